@@ -28,9 +28,8 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.estimate import PART
-from ncu_swizzle.cycles.execution import Execution, execution
 from ncu_swizzle.cycles.simulator import REASONS
-from ncu_swizzle.cycles.work import Row, Work, work_of
+from ncu_swizzle.cycles.work import Execution, Row, Work, execution, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
 from ncu_swizzle.engines import emulated_launch, emulation, simulation
 from ncu_swizzle.kernels import catalog

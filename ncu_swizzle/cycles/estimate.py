@@ -15,10 +15,9 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComparable
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cycles import intervals
-from ncu_swizzle.cycles.execution import SMS, execution
 from ncu_swizzle.cycles.simulated import InstructionWaits, Simulated, Span, around
 from ncu_swizzle.cycles.simulator import REASONS, Machine, Predicted, Simulator, machine, of_launch
-from ncu_swizzle.cycles.work import Row, Work, work_of
+from ncu_swizzle.cycles.work import SMS, Row, Work, execution, work_of
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 

@@ -28,7 +28,7 @@ class Kind(IntEnum):
     COPY_IN = auto()  # blocks, first bytes, sizes, and of the mbarriers blocks and offsets, (n,) each
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads
     TILE = auto()  # chunks that a wgmma reads, one array per warp
-    TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `tensor_order.TensorUse`
+    TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `order_steps.TensorUse`
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
     WARP = auto()  # lanes of a warp wait for each other: masks, (G, 32) or (G, 1), of those that do; None: all do
     BARRIER = auto()  # warps go on that waited: the barrier's number

@@ -28,10 +28,9 @@ from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import TENSOR_MEMORY, TENSOR_READS, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
 from ncu_swizzle.emulate.machine import ALL_MASK, Machine
-from ncu_swizzle.emulate.order_steps import GROUPS
+from ncu_swizzle.emulate.order_steps import GROUPS, PLACES
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
-from ncu_swizzle.emulate.tensor_order import PLACES
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES

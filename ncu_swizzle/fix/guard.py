@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.fix.accessors import RowXor, atom
-from ncu_swizzle.fix.changes import FUNCTIONS
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit
-from ncu_swizzle.fix.effects import harmless
+from ncu_swizzle.fix.effects import FUNCTIONS, harmless
 from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
 from ncu_swizzle.fix.ownership import Ownership

@@ -15,8 +15,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from ncu_swizzle.fix.changes import BY_VALUE, FUNCTIONS, Changes
 from ncu_swizzle.fix.cuda import NARROW, NOTHING, PARAMETERS, Node, bare_type
+from ncu_swizzle.fix.effects import BY_VALUE, FUNCTIONS, Changes
 from ncu_swizzle.fix.objects import only_expression
 from ncu_swizzle.fix.scopes import Definition, Scopes
 from ncu_swizzle.fix.sums import SIZES, Constants

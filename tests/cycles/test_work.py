@@ -6,9 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.cycles.execution import BYTE, IDEAL, LINES, NEW_PAIR, SECTORS, Execution, cached_lines, execution
 from ncu_swizzle.cycles.simulator import Simulator, machine, of_launch
-from ncu_swizzle.cycles.work import Row, Work, work_of
+from ncu_swizzle.cycles.work import (
+    BYTE,
+    IDEAL,
+    LINES,
+    NEW_PAIR,
+    SECTORS,
+    Execution,
+    Row,
+    Work,
+    cached_lines,
+    execution,
+    work_of,
+)
 from ncu_swizzle.emulate.code import Code
 from tests.support.marks import needs_cc
 from tests.support.programs import ONE_WARP, POINTER, code
