@@ -4,12 +4,14 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.process import Typed
 
 
 @pytest.fixture(scope="session")
@@ -18,9 +20,17 @@ def explorer_file() -> Path:
     return ROOT / "docs" / "explorer" / "index.html"
 
 
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
+@pytest.fixture(scope="session", autouse=True)
+def _scripts() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        yield
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Return a function that runs a command line in an empty folder."""
+    return Typed(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+PROGRAM: Any = typer.main.get_command(cli.app)
 CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py types the lines of theirs
 ADDED = "CONTRIBUTING.md"  # whose commands are about a variant that it adds: below
 
@@ -70,8 +71,7 @@ def typed(name: str) -> list[TypedLine]:
 
 def meant(words: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that words name, its name, and the words after it."""
-    command: Any = typer.main.get_command(cli.app)
-    name = "ncu-swizzle"
+    command, name = PROGRAM, "ncu-swizzle"
     while words and words[0] in getattr(command, "commands", ()):
         name, *words = words
         command = command.commands[name]
@@ -98,7 +98,7 @@ def unknown_options(line: TypedLine) -> Iterator[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_and_options_exist(name: str) -> None:
     shown = list(lines(ROOT / name))
-    mentioned = [line for line in named(ROOT / name) if line.words[0] in typer.main.get_command(cli.app).commands]
+    mentioned = [line for line in named(ROOT / name) if line.words[0] in PROGRAM.commands]
     assert [
         option for line in [*shown, *within_text(ROOT / name), *mentioned] for option in unknown_options(line)
     ] == []
@@ -143,8 +143,7 @@ def spans(text: str, *forms: re.Pattern[str]) -> list[tuple[int, int]]:
 
 def test_no_command_line_is_printed_in_a_form_that_is_not_typed() -> None:
     """In a page's code every command is on a line that a test finds, whatever the block is called."""
-    commands: Any = typer.main.get_command(cli.app)
-    command = re.compile(rf"ncu-swizzle (?:{'|'.join(commands.commands)})\b")
+    command = re.compile(rf"ncu-swizzle (?:{'|'.join(PROGRAM.commands)})\b")
     left = set()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from typer.testing import CliRunner
 
-from ncu_swizzle import cli
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.codes import (
     ABSENT,
@@ -33,10 +31,11 @@ from ncu_swizzle.base.codes import (
 )
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
-from tests.support import process, typed_lines
+from tests.support import typed_lines
 from tests.support.gate_profiles import lasting, measured, named, scattered
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT
+from tests.support.process import Typed
 from tests.support.recordings import Recorded
 from tests.support.shown import sampled, with_metrics
 from tests.support.typed_lines import TypedLine
@@ -90,20 +89,21 @@ GATED = [
 ]  # fmt: skip
 
 
-def found(source: str, line: TypedLine, code: str) -> list[str]:
-    """Return the codes that a command prints for a source in the current folder; for a note's page, of notes too."""
-    Path(line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
+def found(source: str, line: TypedLine, code: str, typed: Typed) -> list[str]:
+    """Return the codes that a command prints for a source; for a note's page, of notes too."""
+    (typed.folder / line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
     # How an example reads global memory is another matter, but for the pages about that.
     aside = () if line.words[1].startswith("mem") else MEMORY
     fresh = ["--no-cache"] * (code == BLOCKS_DIFFER)  # counted by an emulator that is not itself
-    printed = CliRunner().invoke(cli.app, [*line.words, *fresh, "--json", "found.json"]).stdout
+    printed = typed("", *line.words, *fresh, "--json", "found.json").stdout
     if line.words[0] == "report":
         assert "Written to " in printed, printed
         return PACKED.findall(printed) or ["pass"]
     assert "The gate: " in printed, printed
+    noted = json.loads((typed.folder / "found.json").read_text("utf-8"))["unknowns"]
     return [
         *(each for each in FINDING.findall(printed) if each not in aside),
-        *(note["code"] for note in json.loads(Path("found.json").read_text())["unknowns"] if code in NOTED),
+        *(note["code"] for note in noted if code in NOTED),
         *(["pass"] if "The gate: pass" in printed else []),
     ]
 
@@ -111,23 +111,22 @@ def found(source: str, line: TypedLine, code: str) -> list[str]:
 @NEEDS_ALL
 @pytest.mark.parametrize("code", [pytest.param(code, marks=MARKS.get(code, ())) for code in EXAMPLES])
 def test_the_example_has_the_finding_and_the_fix_has_none(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if code == COMPILER:
         pytest.importorskip("triton")
     if code == BLOCKS_DIFFER:  # no kernel is known to do it: the emulator overlooks what depends on the block's parity
         monkeypatch.setattr(Boxes, "_refine", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
     example = EXAMPLES[code]
     left = LEFT.get(code, set())
-    findings = set(found(example.source, example.lines[0], code)) - {"pass"} - ALSO.get(code, set()) - left
+    findings = set(found(example.source, example.lines[0], code, typed)) - {"pass"} - ALSO.get(code, set()) - left
     assert findings == {code}
-    assert set(found(example.fixed, example.lines[-1], code)) == (left or {"pass"})
+    assert set(found(example.fixed, example.lines[-1], code, typed)) == (left or {"pass"})
 
 
 @without_gpu
 @pytest.mark.parametrize("code", [pytest.param(code, marks=MARKS.get(code, ())) for code in GATED])
-def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, recorded: Recorded) -> None:
+def test_what_is_typed_for_reports_finds_the_code(code: str, typed: Typed, tmp_path: Path, recorded: Recorded) -> None:
     """Each as printed, with a report and a baseline that were made of recordings."""
     for name in ("mine", "good"):
         shutil.copy(RECORDINGS / "attention" / "kernel1.ncu-rep", tmp_path / f"{name}.ncu-rep")
@@ -149,14 +148,14 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
     }
     worse.get(code, measured(recorded("kernel1"))).save(tmp_path / "mine.json")
     if "baseline" in codes.page(code):
-        assert process.command(*SAVED.split(), folder=tmp_path).returncode == 0
+        assert typed(SAVED).returncode == 0
     (tmp_path / "recordings").symlink_to(RECORDINGS.parent)
     for number, line in enumerate(typed_lines.lines(RULES / f"{code}.md")):
         if code in (FEW_SAMPLES, UNLIKE):  # of the pack, which has no verdict
-            assert code in in_json("findings", line.words, tmp_path)
-            assert code not in in_json("findings", mended(line.words), tmp_path)
+            assert code in in_json("findings", line.words, typed)
+            assert code not in in_json("findings", mended(line.words), typed)
             continue
-        done = process.command(*line.words, folder=tmp_path)
+        done = typed("", *line.words)
         if line.words[0] == "rules":  # a second line is about a launch that has none
             assert done.returncode == 0, done.stderr
             assert (f"({code} " in done.stdout) == (number == 0)
@@ -168,7 +167,7 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, tmp_path: Path, rec
             assert done.returncode == (5 if CATALOGUE[code].unknown else 1), done.stderr
             assert code in FINDING.findall(done.stdout)
             if code.startswith("UN") and code != NOT_MEASURED:
-                assert code not in in_json("checks", mended(line.words), tmp_path)
+                assert code not in in_json("checks", mended(line.words), typed)
 
 
 def mended(words: list[str]) -> list[str]:
@@ -176,10 +175,9 @@ def mended(words: list[str]) -> list[str]:
     return [word.replace("mine.", "good.").replace("tma-none", "kernel2") for word in words]
 
 
-def in_json(key: str, words: list[str], folder: Path) -> set[str]:
+def in_json(key: str, words: list[str], typed: Typed) -> set[str]:
     """Return the codes that a command's JSON has of these."""
-    done = process.command(*words, "--json", "-", folder=folder)
-    return {each["code"] for each in json.loads(done.stdout)[key]}
+    return {each["code"] for each in json.loads(typed("", *words, "--json", "-").stdout)[key]}
 
 
 def test_every_line_of_a_page_is_typed() -> None:

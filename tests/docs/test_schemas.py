@@ -2,13 +2,12 @@
 
 import importlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.places import RECORDINGS, ROOT
-from tests.support.process import run
+from tests.support.process import Typed
 
 jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
 
@@ -37,8 +36,8 @@ OUTPUTS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-@pytest.fixture
-def schemas() -> dict[str, Any]:
+@pytest.fixture(scope="session")
+def schemas(_scripts: None) -> dict[str, Any]:
     """The published schemas by name."""
     published: dict[str, Any] = importlib.import_module("schemas").published()
     return published
@@ -53,16 +52,18 @@ def broken(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "arguments"), [(n, a) for n, all_ in OUTPUTS.items() for a in all_])
-def test_what_commands_print_fits_its_schema(name: str, arguments: tuple[str, ...], schemas: dict[str, Any]) -> None:
+def test_what_commands_print_fits_its_schema(
+    name: str, arguments: tuple[str, ...], schemas: dict[str, Any], typed: Typed
+) -> None:
     validator = jsonschema.Draft202012Validator(schemas[name])
-    printed = json.loads(run(*arguments, "--json", "-").stdout)
+    printed = json.loads(typed("", *arguments, "--json", "-").stdout)
     validator.validate(printed)
     assert not validator.is_valid(broken(printed))
 
 
-def test_the_files_of_a_run_fit_their_schemas(tmp_path: Path, schemas: dict[str, Any]) -> None:
-    folder = tmp_path / "run"
-    assert run("profile", "kernel2", *RECORDED, "-o", str(folder)).returncode == 0
+def test_the_files_of_a_run_fit_their_schemas(typed: Typed, schemas: dict[str, Any]) -> None:
+    folder = typed.folder / "run"
+    assert typed("profile kernel2 -o run", *RECORDED).returncode == 0
     jsonschema.validate(json.loads((folder / "run.json").read_text(encoding="utf-8")), schemas["run"])
     for name in ("kernel1", "kernel2", "reference-attention"):
         saved = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
