@@ -17,9 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from tests.support.places import ROOT
 
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 
 LIMIT_S = 600  # of what hangs
 _FORKS = multiprocessing.get_context("forkserver")
-
-
 _FORKS.set_forkserver_preload(["tests.support.preloaded"])
 
 
@@ -95,6 +96,7 @@ class Done:
 
 
 Command = Callable[..., Done]
+_built = cache(typer.main.get_command)  # a process builds its commands once: it takes as long as many of them
 
 
 class Typed:
@@ -110,6 +112,7 @@ class Typed:
             for name, value in {"COLUMNS": "80", **env}.items():
                 patch.setenv(name, value)
             patch.setattr(sys, "argv", ["ncu-swizzle", *shlex.split(line), *words])
+            patch.setattr(typer.main, "get_command", _built)
             handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
             from ncu_swizzle import cli
 
