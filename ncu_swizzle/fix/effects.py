@@ -186,7 +186,8 @@ class Arithmetic:
             for node in (step.node for step in made.steps if step.node):
                 for part, type_ in self._unlike(node, set()):
                     operand = f"{part.quoted()} is of type {type_}"
-                    raise made.node.unfit(f"{operand}, whose operators may not be those of numbers")
+                    at = part if self.scopes.macro(made.node) else made.node
+                    raise at.unfit(f"{operand}, whose operators may not be those of numbers")
             if not any(root.place is made.start for root in self.draft.tile.roots):
                 waiting += self.draft.tile.to(made.start)
 
@@ -199,6 +200,8 @@ class Arithmetic:
                 if not declared or declared.id in seen:
                     return
                 seen.add(declared.id)
+                for given in self._given(declared):
+                    yield from self._unlike(given, seen)
                 kinds = ("declaration", "field_declaration", *PARAMETERS, "for_range_loop")
                 text = declared.above(*kinds).part("type").text
                 value = declared.parent.part("value")
@@ -216,6 +219,12 @@ class Arithmetic:
             case "field_expression":
                 for member in self.scopes.members((node.part("field") or node).text):
                     yield from self._of(node, member.declared_type)
+
+    def _given(self, declared: Node) -> Iterator[Node]:
+        """Yield what a macro is given for a parameter, wherever it is expanded."""
+        for made, number in self.scopes.taking(declared):
+            for site in self.scopes.mentions.get(made.name, []) if made.macro else ():
+                yield from site.parent.arguments[number : number + 1]
 
     def _called(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
         inlined, name = self.draft.indexing(node), node.called

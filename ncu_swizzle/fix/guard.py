@@ -78,6 +78,8 @@ class Columns:
             return
         if any(term.variable and self._counts_rows(reach, step, term) for term in self.draft.terms(step)):
             raise reach.node.misfit(": its last index counts rows")
+        if self.draft.zero(reach.steps[rank - 2 : rank - 1]):  # t[0] stands for the whole array
+            self._within(reach, (step,), self.row, "its row")
         if step.unit and self.draft.size(step.unit, reach.node) != self.draft.declared_bytes:
             self._within(reach, (step,), self.row, "its row")
 
