@@ -1,12 +1,9 @@
 """Fixtures of the tests of the documentation."""
 
-import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,23 +17,10 @@ def explorer_file() -> Path:
     return ROOT / "docs" / "explorer" / "index.html"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _scripts() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
-        yield
-
-
 @pytest.fixture
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     """Return a function that runs a command line in an empty folder."""
     return Typed(tmp_path, monkeypatch, capsys)
-
-
-@pytest.fixture
-def examples(_scripts: None) -> ModuleType:
-    """The script that runs the examples of the pages."""
-    return importlib.import_module("examples")
 
 
 @pytest.fixture(scope="session")

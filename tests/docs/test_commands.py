@@ -5,15 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
+from docs import examples
 from ncu_swizzle import cli
 from tests.support import process, typed_lines
 from tests.support.marks import NEEDS_ALL, without_gpu
@@ -32,10 +33,14 @@ from tests.support.typed_lines import (
 )
 
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
+LONG = {"README.md", "docs/cases/index.md", "docs/model.md", "docs/programs.md", "docs/learn/kernel2.md",
+        "docs/learn/jonah.md"}  # fmt: skip
 # What takes long because a whole family is emulated, or a sweep runs.
 SLOW_TYPED = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md", "docs/profile.md",
               "docs/release.md", "docs/wavefronts.md"}  # fmt: skip
-LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kernels.md", "docs/your-kernels.md"}
+LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kernels.md", "docs/your-kernels.md",
+              "docs/agents.md", "docs/blackwell.md", "docs/cycles.md", "docs/describing-kernels.md", "docs/failures.md",
+              "docs/fix.md", "docs/launches.md", "docs/programs.md", "docs/races.md"}  # fmt: skip
 LIBRARIES = {
     "serve mcp": "mcp",
     "serve lsp": "pygls",
@@ -122,7 +127,7 @@ def test_what_else_is_typed_exists() -> None:
         assert all(any(f'"{option}"' in source for source in sources) for option in asked), f"{script}{options}"
 
 
-def test_every_console_block_is_run(examples: ModuleType) -> None:
+def test_every_console_block_is_run() -> None:
     """A block of kind console has to be on a page that docs/examples.py runs."""
     for name in NAMES:
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -155,14 +160,14 @@ def test_no_command_line_is_printed_in_a_form_that_is_not_typed() -> None:
     assert left == OTHERS
 
 
-def marked(name: str) -> Any:
-    emulated = [NEEDS_ALL] if name in {*SLOW, "README.md", "docs/programs.md", "docs/launches.md"} else []
-    long = [pytest.mark.long] if name == "README.md" else []
-    return pytest.param(name, marks=[*emulated, *long, *([pytest.mark.slow] if name in SLOW else [])])
+def marked(name: str, slow: Container[str], long: Container[str]) -> Any:
+    """Return a page as pytest's parameter, in its tier."""
+    return pytest.param(name, marks=[pytest.mark.slow] * (name in slow) + [pytest.mark.long] * (name in long))
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in NAMES if "```console" in (ROOT / name).read_text("utf-8")])
-def test_examples_print_what_is_shown(name: str, examples: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", [marked(name, SLOW, LONG) for name in NAMES if name in examples.PAGES])
+@NEEDS_ALL
+def test_examples_print_what_is_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fork(argv: list[str], env: dict[str, str], cwd: Path, **_: bool) -> subprocess.CompletedProcess[str]:
         assert argv[1] == "-m"
         return process.run(*argv[3:], folder=cwd, env=env)
@@ -185,8 +190,8 @@ def ending(name: str, line: TypedLine) -> int:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_TYPED) + [pytest.mark.long] * (name in LONG_TYPED))
-     for name in NAMES if name != ADDED and any(not line.elsewhere for line in typed(name))],
+    [marked(name, SLOW_TYPED, LONG_TYPED) for name in NAMES
+     if name != ADDED and any(not line.elsewhere for line in typed(name))],
 )  # fmt: skip
 @without_gpu
 @NEEDS_ALL

@@ -1,7 +1,6 @@
 """The pages of the documentation: in the navigation, with pictures, links and extras that exist."""
 
 import html
-import importlib
 import re
 import sys
 import tomllib
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs import picture
 from ncu_swizzle import cli
 from ncu_swizzle.frontends import contract
 from tests.support.places import RECORDINGS, ROOT
@@ -49,7 +49,6 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_pictures_are_up_to_date() -> None:
-    picture = importlib.import_module("picture")
     for name in picture.MAPS:
         assert (DOCS / "learn" / f"{name}.svg").read_bytes() == picture.bank_map(name), f"{name}: make picture"
     moving = (DOCS / "session.svg").read_text(encoding="utf-8")

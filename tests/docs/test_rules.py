@@ -53,7 +53,9 @@ ALSO = {
 LEFT = {code: {"UN006"} for code in ("TC001", "TC002", "TC006")}
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
-MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys((UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE), pytest.mark.long)}
+# Tensor cores' tiles take long to emulate.
+LONG = {UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE, *(code for code in CATALOGUE if code.startswith("TC"))}
+MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys(LONG, pytest.mark.long)}
 SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 

@@ -1,11 +1,11 @@
 """The published JSON Schemas, held against what the commands write."""
 
-import importlib
 import json
 from typing import Any
 
 import pytest
 
+from docs import schemas
 from tests.support.places import RECORDINGS, ROOT
 from tests.support.process import Typed
 
@@ -13,10 +13,10 @@ jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
 
 RECORDED = ("--engine", "recorded")
 CHECKED = (*RECORDED, "--allow-recorded", "--config", "none", "--baseline", "none")
+SCHEMAS = schemas.published()
 LAYOUT = "(8,8):(1,8)"
 OUTPUTS: dict[str, list[tuple[str, ...]]] = {
     "comparison": [
-        ("profile", "kernel2", *RECORDED),
         ("report", "transpose-plain", "transpose-xor", *RECORDED),
         ("report", str(RECORDINGS / "transpose" / "transpose-xor.ncu-rep")),
     ],
@@ -36,13 +36,6 @@ OUTPUTS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-@pytest.fixture(scope="session")
-def schemas(_scripts: None) -> dict[str, Any]:
-    """The published schemas by name."""
-    published: dict[str, Any] = importlib.import_module("schemas").published()
-    return published
-
-
 def broken(value: Any) -> Any:
     """Return the output with one field renamed."""
     if isinstance(value, list):
@@ -52,28 +45,27 @@ def broken(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("name", "arguments"), [(n, a) for n, all_ in OUTPUTS.items() for a in all_])
-def test_what_commands_print_fits_its_schema(
-    name: str, arguments: tuple[str, ...], schemas: dict[str, Any], typed: Typed
-) -> None:
-    validator = jsonschema.Draft202012Validator(schemas[name])
+def test_what_commands_print_fits_its_schema(name: str, arguments: tuple[str, ...], typed: Typed) -> None:
+    validator = jsonschema.Draft202012Validator(SCHEMAS[name])
     printed = json.loads(typed("", *arguments, "--json", "-").stdout)
     validator.validate(printed)
     assert not validator.is_valid(broken(printed))
 
 
-def test_the_files_of_a_run_fit_their_schemas(typed: Typed, schemas: dict[str, Any]) -> None:
+def test_the_files_of_a_run_fit_their_schemas(typed: Typed) -> None:
     folder = typed.folder / "run"
-    assert typed("profile kernel2 -o run", *RECORDED).returncode == 0
-    jsonschema.validate(json.loads((folder / "run.json").read_text(encoding="utf-8")), schemas["run"])
+    printed = json.loads(typed("profile kernel2 -o run --json -", *RECORDED).stdout)
+    jsonschema.validate(printed, SCHEMAS["comparison"])
+    jsonschema.validate(json.loads((folder / "run.json").read_text(encoding="utf-8")), SCHEMAS["run"])
     for name in ("kernel1", "kernel2", "reference-attention"):
         saved = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        jsonschema.validate(saved, schemas["profile"])
+        jsonschema.validate(saved, SCHEMAS["profile"])
         saved["machine"]["sm_count"] = -1
-        assert not jsonschema.Draft202012Validator(schemas["profile"]).is_valid(saved)
+        assert not jsonschema.Draft202012Validator(SCHEMAS["profile"]).is_valid(saved)
 
 
-def test_every_schema_is_a_schema_and_is_described(schemas: dict[str, Any]) -> None:
+def test_every_schema_is_a_schema_and_is_described() -> None:
     page = (ROOT / "docs" / "reference" / "schemas.md").read_text(encoding="utf-8")
-    for name, schema in schemas.items():
+    for name, schema in SCHEMAS.items():
         jsonschema.Draft202012Validator.check_schema(schema)
         assert f"(../schemas/{name}.json)" in page
