@@ -156,6 +156,7 @@ def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(typed:
     assert {"name", "outcome", "said", "cure"} == content["checks"][0].keys()
 
 
+@pytest.mark.long
 def test_programs_that_hang_are_named(tmp_path: Path) -> None:
     for name in ("ncu", "nvcc"):
         executable(tmp_path / name, "exec sleep 600")

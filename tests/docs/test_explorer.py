@@ -114,6 +114,7 @@ def test_what_cannot_be_read_is_said_beside_the_form(browser: Browser, explorer_
     assert not browser.alerted()
 
 
+@pytest.mark.long
 def test_every_example_has_an_answer(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     choose = (
@@ -125,6 +126,7 @@ def test_every_example_has_an_answer(browser: Browser, explorer_file: Path) -> N
     assert all(browser.driver.execute_script(choose, number + 1) for number in range(examples))
 
 
+@pytest.mark.long
 def test_it_fits_the_screen_and_is_accessible(browser: Browser, explorer_file: Path) -> None:
     for width in (390, 1280):
         browser.resize(width)

@@ -105,6 +105,7 @@ def test_a_wrong_version_of_a_fix_is_refused(
     assert proof.obstacle == refuted(proof, About.REBUILT)
 
 
+@pytest.mark.long
 def test_a_version_with_another_race_is_refused_and_one_with_the_same_race_is_not(
     tmp_path: Path, settings: EmulationSettings
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support.repositories import git
 LONG = "x" * 100_000
 
 
+@pytest.mark.long
 def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

@@ -166,6 +166,7 @@ def test_axe_finds_no_violation(browser: Browser, written: Written, name: str, p
 # ------------------------------------------------------------------------------------------------ lines and tables
 
 
+@pytest.mark.long
 def test_the_worst_lines_are_a_key_away_and_their_sass_unfolds(
     browser: Browser, written: Written, profiles: list[Profile]
 ) -> None:
@@ -222,6 +223,7 @@ def test_a_long_source_in_two_versions_shows_the_few_lines_that_matter_side_by_s
     assert browser.errors() == []
 
 
+@pytest.mark.long
 def test_tables_sort_and_search(browser: Browser, written: Written, profiles: list[Profile]) -> None:
     browser.open(written("three"))
     press = "document.querySelectorAll('#mix .mix thead button')[1]"
@@ -295,6 +297,7 @@ def test_a_hostile_name_is_only_a_name_and_what_would_hide_or_reorder_text_is_sh
     assert hidden(str(browser.script("document.body.innerText"))) == []
 
 
+@pytest.mark.long
 def test_a_downloaded_profile_is_the_profile_and_no_other_script_may_run(
     browser: Browser, written: Written, profiles: list[Profile], tmp_path: Path
 ) -> None:
@@ -346,6 +349,7 @@ def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, writte
     assert shown_steps(browser, "#banks .bankmap .step") == ["step-5"] * 2
 
 
+@pytest.mark.long
 def test_maps_are_side_by_side_and_their_bars_are_what_the_phase_wants_of_each_bank(
     browser: Browser, written: Written
 ) -> None:

@@ -88,6 +88,7 @@ args = ["x=float32[16384]:random", "y=float32[16384]:out", "n=int32:128"]
 
 
 @NEEDS_ALL
+@pytest.mark.long
 def test_a_line_that_is_not_coalesced_has_its_code_and_what_would_be_better(workspace: Path) -> None:
     text = (DATA / "own" / "memory.cu").read_text(encoding="utf-8")
     (workspace / "memory.cu").write_text(text.partition("// An array")[0], encoding="utf-8")

@@ -43,6 +43,7 @@ def text(result: Any) -> str:
     return str(result.content[0].text)
 
 
+@pytest.mark.long
 def test_tools_are_listed_wrong_calls_refused_nothing_else_is_read_or_run_and_answers_have_pages(
     tmp_path: Path,
 ) -> None:
