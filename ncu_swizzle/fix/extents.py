@@ -185,6 +185,8 @@ class Extents:
             for node in (node for name in names for node in self.scopes.mentions.get(name, [])):
                 apart = not node.inside(holder) and not node.inside(listed)
                 in_index = any(node.inside(reach.node) and reach.end is None for reach in self.tile.reaches)
+                if node.inside(template) and apart and in_index and self.accessors:  # padded(r * L + c): L grows, too
+                    raise node.unfit(f"{node.text} is deduced from the tile, and grows with its rows")
                 if node.inside(template) and apart and not in_index:
                     raise node.unfit(f"{node.text} is deduced from the tile, and used for more than its indices")
         if place.member and (struct := place.declared.above(*CLASSES)):
