@@ -394,6 +394,19 @@ ODDITIES = {
                              "v += table2.of[flag & 1][tx * @W + r];"),
     "returned pointer": (f"{HELPER}@T *chosen(@T *a, @T *b, int second) {{{{ return second ? b : a; }}}}", "",
                          "v += chosen({f}, g, flag)[tx * @W + r];"),
+    "walk to the parameter": ("", "", "{{ const @T *w = ({f}) + (tx % 29) * @W + r; for (int i = 32; i < n; ++i) "
+                              "v += *w++; }}"),
+    "walk back": ("", "", "{{ const @T *w = ({f}) + (tx % 29 + 1) * @W + r; for (int i = 0; i < flag; ++i) "
+                  "v += *--w; }}"),
+    "step by a flag": ("", "", "{{ const @T *w = ({f}) + (tx % 29) * @W + r; w += flag * 3; v += *w; }}"),
+    "step before": ("", "", "{{ const @T *w = ({f}) + (tx % 29) * @W + r; if (flag) v += *++w; }}"),
+    "to an end": ("", "", "{{ const @T *w = ({f}) + (tx % 29) * @W, *e = w + (flag ? n : 3); "
+                  "while (w < e) v += *w++; }}"),
+    "flat index of a flag": ("", "", "v += ({f})[(tx % 29) * @W + flag * 33];"),
+    "rows of half the length": ("", "", "v += (*reinterpret_cast<@T (*)[64][16]>({f}))[(tx % 29) * 2 + flag][r % 16];"),
+    "address of an element": ("", "", "v += (&<(tx % 29);r>)[flag];"),
+    "address of a reference": ("", "", "{{ @T &e = <(tx % 29);r>; v += *(&e + flag); }}"),
+    "address by a helper": (f"{HELPER}@T *place(@T &e) {{{{ return &e; }}}}", "", "v += place(<(tx % 29);r>)[flag];"),
     "short circuit": ("", "", "if (flag && {e} > (@T)100) v += 1;"),
     "ternary": ("", "", "v += flag ? {e} : (@T)0;"),
     "loop condition": ("", "", "for (int i = 0; i < 3 && {e} > (@T)i; ++i) v += 1;"),
@@ -562,6 +575,7 @@ class _Writing:
         # A macro without parentheses after `pointer +` takes the pointer into its expression: no C++.
         unfit = ("column",) if self.accessor.rows else ()
         unfit += ("a macro with",) if self.accessor.name.startswith("pointer arithmetic") else ()
+        unfit += ("address of", "address by", "chosen reference") if self.accessor.name == "helper by value" else ()
         name = self.chosen("oddity", [oddity for oddity in ODDITIES if not oddity.startswith(unfit)])
         outside, inside, statement = ODDITIES[name]
         base, flat = self.base(), self.storage.flat
