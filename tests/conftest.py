@@ -58,6 +58,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache.mkdir("bytecode")))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that takes a session those of its room."""
+    if "session" in metafunc.fixturenames:
+        from tests.support.sessions import sessions
+
+        metafunc.parametrize("session", sessions(metafunc.module.__name__.split(".")[1]))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Ask NVIDIA's reader of all recordings at once; its answers are kept, and one process each takes half a second."""

@@ -1,7 +1,6 @@
 """Reading SASS: nvdisasm's text, ncu's rows, instructions one by one, where control goes; and any text."""
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -27,10 +26,8 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
 from ncu_swizzle.emulate.flow import ANYWHERE, Flow
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations
 from tests.support import emulation
-from tests.support.emulation import from_report
 from tests.support.places import table
 from tests.support.properties import chances, examples, holds
 
@@ -70,17 +67,6 @@ def test_a_kernel_or_a_label_that_is_not_there() -> None:
         code.from_disassembly(DISASSEMBLY.replace(".L_x_0:", ".L_x_9:"), "one")
     with pytest.raises(BadFile, match="'empty' has no instructions"):
         code.from_disassembly('\t.section\t.text.empty,"ax",@progbits\n', "empty")
-
-
-def test_a_report_gives_the_same_as_the_disassembly(recorded: Callable[[str], Profile]) -> None:
-    rows = [(0x7F00_0000_0000 + i.offset, i.text) for i in code.from_disassembly(DISASSEMBLY, "one").instructions]
-    moved = [(address, sass.replace(" 0x40", " 0x7f0000000040")) for address, sass in rows]
-    assert from_report("one", moved).instructions[1].text == "@!P0 BRA 0x40"
-    profile = recorded("kernel2")
-    found = from_report("kernel2", [(i.pc, i.sass) for i in profile.instructions])
-    assert found.instructions[0].offset == 0
-    calls = [sass.text for sass in found.instructions if "CALL" in sass.text]
-    assert calls == ["CALL.REL.NOINC 0x4260"] * 2
 
 
 def test_operands() -> None:

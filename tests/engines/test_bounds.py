@@ -8,30 +8,23 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.base.errors import TimeLimit
-from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, emulation
-from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.engines import emulation
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.model import Finding
 from tests.support.binaries import launched
-from tests.support.emulation import recorded_code
 from tests.support.marks import NEEDS_ALL
 from tests.support.reports import EMPTY
-from tests.support.stress import KERNELS, NEEDS_RECORDING, Recordings
+from tests.support.stress import NEEDS_RECORDING, Recordings, launch_of
 
 
 def emulated(recordings: Recordings, name: str, less: int) -> list[str]:
     """Return what a recorded kernel accesses outside of its buffers, each by so many bytes smaller than it is."""
-    family, kernel = KERNELS[name]
-    profile, result, _ = recordings[name]
-    cubin = Cubin(result.cubin, name)
-    code = recorded_code(cubin, result.function, [(made.pc, made.sass) for made in profile.instructions])
-    launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
+    code, launch = launch_of(name, recordings)
     smaller = tuple(replace(buffer, size=max(0, buffer.size - less)) for buffer in launch.buffers)
     found = emulate(code, replace(launch, buffers=smaller)).global_accesses
     assert found.blocks

@@ -5,26 +5,19 @@ No compiler is needed: what was recorded has the cubins and their SASS.
 
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.counted import counted
-from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import fills, output
-from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import NVDISASM
-from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.results import ReportResult
-from tests.support.emulation import recorded_code
 from tests.support.marks import needs
 from tests.support.places import RECORDED_STRESS, STRESS
 from tests.support.python_kernels import launched, recorded
-from tests.support.stress import KERNELS, NEEDS_RECORDING
+from tests.support.stress import KERNELS, NEEDS_RECORDING, Recordings, launch_of
 
 TOGETHER = pytest.mark.xdist_group("stress")  # the recording is read once
 # How often its loops go round is the hardware's.
@@ -43,7 +36,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
 @pytest.mark.long
 @NEEDS_RECORDING
 @TOGETHER
-def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]) -> None:
+def test_what_was_recorded_is_what_is_here(recordings: Recordings) -> None:
     facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
     assert recordings.keys() == KERNELS.keys()
     assert facts["failed"] == {}
@@ -54,16 +47,10 @@ def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, 
 @NEEDS_RECORDING
 @TOGETHER
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_count_is_the_gpus(
-    name: str, recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
-) -> None:
-    family, kernel = KERNELS[name]
-    profile, result, _ = recordings[name]
-    cubin = Cubin(result.cubin, name)
+def test_every_count_is_the_gpus(name: str, recordings: Recordings) -> None:
+    profile, _, _ = recordings[name]
     first = profile.instructions[0].pc
-    code = recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
-    launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
-    rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
+    rows = {row.offset: row for row in emulate(*launch_of(name, recordings), exhaustive=True).rows}
     different = []
     for one in profile.instructions:
         if not one.access:
@@ -81,19 +68,14 @@ def test_every_count_is_the_gpus(
 @NEEDS_RECORDING
 @TOGETHER
 def test_every_kernel_can_be_emulated_from_its_binary(
-    recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]],
+    recordings: Recordings,
 ) -> None:
+    """Block class by block class; only what the hardware alone decides may stay unknown."""
     for name in KERNELS:
-        profile, result, _ = recordings[name]
-        cubin = Cubin(result.cubin, name)
-        rows = [(one.pc, one.sass) for one in profile.instructions]
-        check_emulated(name, cubin, result.function, recorded_code(cubin, result.function, rows))
+        check_emulated(name, emulate(*launch_of(name, recordings)))
 
 
-def check_emulated(name: str, cubin: Cubin, symbol: str, code: Code) -> None:
-    """Emulate a kernel block class by block class; only what the hardware alone decides may stay unknown."""
-    family, kernel = KERNELS[name]
-    counts = emulate(code, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbol))
+def check_emulated(name: str, counts: Counts) -> None:
     assert counts.global_accesses.blocks, name
     assert not counts.global_accesses.lacking, name
     assert not counts.global_accesses.outside, f"{name}: a kernel that is right causes no alarm"

@@ -36,7 +36,6 @@ from tests.support import fixes, worked_example
 from tests.support.emulation import DATA
 from tests.support.fixes import FIXES, specs, with_text
 from tests.support.process import started as command
-from tests.support.processes import processes_in
 from tests.support.python_kernels import EXAMPLES
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
@@ -179,24 +178,6 @@ def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> No
     target = Target(family, kernel, family.problem({"batch": 1, "heads": 2, "seq": 192}))
     profile = measured.measure(target, Context(request=Request(engine=NCU), engine=Engine(NCU), folder=tmp_path))
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
-
-
-def test_run_checks_and_times() -> None:
-    done = command(
-        *("profile", "kernel1", "kernel2", "--no-ncu", "--reference", "none", "--repeats", "3"),
-        *("--problem", "seq=1024", "--json", "-"),
-    )
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
-    assert {name: len(times) for name, times in facts["times_ms"].items()} == {"kernel1": 3, "kernel2": 3}
-
-
-def test_a_time_limit_ends_everything(tmp_path: Path) -> None:
-    done = command("profile", "kernel2", "--timeout", "1", "-o", str(tmp_path / "out"))
-    assert done.returncode == 4
-    assert "was still running after 1 s" in done.stderr
-    assert not list(tmp_path.iterdir())
-    assert not processes_in(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------- suggestions

@@ -1,17 +1,15 @@
 """What the emulator's tests share: kernels of their own and recorded ones, single instructions, programs."""
 
-import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch, bank_0
@@ -20,13 +18,10 @@ from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.engines import emulated_launch, module_image
-from ncu_swizzle.kernels import catalog
+from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import container
-from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem.access import RESERVED_BYTES
+from ncu_swizzle.reports.results import ReportResult
 from tests.support.places import DATA as ALL_DATA
 
 DATA = ALL_DATA / "emulate"
@@ -43,17 +38,10 @@ def compiled(file: str) -> tuple[Cubin, str]:
     return cubin, Toolchain().disassemble(cubin.data, cubin.name)
 
 
-@cache
 def kernel(file: str, name: str) -> Code:
-    """Return a kernel of tests/data/emulate."""
+    """Return a kernel of tests/data/emulate; a launch may give it less than all of its parameters."""
     cubin, text = compiled(file)
-    constants = module_image.constants(cubin, name)
-    constants.pop(0, None)  # it comes with the launch
-    attributes = cubin.attributes(name)
-    shared_bytes = emulated_launch.static_shared(cubin, attributes)
-    return code.from_disassembly(
-        text, name, constants=constants, shared_bytes=shared_bytes, parameter_offset=attributes.parameter_offset
-    )
+    return replace(emulated_launch.code(cubin, name, text), parameter_bytes=0)
 
 
 def pointers(n: int, *, arrays: int = 2) -> bytes:
@@ -85,61 +73,12 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     return found, sure
 
 
-def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
-    """Return the code of a recorded kernel, and how it was launched, with unknown floats."""
-    family, variant = catalog.shipped().named(name)
-    (result,) = container.inspect(report).results
-    cubin = Cubin(result.cubin, report.name)
-    rows = [(instruction.pc, instruction.sass) for instruction in profile.instructions]
-    target = Target(family, variant, dict(profile.problem))
-    return recorded_code(cubin, result.function, rows), emulated_launch.launch_of(target, cubin, result.function)
-
-
-JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
-_REFERENCE = re.compile(r"`\(([^()]+)\)")
-_ABSOLUTE = re.compile(r"\b0x([0-9a-f]{8,16})\b(?!.*0x)")
-
-
-def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) -> Code:
-    """Return a kernel's code from its cubin and its rows of SASS by address."""
-    attributes = cubin.attributes(kernel)
-    return from_report(
-        kernel,
-        rows,
-        constants=module_image.constants(cubin, kernel),
-        shared_bytes=emulated_launch.static_shared(cubin, attributes),
-        parameter_bytes=attributes.parameter_bytes,
-    )
-
-
-def from_report(
-    name: str,
-    rows: Iterable[tuple[int, str]],
-    *,
-    constants: Mapping[int, bytes] | None = None,
-    shared_bytes: int = RESERVED_BYTES,
-    parameter_bytes: int = 0,
-) -> Code:
-    """Return the code from an ncu report's rows, each an address and SASS with absolute addresses as targets."""
-    ordered = sorted(rows)
-    base = ordered[0][0] if ordered else 0
-    instructions = tuple(Sass(address - base, _relative(text, base)) for address, text in ordered)
-    return Code(
-        name=name,
-        instructions=instructions,
-        constants=dict(constants or {}),
-        shared_bytes=shared_bytes,
-        parameter_bytes=parameter_bytes,
-    )
-
-
-def _relative(text: str, base: int) -> str:
-    text = _REFERENCE.sub("", text).rstrip(" ;")
-    words = text.split()
-    opcode = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
-    if opcode.split(".")[0] not in JUMPS:
-        return text
-    return _ABSOLUTE.sub(lambda match: f"{int(match[1], 16) - base:#x}", text)
+def recorded_launch(target: Target, result: ReportResult) -> tuple[Code, Launch]:
+    """Return the code that a report has of a kernel, and how it was launched, with unknown floats."""
+    cubin = Cubin(result.cubin, target.kernel.name)
+    text = Toolchain().disassemble(cubin.data, cubin.name)
+    code = emulated_launch.code(cubin, result.function, text)
+    return code, emulated_launch.launch_of(target, cubin, result.function)
 
 
 Lane = tuple[int, int, int, bool, bool]  # a, b, c, and two predicates

@@ -79,6 +79,11 @@ class Session:
             pytest.fail("\n".join(wrong), pytrace=False)
 
 
+def test_what_comes_of_it(session: Session, request: pytest.FixtureRequest) -> None:
+    """Replay one session; a room's test_sessions.py has it for all of that room, see tests/conftest.py."""
+    session.replay(request)
+
+
 def in_shell(line: str, folder: Path, env: Mapping[str, str]) -> Done:
     """Run a line in bash, where ncu-swizzle is a process of its own."""
     ours = f'ncu-swizzle() {{ "{sys.executable}" -m ncu_swizzle "$@"; }}; {line}'
