@@ -176,7 +176,7 @@ def test_counts_are_those_of_the_gpu(names: list[str], recorded: Recorded, recor
         profile = recorded(name)
         counts = emulated(name, profile, recorded_file)
         rows, padding = counts.rows[: len(profile.instructions)], counts.rows[len(profile.instructions) :]
-        assert {row.sass for row in padding} <= {"NOP"}
+        assert not any(row.executed for row in padding), "ncu leaves out what is behind the end"
         measured = {i.pc: (i.executed, i.wavefronts, i.ideal) for i in profile.instructions if i.access}
         first = profile.instructions[0].pc
         computed = {first + r.offset: (r.executed, r.wavefronts, r.ideal) for r in rows if r.access}
