@@ -4,7 +4,7 @@ An example is a fenced block of kind ``console`` whose first line, after ``$ ``,
 then its exit code if it fails. A line "…" stands for lines that are left out, also at the end. The examples of a page
 are run one after another in copies of the folders beside its name, without a GPU; those of Python kernels need their
 compilers. A command that ends with ``# needs a GPU`` shows what was recorded on one: a stand-in for ncu hands over the
-report that the program left there. tests/docs/test_examples.py runs all of them, and the command lines without output.
+report that the program left there. tests/docs/test_commands.py runs all of them, and the command lines without output.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from ncu_swizzle.sweep import plan, running, table
 from tests.support import fixes, worked_example
 from tests.support.emulation import DATA
 from tests.support.fixes import FIXES, specs, with_text
-from tests.support.process import started as command
+from tests.support.process import succeeded
 from tests.support.python_kernels import EXAMPLES
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
@@ -156,9 +156,7 @@ def test_the_sanitizer_finds_nothing(tool: str, family: str, tmp_path: Path) -> 
 
 def test_profile_measures_before_and_after(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    done = command("profile", "kernel2", "--reference", "none", "-o", str(folder), "--json", "-")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(succeeded("profile", "kernel2", "--reference", "none", "-o", str(folder), "--json", "-"))
     assert found["engine"] == "ncu"
     assert found["labels"] == ["kernel1", "kernel2"]
     degrees = {(row["label"], row["access"]): row["degree"] for row in found["accesses"]}

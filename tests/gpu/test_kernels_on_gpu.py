@@ -43,9 +43,7 @@ def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, 
 
 
 def profiled(*words: str) -> Any:
-    done = command("profile", *words, "--json", "-")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(process.succeeded("profile", *words, "--json", "-"))
 
 
 def degrees(found: Any) -> dict[tuple[str, str], float]:

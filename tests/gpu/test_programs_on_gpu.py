@@ -38,9 +38,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def succeeded(folder: Path, *arguments: str) -> str:
     """Run a command that has to succeed; return what it prints."""
-    done = command(folder, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return process.succeeded(*arguments, folder=folder, env=process.environment())
 
 
 def profiled(folder: Path, out: Path, *options: str, program: Sequence[str] = SEVERAL) -> Any:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import numpy as np
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.excess import Moved
 from ncu_swizzle.kernels import build, catalog, project
-from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.project import specs as specs_project_kernels
+from ncu_swizzle.kernels.family import Family, Target
 from ncu_swizzle.smem.operations import Ints
 from tests.support.places import DATA
 
@@ -22,9 +21,16 @@ CORPUS = DATA / "fix"
 
 def specs() -> dict[str, Target]:
     """Return all kernels of the corpus by name, in the order of its file, those in CuTe last."""
-    settings = project.project_in(CORPUS / project.OWN)
-    families = [build.family_of(spec) for spec in specs_project_kernels(settings)]
-    families += [family for family, _ in catalog.load(CORPUS / "families")][:1]
+    families = [*_described(CORPUS), *[family for family, _ in catalog.load(CORPUS / "families")][:1]]
+    return _targets(families)
+
+
+def _described(folder: Path) -> list[Family]:
+    """Return the kernels that a folder's project file describes."""
+    return [build.family_of(spec) for spec in project.specs(project.project_in(folder / project.OWN))]
+
+
+def _targets(families: Iterable[Family]) -> dict[str, Target]:
     return {kernel.name: Target(family, kernel, family.problem()) for family in families for kernel in family.kernels}
 
 
@@ -154,8 +160,7 @@ class Adversary:
 
 def adversaries() -> dict[str, Adversary]:
     """Return all by the names of their kernels."""
-    families = [build.family_of(spec) for spec in specs_project_kernels(project.project_in(FOLDER / project.OWN))]
-    targets = {family.kernels[0].name: Target(family, family.kernels[0], family.problem()) for family in families}
+    targets = _targets(_described(FOLDER))
     edits = tomllib.loads((FOLDER / "edits.toml").read_text(encoding="utf-8"))
     return {
         name: Adversary(target=targets[name], wrong={what: (old, new) for what, (old, new) in wrong.items()})

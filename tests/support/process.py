@@ -61,6 +61,13 @@ def started(*arguments: str, folder: Path | None = None, env: Mapping[str, str] 
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
 
 
+def succeeded(*arguments: str, folder: Path | None = None, env: Mapping[str, str] | None = None) -> str:
+    """Run a command as a shell would start it, which has to succeed; return what it prints."""
+    done = started(*arguments, folder=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def opened(*arguments: str, folder: Path, env: Mapping[str, str], **how: Any) -> subprocess.Popen[str]:
     """Start the command line as from a terminal, to be signalled or killed while it runs."""
     return subprocess.Popen(
