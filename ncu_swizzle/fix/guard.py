@@ -5,6 +5,7 @@ See `ownership`, `extents` and `effects`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from ncu_swizzle.fix.extents import Extents
 from ncu_swizzle.fix.objects import fields_made, numbers, pointed
 from ncu_swizzle.fix.ownership import Ownership
 from ncu_swizzle.fix.ranges import FAR, LOOPS, Range, Ranges
-from ncu_swizzle.fix.scopes import Definition, declared_name
+from ncu_swizzle.fix.scopes import Definition, declared_name, sizes_of
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import Reach, ReachedPlace, ReachStep, SourceTile
 from ncu_swizzle.smem.swizzle import Padding
@@ -51,19 +52,54 @@ class Columns:
     def stay(self, edits: Sequence[Edit]) -> None:
         """Raise Unfit if a column may leave its row, unless edits make the whole index the argument of a function."""
         wrapped = {edit.start for edit in edits if edit.start == edit.end and re.fullmatch(r"\w+\(", edit.text)}
+        # The launch may make rows shorter, and more of them. Of an XOR, a comment says what they must be a multiple of.
+        short = isinstance(self.transform, Padding) and self._rows_by_launch()
         for reach in self.draft.tile.reaches:
             self._in_last_dimension(reach)
             steps = self._counting(reach)
             whole = len(steps) == 1 and steps[0].node.start_byte in wrapped and self._at_start(reach.start)
             whole = whole and (reach.end is None or self.draft.ends(reach.end))
             if not whole and not self._by_length(reach, steps):
-                self._within(reach, steps, self.row, "its row")
+                self._within(reach, steps, self.draft.element_bytes if short else self.row, "its row")
             if self.tile and not whole and reach.end is None and self.draft.flat(reach, self.columns) is not None:
                 self._within(reach, steps, self.tile, "its tile", rows=True)
         for tile in self._sharing():
             xor = self.transform if tile is self.draft.tile else None
             group = xor.group * self.draft.element_bytes if isinstance(xor, RowXor) else 1
             Columns(replace(self.draft, tile=tile), self.transform).apart(group)
+
+    def _rows_by_launch(self) -> bool:
+        """Return whether the launch says how long rows are; raise Unfit if some are as declared, or may be too many."""
+        if self.draft.source is None:
+            return False
+        reaches = self.draft.tile.reaches
+        used = [(reach, step, term) for reach in reaches for step in self._counting(reach)
+                for term in self.draft.terms(step) if self._counts_rows(reach, step, term)]  # fmt: skip
+        for reach in reaches if used else ():
+            rows = [step for step in reach.steps if step.rank == 2 and step.node]
+            if rows and not self.draft.zero(rows) and not self.draft.inner(reach.start, self.columns):
+                raise reach.node.misfit(": its rows are as long as declared, and others as long as the launch says")
+        for reach, step, term in used:
+            if not self._are_padded(reach, step, term):
+                raise reach.node.misfit(": with shorter rows, there may be more than are padded")
+        return bool(used)
+
+    def _are_padded(self, reach: Reach, step: ReachStep, term: Term) -> bool:
+        """Return whether a row's number is less than how many are padded, however long the launch makes them."""
+        sizes = [self.draft.constants.value(size) for size in sizes_of(self.draft.tile.roots[0].place.declared)[-2:]]
+        padded = math.prod(size or 0 for size in sizes) // self.columns
+        rows = abs(term.constant) * self.draft.size(step.unit, reach.node) // self.row
+        row = self.ranges.number(rows)
+        for factor in term.variable:
+            row = self.ranges.combined("*", row, self.ranges.of(factor.node))
+        # A row that is less than their length n: there are no more than the array has elements by n, nor than n.
+        square = rows == len(term.variable) == 1 and self.ranges.below(term.variable[0].node.bare, self._is_length)
+        return bool((row.high < padded).all()) or (square and self.columns <= padded)
+
+    def _is_length(self, node: Node) -> bool:
+        """Whether an expression is the length of rows that the launch decides."""
+        source = self.draft.source
+        return source is not None and self.draft.constants.value(node) == self.columns and source.value(node) is None
 
     def _in_last_dimension(self, reach: Reach) -> None:
         """Raise Unfit if the last subscript of an array leaves its row, which C++ forbids, and which is done.
@@ -131,19 +167,16 @@ class Columns:
 
     def _by_length(self, reach: Reach, steps: Sequence[ReachStep]) -> bool:
         """Return whether the column is a name that is less than the rows' length, which a launch decides."""
-        source, offset = self.draft.source, self._at(reach, False)
-        if source is None or offset.low.any() or offset.high.any():
+        offset = self._at(reach, False)
+        if self.draft.source is None or offset.low.any() or offset.high.any():
             return False
         terms = ((step, term) for step in steps for term in self.draft.terms(step))
         columns = [term for step, term in terms if not self._counts_rows(reach, step, term)]
         if len(columns) != 1 or columns[0].negative or columns[0].constant != 1 or len(columns[0].variable) != 1:
             return False
 
-        def length(node: Node) -> bool:
-            return self.draft.constants.value(node) == self.columns and source.value(node) is None
-
         name = columns[0].variable[0].node
-        return bool((self.ranges.of(name).low >= 0).all()) and self.ranges.below(name, length)
+        return bool((self.ranges.of(name).low >= 0).all()) and self.ranges.below(name, self._is_length)
 
     def _counting(self, reach: Reach) -> tuple[ReachStep, ...]:
         """Return the steps that count elements, over which rows lie behind each other."""
