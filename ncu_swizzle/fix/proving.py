@@ -335,9 +335,10 @@ def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:
     blocks = "1 block" if ran == 1 else f"{ran:,} blocks"
     stand = f", which {'stands' if ran == 1 else 'stand'} for all {total:,}" if ran < total else ""
     said = [f"{traced.accesses:,} accesses to shared memory in {blocks}{stand}: the same"]
-    # Every patch that is offered has passed `guard`, which computes indices for each thread of such a block.
-    block = " x ".join(map(str, old.launch(None).block))
-    others = f"other launches: not traced; for blocks of {block} threads, the source shows that elements only move"
+    # Every patch that is offered has passed `guard`, which computes indices for each thread of such a block, from
+    # constants as the compiler has them for these options: another -D may make rows shorter than the mapping is wide.
+    threads = " x ".join(map(str, old.launch(None).block)) + " threads"
+    others = f"other launches: not traced; built so, for blocks of {threads}, the source shows that elements only move"
     if written.lacking:
         return [*said, f"no results: {written.lacking}", others]
     bytes_ = f"{written.same:,} bytes that {written.blocks:,} blocks write for random inputs: the same"
