@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
 pytest_plugins = ("pytester",)
+SHARED = frozenset({"browser", "recordings"})  # fixtures of one worker: a browser, and reports that are read once
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -64,6 +65,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from tests.support.sessions import sessions
 
         metafunc.parametrize("session", sessions(metafunc.module.__name__.split(".")[1]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what shares a fixture that takes long in one worker; pytest-xdist asks for the group right after this."""
+    for item in items:
+        for shared in SHARED.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(shared))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,5 @@
 // CuTe layouts and what is applied to their offsets: ncu_swizzle.smem.layout, swizzle and mapping, in the browser.
-// A test compares this file with them on 10,000 random cases (tests/docs/test_explorer.py).
+// A test compares this file with them on 10,000 random cases (tests/docs/test_pages.py).
 "use strict";
 
 const LARGEST = 2 ** 18; // elements of a tile

@@ -1,14 +1,20 @@
-"""CUPTI is found; what is missing is said."""
+"""CUPTI is found; the injected library is driven by a stand-in that calls it as the driver and CUPTI do."""
 
+import json
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import running
+from ncu_swizzle.capture.launches import CapturedLaunch
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
+from tests.support import fake_ncu, process
+from tests.support.marks import NEEDS_ALL, needs_cc
 
 
 def test_cupti_is_found_in_a_toolkit_newest_first_or_said_to_be_lacking(
@@ -58,3 +64,107 @@ def test_a_pattern_that_is_none(tmp_path: Path) -> None:
     words = running.settings(CaptureLimits(kernel_name="regex:^a", count=3, memory_bytes=7), tmp_path)
     assert (words["NCU_SWIZZLE_CAPTURE_PATTERN"], words["NCU_SWIZZLE_CAPTURE_NAME"]) == ("^a", "")
     assert (words["NCU_SWIZZLE_CAPTURE_COUNT"], words["NCU_SWIZZLE_CAPTURE_MEMORY"]) == ("3", "7")
+
+
+def recorded(program: Path, tmp_path: Path, **limits: object) -> Recording:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(0o700)
+    return running.record(("./app", "driver.cubin"), program, CaptureLimits(**limits), scratch)  # type: ignore[arg-type]
+
+
+def odd(launch: CapturedLaunch) -> int:
+    """Return the second parameter, which tells the launches apart."""
+    return launch.parameters[1].bytes[0]
+
+
+@needs_cc
+def test_every_form_of_a_launch(fake_program: Path, cubin: bytes, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    shapes = [(launch.grid[0], launch.block[0], launch.shared, launch.cluster) for launch in found.launches[:3]]
+    assert shapes == [(4, 32, 4356, ()), (4, 32, 4356, ()), (8, 64, 0, (2, 1, 1))]
+    assert [odd(launch) for launch in found.launches[:3]] == [1, 2, 1], "one by one, packed, in a configuration"
+    assert {launch.cubin for launch in found.launches} == {cache.sha256(cubin)}
+    assert {launch.kernel for launch in found.launches} == {"columns"}
+    assert (found.machine.gpu, found.machine.compute_capability) == ('Fake "GPU"', "9.0")
+
+
+@needs_cc
+def test_graphs_are_recorded_when_they_are_launched(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    nodes = found.launches[3:]
+    assert [(launch.grid[0], odd(launch)) for launch in nodes] == [(3, 1), (1, 1), (3, 1), (1, 3)]
+    assert all(launch.graph for launch in nodes)
+    assert [all(contents.sha256 for contents in launch.contents) for launch in nodes] == [True, False] * 2
+    assert nodes[1].contents[0].why == "earlier nodes of its CUDA graph may write it"
+    assert found.notes == [
+        "a CUDA graph was launched, of which is not known what it holds.",
+        "a CUDA graph was launched, of which is not known how its nodes were changed.",
+    ]
+    assert found.seen == len(found.launches) == 7
+
+
+@needs_cc
+def test_memory_is_that_before_each_launch(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    first, second = found.launches[:2]
+    assert [buffer.bytes for buffer in first.buffers] == [64, 64]
+    assert found.memory[first.buffers[0].contents.sha256].read_bytes() == b"\5" * 64
+    assert found.memory[second.buffers[0].contents.sha256].read_bytes() == b"\6" + b"\5" * 63
+    pointer = int.from_bytes(first.parameters[0].bytes, "little")
+    assert pointer == first.buffers[0].address + 8, "a pointer into the middle stands for the allocation"
+
+
+@needs_cc
+@pytest.mark.parametrize(("limit", "kept", "why"), [(100, 1, "over the limit on memory"), (0, 0, running.WITHOUT)])
+def test_the_limit_on_memory_holds(limit: int, kept: int, why: str, fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=limit)
+    contents = [contents for launch in found.launches for contents in launch.contents]
+    assert sum(bool(one.sha256) for one in contents) == len(found.memory) == kept
+    assert why in {one.why for one in contents if not one.sha256}
+
+
+@needs_cc
+def test_filters(fake_program: Path, tmp_path: Path) -> None:
+    for number, (limits, count) in enumerate(
+        [({"count": 2}, 2), ({"kernel_name": "columns"}, 7), ({"kernel_name": "regex:^col.*s$"}, 7)]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert len(recorded(fake_program, folder, **limits).launches) == count
+    for name, error, said in (
+        ("rows", NothingProfiled, "no kernel with the name rows"),
+        ("regex:(?:a|b)", EnvironmentLacking, "not a POSIX extended regular expression"),  # only Python knows it
+    ):
+        (tmp_path / name).mkdir()
+        with pytest.raises(error, match=said):
+            recorded(fake_program, tmp_path / name, kernel_name=name)
+
+
+@needs_cc
+@NEEDS_ALL
+def test_where_counters_are_forbidden_a_line_is_offered_that_works_as_typed(
+    fake_program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in for ncu says what the real one said of a driver that restricts its counters."""
+    monkeypatch.delenv("LD_LIBRARY_PATH")  # the stand-in for the driver is the program's alone
+    stand_in = fake_ncu.install(fake_program / "stand-in" / "ncu")
+    own = ("--engine", "ncu", "--ncu", str(stand_in), "-k", "columns", "-s", "1", "-c", "2")
+    program = ("--", "./app", "driver.cubin")
+    refused = process.command(
+        "profile", *own, *program, folder=fake_program, env=process.environment(FAKE_NCU="permission")
+    )
+    assert refused.returncode == 3
+    line, why = refused.stderr.partition("  try: ")[2].split("\n", 1)
+    capture, replay = line.split(" && ")
+    assert capture == "ncu-swizzle capture -k columns -c 3 -- ./app driver.cubin"
+    assert "Exact counts by replay, without counters" in why
+    assert "--cap-add=SYS_ADMIN" in why
+    with_driver = process.environment(LD_LIBRARY_PATH=str(fake_program))
+    captured = process.command(*shlex.split(capture)[1:], folder=fake_program, env=with_driver)
+    assert captured.returncode == 0, captured.stderr
+    replayed = process.command(*shlex.split(replay)[1:], "--json", "-", folder=fake_program)
+    assert replayed.returncode == 0, replayed.stderr
+    result = json.loads(replayed.stdout)
+    (launch,) = result["profiles"]  # the stand-in's third launch has less shared memory than its kernel accesses
+    assert launch["launch"]["grid"] == [4, 1, 1]
+    assert [(access["wavefronts"], access["ideal"]) for access in result["accesses"]] == [(128, 128)] * 2

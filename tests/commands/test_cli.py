@@ -1,6 +1,7 @@
-"""The command line without a GPU: the main job, reports, formats, help, and what mistakes lead to."""
+"""The command line without a GPU: the main job, formats, help, what mistakes lead to, and how failures end."""
 
 import contextlib
+import errno
 import os
 import pty
 import re
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
+from ncu_swizzle.commands import output, run_kernel
 from ncu_swizzle.reports import container, reader
-from tests.support.process import Typed, command, environment
+from tests.support.places import ROOT
+from tests.support.process import Typed, command, environment, started
 
 SCREEN = 40  # lines of a command's help, on 80 columns
 
@@ -93,3 +95,151 @@ def test_a_terminal_shows_how_far_ncu_is() -> None:
     assert shown.startswith("so far nothing")
     assert re.search(r"gemm \[b\]<1> \S+ 100 %", shown)
     assert re.search(r"other +\S+ +50 %", shown)
+
+
+LONG = 200_000
+
+
+def python(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, where its temporary files go too."""
+    env = environment(TMPDIR=str(folder), **more)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+
+
+def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run ``ncu-swizzle list`` after a statement that breaks it."""
+    code = (
+        "import sys; from ncu_swizzle.kernels import naming; import ncu_swizzle.commands.tools\n"
+        f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
+        "naming.everything = fails\n"
+        "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
+        "from ncu_swizzle.__main__ import main; sys.exit(main())"
+    )
+    return python(code, folder, **more)
+
+
+BUGS = {
+    "raise KeyError('sampled')": "KeyError 'sampled'",
+    "fails(depth=depth + 1)": "RecursionError",
+    "raise ValueError('\\x1b[31m' + 'x' * 200_000)": "ValueError",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("statement", BUGS)
+def test_a_bug_is_one_paragraph_and_a_file(statement: str, tmp_path: Path) -> None:
+    named = BUGS[statement]
+    done = broken(tmp_path, statement)
+    assert done.returncode == InternalError.exit_code == 70
+    assert done.stdout == ""
+    said, hint = done.stderr.splitlines()
+    assert said.startswith("error: this is a bug in ncu-swizzle ")
+    assert named in said
+    assert "report it" in hint
+    assert len(done.stderr) < 1500
+    assert "\x1b" not in done.stderr
+    file = Path(said.rpartition(" ")[2])
+    assert file.parent == tmp_path
+    assert file.stat().st_mode & 0o077 == 0, "nobody else can read what was typed"
+    text = file.read_text(encoding="utf-8")
+    assert "command line: ncu-swizzle list --config none" in text
+    assert f"Python {sys.version_info.major}." in text
+    assert "Traceback (most recent call last)" in text
+    assert "in fails" in text
+
+
+@pytest.mark.long
+def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); raise KeyError('sampled')"
+    done = broken(tmp_path, code, PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 70
+    assert f"its traceback cannot be saved in {tmp_path}: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
+    def all_of(kind: type[NcuSwizzleError]) -> set[type[NcuSwizzleError]]:
+        return {kind}.union(*map(all_of, kind.__subclasses__()))
+
+    assert [kind for kind in all_of(NcuSwizzleError) if kind.exit_code == 1] == [GateFailed]
+    assert broken(tmp_path, "sys.stdout.close()").returncode not in (0, 1)
+    package = tmp_path / "ncu_swizzle"  # an installation without its commands
+    package.mkdir()
+    kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/output.py")
+    base = ("__init__.py", "errors.py", "files.py", "texts.py", "unfinished.py")
+    for name in (*kept, *(f"base/{file}" for file in base)):
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_bytes((ROOT / "ncu_swizzle" / name).read_bytes())
+    done = started("list", folder=tmp_path, env=environment(PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path)))
+    assert done.returncode == 70, done.stderr
+    assert "ImportError" in done.stderr
+
+
+def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
+    code = (
+        "import sys, os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder()); sys.argv = ['ncu-swizzle', 'list']\n"
+        "from ncu_swizzle.__main__ import main; sys.exit(main())"
+    )
+    done = python(code, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_an_os_error_s_number_decides() -> None:
+    def error(number: int, *files: str) -> OSError:
+        return OSError(number, os.strerror(number), files[0] if files else None, None, *files[1:])
+
+    copied = of_system(error(errno.ENOSPC, "recordings/kernel2.ncu-rep", "out/kernel2.ncu-rep"))
+    assert isinstance(copied, NotWritable)
+    assert str(copied) == "cannot write out/kernel2.ncu-rep: No space left on device"
+    assert "free some disk space" in copied.hint
+    assert "shorter path" in of_system(error(errno.ENAMETOOLONG, "x")).hint
+    assert "permissions" in of_system(error(errno.EACCES, "x")).hint
+    assert "permissions" not in of_system(error(errno.ELOOP, "x")).hint
+    assert "ulimit -n" in of_system(error(errno.EMFILE, "x")).hint
+    assert of_system(error(errno.EMFILE)).exit_code == 3, "no file: this is not about stdout"
+    assert "output" in str(of_system(error(errno.ENOSPC)))
+
+
+def test_errors_quote_only_part_of_a_long_value() -> None:
+    assert shortened("a" * 255) == "a" * 255, "any file name stays whole"
+    assert len(shortened("a" * LONG)) <= 255
+    assert len(shortened("( " * LONG)) <= 1000
+    assert len(shortened("a line\n" * LONG)) <= 8000
+    once = shortened(f"cannot read {'x/' * LONG}: File name too long")
+    assert once.endswith(": File name too long")
+    assert shortened(once) == once
+    error = NotWritable("b" * LONG, "c" * LONG)
+    assert max(len(str(error)), len(error.hint)) <= 255
+    error.args = ("d" * LONG,)
+    assert len(str(error)) <= 255
+
+
+LONG_VALUES = (
+    "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1", "check X",
+    "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X", "explain X",
+    "explain X.csv --op ld.shared.b32", "check kernel2 --engine recorded --baseline X",
+    "report tma-32 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X",
+)  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_long_value_is_never_about_permissions(typed: Typed) -> None:
+    for line in LONG_VALUES:
+        done = typed("", *(word.replace("X", "x" * 100_000) for word in line.split()))
+        assert done.returncode in (2, 5), (line, done.stderr[:2000])
+        assert len(done.stderr) < 3000
+        assert "permissions" not in done.stderr
+
+
+def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "err").open("w", encoding="utf-8") as full:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), full.fileno())
+        monkeypatch.setattr(sys, "stderr", full)
+        assert output.explain(NotWritable("cannot write", "try")) == 2

@@ -1,13 +1,25 @@
-"""Edits of sources and of their headers as one text; index expressions taken apart into products."""
+"""Edits of sources and headers as one text; mappings stand there as a person would have written them, or why not."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.cuda import Unfit
+from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
+from ncu_swizzle.fix.excess import Moved, MovedPlaces
+from ncu_swizzle.fix.rows import Lines, changed
 from ncu_swizzle.fix.sums import Constants, Term
+from ncu_swizzle.smem.swizzle import Padding
+from tests.support.fixes import array, swizzled
+from tests.support.places import table
+from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten
 
 
 def test_two_edits_of_the_same_bytes_are_refused() -> None:
@@ -91,3 +103,92 @@ def test_the_constant_of_each_product() -> None:
     assert [term.negative for term in terms("a - (b - c)")] == [False, True, False]
     (term,) = terms("n * W")  # an unknown name is a variable
     assert [factor.value for factor in term.factors] == [None, 32]
+
+
+SIZES = {"W": 32, "H": 32, "N": 32, "K": 16}
+MAPPINGS: dict[str, RowXor | Padding | Swapped] = {
+    "rows": ROWS,
+    "flat": FLAT,
+    "fours": FOURS,
+    "longer": LONGER,
+    "rows within": RowXor(columns=32, rows=32, bits=5, base=0, drop=0),
+    "swapped": Swapped(columns=16, rows=64),
+    "turned": Swapped(columns=32, rows=32),
+}
+FACTS = table("facts/writing.toml")
+
+
+def outcomes(kind: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield each statement, or whole source, of the facts of a kind, what comes of it, and what is expected."""
+    for fact in FACTS[kind]:
+        before = "".join(FACTS["before"].get(text, text) for text in fact.get("before", ()))
+        declared, how = fact.get("declared", "t[32][32]"), MAPPINGS[fact["mapping"]]
+        named = {name: fact.get(name) for name in ("offsets", "launched")}
+        for statement, expected in fact["rows"].items():
+            text = statement if "__global__" in statement else body(statement, declared, before)
+            meant = body(expected, fact.get("after", declared), before) if kind == "written" else expected
+            try:
+                constants = fact.get("constants", SIZES)
+                written = rewritten(text, how, constants=constants, factors=fact.get("factors", False), **named)
+            except Unfit as unfit:
+                written = f"{unfit.line}: {unfit}"
+            yield statement, written, meant
+
+
+def test_what_is_written_into_an_index() -> None:
+    assert {statement: written for statement, written, meant in outcomes("written") if written != meant} == {}
+
+
+def test_what_else_is_written() -> None:
+    assert [made for _, made, pieces in outcomes("found") if not all(piece in made for piece in pieces)] == []
+
+
+def test_why_nothing_is_written() -> None:
+    assert {statement: said for statement, said, reason in outcomes("refused") if said != reason} == {}
+
+
+def test_an_accessor_is_written_once_and_lines_end_as_before() -> None:
+    loop = body("for (int i = x; i < 1024; i += 256) t[i] = u[j];", "t[1024], u[1024]")
+    once = rewritten(loop, FLAT)
+    assert "constexpr int swizzled(int i) { return i ^ ((i >> 5) & 31); }" in once
+    assert "t[swizzled(i)] = u[j];" in once
+    twice = rewritten(once, FLAT, "u")  # that of an earlier patch is used again
+    assert "t[swizzled(i)] = u[swizzled(j)];" in twice
+    assert twice.count("int swizzled") == 1
+    lines = rewritten(loop.replace("\n", "\r\n"), FLAT)
+    assert lines.count("\n") == lines.count("\r\n")
+
+
+def test_every_tile_is_swapped() -> None:
+    assert Swapped(columns=3, rows=2)(np.arange(12)).tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
+
+
+TILE = range(1024, 1024 + 64)
+
+
+def test_elements_have_a_place_of_their_own() -> None:
+    twice, overlapping = [0, 4, 8, 8, *range(16, 64, 4)], [0, 2, *range(8, 64, 4)]
+    beyond, before = [*range(4, 68, 4)], [*range(-4, 60, 4)]
+    for places in (twice, overlapping, beyond, before):
+        with pytest.raises(ValueError, match="two elements share"):
+            Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.array(places))
+    with pytest.raises(ValueError, match="16 elements of 4 bytes"):
+        Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.arange(15) * 4)
+
+
+def test_arrays_that_share_bytes_are_refused() -> None:
+    tile = array("tile", 1024, 4, swizzled(32))
+    with pytest.raises(ValueError, match="shares bytes"):
+        MovedPlaces([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
+
+
+BEFORE = "int a;\nfloat tile[32][32];\nx = tile[y][x];\n// end\n"
+
+
+def test_a_new_line_counts_as_the_one_that_calls_it() -> None:
+    after = "int at(int y, int x) { return y ^ x; }\n" + BEFORE.replace("[y][x]", "[at(y, x)]")
+    lines = Lines.between({"a.cu": BEFORE}, {"b/a.cu": after})
+    assert lines.first([("b/a.cu", 1), ("b/a.cu", 4)]) == ("a.cu", 3)
+    assert lines.first([("/usr/include/x.h", 9)]) == ("/usr/include/x.h", 9)
+    assert lines.first([]) == ("", 0)
+    assert changed({"a.cu": BEFORE}, {"b/a.cu": after}) == ({("a.cu", 3)}, {("b/a.cu", 1), ("b/a.cu", 4)})

@@ -1,5 +1,6 @@
-"""What is offered of the candidates, and how a fix is shown; what the command does is in tests/data/sessions/fix."""
+"""What is offered of candidates and layout policies, and how a fix is shown; commands are in tests/data/sessions."""
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +9,15 @@ import pytest
 
 from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix import shown
+from ncu_swizzle.fix import cuda, shown
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
-from ncu_swizzle.fix.edits import source_of, splice
+from ncu_swizzle.fix.cuda import Unfit
+from ncu_swizzle.fix.edits import BEGIN, END, edited, source_of, splice
+from ncu_swizzle.fix.named import declared_layouts, renamings
 from ncu_swizzle.fix.result import FixJob, KernelFix, Stop, furthest, unproved
+from ncu_swizzle.fix.scopes import Scopes
 from ncu_swizzle.fix.sources import SourceFix
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
@@ -21,6 +25,7 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.reports.model import Profile
 from tests.support.fixes import Projects
 from tests.support.marks import NEEDS_ALL
+from tests.support.places import table
 from tests.support.recordings import Recorded
 
 
@@ -104,3 +109,61 @@ def test_a_fix_says_what_it_saves_by_both_versions_if_both_are_simulated(recorde
     alone = replace(fixed, profiles=both[:1])
     assert any("without its excessive wavefronts it would take" in said for said in shown.sentences(alone))
     assert shown.kernel_json(alone)["saves"] == {"point": 0.1, "low": 0.0, "high": 0.2, "both_simulated": False}
+
+
+FACTS = table("facts/policies.toml")
+TEXTS = FACTS["texts"]
+
+
+def names(kernel: str, policies: str = TEXTS["policies"]) -> list[str]:
+    """Return what a kernel may name, and where: the source with the names changed."""
+    text = (policies + kernel).encode()
+    file = cuda.parse(text, "k.cu")
+    return [edited(text, renaming.edits).decode().removeprefix(policies) for renaming in renamings(file, "k")]
+
+
+def test_siblings_can_stand_in_place_of_a_policy() -> None:
+    assert {kernel: names(kernel) for kernel in FACTS["siblings"]} == FACTS["siblings"]
+
+
+def test_a_header_stays_as_it_is() -> None:
+    begin, end = BEGIN.decode() + b"p.cuh\0#include\n".hex() + "\n", END.decode() + "\n"
+    assert names("", f"{begin}{TEXTS['policies']}using L = near::A;\n{end}") == []
+    assert len(names("using L = near::A;", f"{begin}{TEXTS['policies']}using L = near::A;\n{end}")) == 1
+
+
+def test_a_layout_is_composed_where_it_is_declared() -> None:
+    kernel = "__global__ void k() {{ {} }}"
+    for declared, composed in FACTS["composed"].items():
+        text = kernel.format(declared).encode()
+        layouts = declared_layouts(cuda.parse(text, "k"), "k")
+        written = [edited(text, layout.composed("Swizzle<3,2,3>")).decode() for layout in layouts]
+        assert written == [kernel.format(layout) for layout in composed], declared
+
+
+def escapes(body: str) -> list[str]:
+    """Return why a kernel with these statements cannot name the other policy."""
+    file = cuda.parse((TEXTS["placed"] + TEXTS["turn"].replace("BODY", body)).encode(), "k.cu")
+    reasons = []
+    for renaming in renamings(file, "k"):
+        assert renaming.name == "Mixed"
+        try:
+            renaming.placed_only(Scopes(file), (32, 32, 1))
+        except Unfit as reason:
+            reasons.append(str(reason))
+    return reasons
+
+
+def test_a_policy_that_does_more_than_to_place_elements_is_not_exchanged() -> None:
+    for body, said in FACTS["more"].items():
+        reasons = escapes(body)
+        assert len(reasons) == bool(said), body
+        assert said in "".join(reasons), body
+
+
+def test_a_layout_of_global_memory_is_not_swizzled() -> None:
+    for body, escaping in FACTS["escaping"].items():
+        file = cuda.parse(TEXTS["laid_out"].replace("BODY", body).encode(), "k.cu")
+        (layout,) = declared_layouts(file, "k")
+        with pytest.raises(Unfit) if escaping else contextlib.nullcontext():
+            layout.shared_only(Scopes(file))

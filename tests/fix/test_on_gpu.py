@@ -1,6 +1,6 @@
 """What launches on a GPU say of a proved fix is added to it, and a fix that they refute is not offered.
 
-The launches are faked; tests/gpu/test_fix_on_gpu.py makes them.
+The launches are faked; tests/gpu/test_catalog_on_gpu.py makes them.
 """
 
 import json

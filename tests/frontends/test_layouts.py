@@ -1,12 +1,22 @@
-"""What TTGIR says of accesses with conflicts, from texts of Triton 3.6 and 3.9 and from counts of an H100."""
+"""Kernels in Python: TTGIR's layouts, lines in PTX, launches of CuTe DSL's, and examples/python as readers run it."""
 
+import subprocess
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ncu_swizzle.reports import layouts, pack
+from ncu_swizzle.frontends import triton_jit
+from ncu_swizzle.frontends.compiled import Built, built
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.reports import layouts, pack, python_kernels
 from ncu_swizzle.reports.model import Profile
 from tests.support.places import DATA
+from tests.support.python_kernels import EXAMPLES, NEEDS_CUTE_DSL, NEEDS_TRITON, recorded
 
 TEXTS = DATA / "python" / "ttgir"
 TF32, SUMS = "matmul-tf32-triton3.6", "column-sums-triton3.6"
@@ -80,3 +90,149 @@ def test_without_conflicts_or_without_a_text_nothing_is_said(profiles: dict[str,
     ideal = tuple(replace(each, wavefronts=each.ideal) for each in profile.instructions)
     assert layouts.explained(replace(profile, instructions=ideal), text(TF32), explicit=False).layouts == ()
     assert layouts.explained(profile, text(SUMS), explicit=False).layouts == ()
+
+
+def described(name: str) -> Built:
+    """Return a kernel of the examples' project file, compiled."""
+    catalog = naming.everything(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
+    family, kernel = next((family, kernel) for family, kernel in catalog if kernel.name == name)
+    return built(Target(family, kernel, family.problem()), "sm_90", 120)
+
+
+@pytest.mark.long
+@NEEDS_CUTE_DSL
+def test_a_tensor_map_points_to_a_matrix_that_is_no_parameter_and_a_dynamic_layout_passes_sizes_and_strides() -> None:
+    hopper = described("cute-hopper")
+    arguments = {argument.name: argument for argument in hopper.target.family.arguments}
+    assert arguments["parameter0"].value.startswith("pointer:a+0,int64:")
+    assert arguments["parameter1"].value.startswith("pointer:b+0,int64:")
+    assert [name for name, argument in arguments.items() if not argument.passed] == ["a", "b"]
+    assert arguments["c"].passed
+    assert described("cute-hopper").target.family.arguments == hopper.target.family.arguments
+    dynamic = described("cute-row-sums-dynamic").target.family
+    assert dynamic.arguments[0].value == f"pointer:x+0,int64:{2000 << 32 | 512},int64:2000"
+    assert dynamic.launch.grid == ("512", "1", "1")
+
+
+PROJECT = str(EXAMPLES / "ncu-swizzle.toml")
+
+
+@pytest.mark.long
+@NEEDS_TRITON
+def test_the_examples_tests_pass() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", str(EXAMPLES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout or "skipped" in done.stdout
+
+
+def test_every_kernel_that_is_described_was_recorded() -> None:
+    described = {
+        kernel.name for family, kernel in naming.everything(CatalogOptions(PROJECT, trust=True)) if not family.shipped
+    }
+    by_nvrtc = {"cuda-turn", "cuda-turn-padded", "cuda-reduce"}  # CUDA C++, which has no front end
+    assert described | by_nvrtc == recorded()[0]["kernels"].keys()
+
+
+def test_a_project_file_alone_executes_nothing() -> None:
+    own = [family for family in naming.everything(CatalogOptions(PROJECT)).families if not family.shipped]
+    assert own
+    assert all(family.untrusted for family in own)
+
+
+PTX = """.version 8.7
+	.loc	1 8 4                           // k.py:8:4
+	add.s32 %r1, %r2, %r3;
+	.loc	2 260 15                        // standard.py:260:15 @[ standard.py:290:36 @[ k.py:9:24 ] ]
+	add.s32 %r4, %r5, %r6;
+	.file	1 "/kernels/k.py"
+	.file	2 "/site-packages/triton/language/standard.py"
+"""
+
+
+class Backend:
+    """Stands for Triton's, which would assemble the PTX."""
+
+    def __init__(self, cubin: bytes) -> None:
+        self.cubin = cubin
+
+    def parse_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options."""
+        return options
+
+    def make_cubin(self, text: str, metadata: Any, options: Any, capability: int) -> bytes:  # noqa: ARG002
+        """Return what was given."""
+        return self.cubin
+
+
+def kernel(ptx: str) -> Any:
+    metadata = SimpleNamespace(_asdict=lambda: {"name": "k"})
+    return SimpleNamespace(asm={"cubin": b"the original", "ptx": ptx}, metadata=metadata)
+
+
+def test_each_caller_comes_before_what_it_calls() -> None:
+    text = triton_jit._named(PTX)
+    own = ", function_name $L__ncu_swizzle_inlined, inlined_at"
+    assert [line.strip() for line in text.splitlines() if ".loc" in line] == [
+        ".loc\t1 8 4                           // k.py:8:4",
+        ".loc\t1 9 24",
+        f".loc\t2 290 36{own} 1 9 24",
+        f".loc\t2 260 15{own} 2 290 36",
+    ]
+    assert text.count("$L__ncu_swizzle_inlined:") == 1
+
+
+def test_ptx_without_inlined_code_stays_as_it_is() -> None:
+    assert triton_jit._named(PTX.partition("\t.loc\t2")[0]) is None
+
+
+def test_inline_assembly_belongs_to_one_line() -> None:
+    """A masked load as LLVM writes it, which counts the lines of its text; another load has a line of its own."""
+    load = """\t.loc\t1 13 36
+\t// begin inline asm
+\t.loc\t1 13 36
+\tmov.u32 %r1, 0x0;
+\t.loc\t1 14 36
+\tld.global.b32 { %r1 }, [ %rd1 + 0 ];
+
+\t// end inline asm
+"""
+    kept = load.replace("\t.loc\t1 14 36\n", "")
+    assert triton_jit._named(load + load.replace("1 13", "1 20")) == kept + kept.replace("1 13", "1 20")
+
+
+CALL = """.b8 2                                   // DW_AT_call_file
+.b8 34                                  // DW_AT_call_line
+.b8 1
+.b8 36                                  // DW_AT_call_column
+"""
+
+
+def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None:
+    text = PTX.replace("/kernels/k.py", "/kernels/standard.py").replace("k.py:9:24", "standard.py:9:24")
+    assert triton_jit._named(text) is None
+    both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(
+        ".b8 2 ", ".b8 1 ", 1
+    )
+    assert max(python_kernels.stacks(text + both).values(), key=len) == (
+        ("/site-packages/triton/language/standard.py", 260),
+        ("/site-packages/triton/language/standard.py", 290),
+        ("/kernels/standard.py", 9),
+    )
+
+
+def test_files_may_have_their_folder_apart_and_spaces_in_their_names() -> None:
+    text = (
+        PTX.replace('"/kernels/k.py"', '"/my kernels" "a k.py"')
+        .replace("// k.py", "// a k.py")
+        .replace("[ k.py", "[ a k.py")
+    )
+    assert {stack[-1] for stack in python_kernels.stacks(text).values()} == {
+        ("/my kernels/a k.py", 8),
+        ("/my kernels/a k.py", 9),
+    }
+
+
+def test_another_machine_code_is_not_used() -> None:
+    assert triton_jit.with_callers(kernel(PTX), Backend(b"no cubin"), 90) == b"the original"
+    assert triton_jit.with_callers(kernel(""), Backend(b"no cubin"), 90) == b"the original"

@@ -1,22 +1,38 @@
-"""The gate's settings and options: where they are found, what wins; whatever they say is understood or refused."""
+"""The gate's settings, options, and examples for CI; a checkout that nobody trusts tries to run a program."""
 
 import contextlib
+import os
+import shutil
+import subprocess
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from bench.corpus import bytewise, originals, trees
-from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.engines import machine
+from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate import baseline, checking
 from ncu_swizzle.gate.baseline import Policy, Rule
 from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from ncu_swizzle.reports.options import Judging
-from tests.support.places import table
+from tests.support import process
+from tests.support.composite import Composite, environment_of
+from tests.support.marks import NEEDS_ALL, program
+from tests.support.own_kernel import KERNEL
+from tests.support.places import ROOT, table
 from tests.support.properties import chances, examples, holds
+from tests.support.recordings import Recorded
 from tests.support.refusals import refused, unlike
+from tests.support.repositories import TURN, install, pull_request
+from tests.support.schemas import complaints
 
 WHOLE = """
 [tool.ncu-swizzle.check]
@@ -155,3 +171,187 @@ def test_a_baseline_with_a_hostile_value_is_read_or_refused(examples: int, tmp_p
             found.with_([now]).to_json()
 
     holds(examples, check, st.sampled_from(["sealed", "sealed", "sealed", *bytewise.TEXT]), chances)
+
+
+def lint(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return process.run("lint", *arguments, folder=folder, env=process.environment(COLUMNS="300", **more))
+
+
+@NEEDS_ALL
+def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    nvcc = program(tmp_path / "bin" / "nvcc", tmp_path / "ran", f'printf "%s\\n" "$@" >> {log}')
+    text = f'{KERNEL}nvcc = ["-maxrregcount 64", "-Xptxas", "-v", "-I inc"]\n'
+    (hostile / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    (hostile / "inc").mkdir(exist_ok=True)
+    lint(hostile, "my.cu", "--nvcc", str(nvcc))
+    words = log.read_text(encoding="utf-8").splitlines()
+    assert {"-maxrregcount=64", "-Xptxas=-v", f"-I{hostile}/inc"} <= set(words)
+
+
+# ---------------------------------------------------------------------------------------------- the folder itself
+
+
+@NEEDS_ALL
+@pytest.mark.long
+def test_tools_are_not_taken_from_the_current_folder(
+    hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hostile)
+    for folder in (hostile, hostile / "bin"):
+        for tool in ("nvcc", "ptxas", "nvdisasm", "cicc", "gcc", "g++", "git", "ncu", "nvidia-smi"):
+            program(folder / tool, marker)
+    path = f".:bin::{os.environ['PATH']}"
+    for variables in (
+        {"PATH": path}, {"CUDA_HOME": "."}, {"CUDA_PATH": "."}, {"CUDA_HOME": "", "CUDA_ROOT": "."},
+    ):  # fmt: skip
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            assert Toolchain().find(NVCC).is_absolute(), variables
+            assert all(found.path.is_absolute() for found in machine.candidates(System())), variables
+    done = lint(hostile, "my.cu", PATH=path, CUDA_HOME=".", CUDA_PATH=".")
+    assert done.returncode == 0, done.stdout + done.stderr
+    process.run("doctor", folder=hostile, env=process.environment(PATH=path, CUDA_HOME="."))
+    assert not marker.exists()
+
+
+@NEEDS_ALL
+def test_a_compiler_in_the_current_folder_must_be_named(
+    hostile: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hostile)
+    program(hostile / "nvcc", marker)
+    assert Toolchain(Path("nvcc")).find(NVCC) == Path("nvcc")
+    with pytest.raises(EnvironmentLacking):
+        Toolchain(Path("my.cu")).find(NVCC)
+
+
+@NEEDS_ALL
+def test_a_line_table_s_names_are_not_opened(recorded: Recorded, tmp_path: Path) -> None:
+    """A report, like a saved profile, can name any file as a source."""
+    private = tmp_path / "private.txt"
+    private.write_text("the secret of private.txt\n" * 50, encoding="utf-8")
+    profile = recorded("kernel1")
+    named = [replace(counts, stack=((str(private), 1), (str(private), 2))) for counts in profile.instructions]
+    replace(profile, instructions=tuple(named)).save(tmp_path / "hostile.json")
+    outputs = ("--out", "page.html", "--markdown", "page.md", "--json", "page.json", "--csv", "page.csv")
+    done = process.run("report", "hostile.json", *outputs, folder=tmp_path, env=process.environment())
+    assert done.returncode == 0, done.stderr
+    written = [file.read_bytes() for file in tmp_path.glob("page.*")]
+    assert len(written) == 4
+    assert not any(b"the secret" in content for content in written)
+
+
+GITLAB = ROOT / "examples" / "ci" / "gitlab-ci.yml"
+
+
+def read_yaml(file: Path) -> Any:
+    return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+
+
+WORSE = TURN.replace("tile[r][c]", "tile[c][r]")
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_the_script_for_gitlab_lints_against_the_target(tmp_path: Path) -> None:
+    clone, program = pull_request(tmp_path, TURN, WORSE), install(tmp_path)
+    lines = read_yaml(GITLAB)["bank conflicts"]["script"]
+    script = "\n".join(line for line in lines if not line.startswith("pip install"))
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    env = environment_of(PATH=path, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main", COLUMNS="300")
+    command = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=clone, env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "fail         SW001 turn, LDS" in done.stdout
+    assert "no worse: degree 32" in done.stdout
+    assert all((clone / f"lint.{suffix}").is_file() for suffix in ("xml", "sarif", "html"))
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_the_action_lints_a_pull_request(tmp_path: Path) -> None:
+    clone = pull_request(tmp_path, TURN, WORSE)
+    install(tmp_path)
+    composite = Composite(clone, tmp_path, {"mode": "lint", "against": "origin/main"}, ["Install ncu-swizzle"])
+    assert composite.run(environment_of()) == 1, composite.log
+    assert composite.outputs["outcome"] == "fail"
+    assert "| turn | LDS | 0 | 992 | 1 | 32 |" in composite.summary
+    assert all((clone / composite.outputs[name]).is_file() for name in ("junit", "sarif", "page"))
+
+
+def test_the_pipeline_for_jenkins_runs_the_same() -> None:
+    jenkins = (ROOT / "examples" / "ci" / "Jenkinsfile").read_text(encoding="utf-8")
+    (command,) = (line for line in read_yaml(GITLAB)["bank conflicts"]["script"] if line.startswith("ncu-swizzle"))
+    assert command in " ".join(jenkins.replace("\\\n", " ").split())
+
+
+def test_the_hook_for_pre_commit_is_a_command_with_an_extra() -> None:
+    (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
+    program, name = hook["entry"].split()
+    assert program == "ncu-swizzle"
+    assert process.run(name, "--help").returncode == 0
+    (extra,) = hook["additional_dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert extra.removeprefix(".[").removesuffix("]") in extras
+
+
+BISECT = ROOT / "examples" / "ci" / "bisect.sh"
+
+
+def test_exit_codes_are_those_that_git_bisect_wants(tmp_path: Path) -> None:
+    """Of 128 and more git stops, of 125 it skips a commit, and all others below mean that it is bad."""
+    program = tmp_path / "ncu-swizzle"
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    meanings = {0: 0, 1: 1, 2: 125, 3: 125, 4: 125, 5: 125, 70: 125, 129: 128, 130: 128, 143: 128}
+    for status, means in meanings.items():
+        program.write_text(f'#!/bin/sh\necho "$@"\nexit {status}\n', encoding="utf-8")
+        program.chmod(0o755)
+        command = ["sh", BISECT, "lint", "a b.cu"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert (done.returncode, done.stdout) == (means, "lint a b.cu\n"), status
+
+
+def test_what_gitlab_and_github_read_is_valid() -> None:
+    files = {
+        "gitlab-ci": GITLAB,
+        "github-actions": ROOT / "action.yml",
+        "github-workflows": ROOT / "docs/ci-example.yml",
+    }
+    for kind, file in files.items():
+        assert complaints("--builtin-schema", f"vendor.{kind}", str(file)) == "", file
+
+
+def test_the_example_uses_what_the_action_has() -> None:
+    action = read_yaml(ROOT / "action.yml")
+    steps = read_yaml(ROOT / "docs" / "ci-example.yml")["jobs"]["gate"]["steps"]
+    (use,) = (step for step in steps if step.get("uses", "") == "./.ncu-swizzle")
+    assert set(use["with"]) <= set(action["inputs"])
+
+
+# What a step of a workflow gives: `profiles`, `arguments`, `inconclusive`; its exit code, and the output `outcome`.
+STEPS = {
+    "profiles": (("  after.json\n\n  before.json  \n", "--max-degree=*=8\n", "fail"), 0, "pass"),
+    "a limit": (("before.json", "--max-degree=LDSM=1", "warn"), 1, "fail"),
+    "inconclusive": (("after.json", "--max-degree=gone:1", "fail"), 5, "inconclusive"),
+    "a warning": (("after.json", "--max-degree=gone:1", "warn"), 0, "inconclusive"),
+    "a command": (("$(touch pwned).json", "", "warn"), 2, "error"),
+    "an option": (("--help", "", "warn"), 2, "error"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action is a bash script")
+@pytest.mark.parametrize("name", STEPS)
+def test_the_action_s_script(name: str, work: Path) -> None:
+    step, status, outcome = STEPS[name]
+    install(work)
+    inputs = dict(zip(("profiles", "arguments", "inconclusive"), step, strict=True))
+    composite = Composite(work, work, {**inputs, "results": "results"}, ["Install ncu-swizzle"])
+    done = composite.run(environment_of())
+    outputs = composite.outputs
+    assert (done, outputs["outcome"]) == (status, outcome), composite.log
+    assert ("sarif" in outputs) == (outcome != "error")
+    assert all((work / outputs[name]).is_file() for name in ("sarif", "junit") if name in outputs)
+    assert not (work / "pwned").exists()

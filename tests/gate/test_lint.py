@@ -1,25 +1,40 @@
-"""``lint``, and ``lint --against``: only what got worse since another commit fails."""
+"""``lint``, and ``lint --against``: what got worse, what it says of memory and branches, and what is suppressed."""
 
+import dataclasses
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.contents import GlobalAccesses
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.gate import against, linting
+from ncu_swizzle.gate import against, linting, reporting, suppressions
 from ncu_swizzle.gate.against import Base
-from ncu_swizzle.gate.judge import LineAccesses, judge_lines
+from ncu_swizzle.gate.baseline import Policy
+from ncu_swizzle.gate.judge import LineAccesses, judge, judge_lines
 from ncu_swizzle.gate.linting import KernelLint
+from ncu_swizzle.gate.memory import judge_memory
+from ncu_swizzle.gate.suppressions import Judged, Suppressions
 from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.project import project_in
+from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.memory import MemoryLine
+from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.reports.options import LintOptions
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
+from tests.support.places import table
+from tests.support.recordings import Recorded
+from tests.support.refusals import refused, unlike
 from tests.support.reports import EMPTY
 from tests.support.repositories import TURN
 
@@ -157,3 +172,184 @@ def test_no_note_is_lost_for_the_words_in_it(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(run, "global_accesses", lambda *_, why=why: GlobalAccesses(lacking=why))
         (kernel,) = linting.lint_kernels(["known.cu"], launch, Request(no_cache=True))
         assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes
+
+
+def line(*patterns: Pattern, **fields: object) -> MemoryLine:
+    """Return accesses with so many sectors, of 10 warps each."""
+    counts = Traffic(sectors=320, ideal=40)
+    accesses = tuple(
+        Instruction(16 * n, "LDG.E R0, [R2.64]", "LDG.E", executed=10, traffic=counts, pattern=pattern)
+        for n, pattern in enumerate(patterns)
+    )
+    return MemoryLine(**{"access": "LDG", "line": ("my.cu", 1), "instructions": accesses, **fields})
+
+
+def test_advice_follows_from_how_threads_lie() -> None:
+    for fact in table("facts/memory.toml")["advised"]:
+        patterns = [Pattern(**each) for each in fact["patterns"]]
+        block = {"block": tuple(fact["block"])} if "block" in fact else {}
+        assert fact["said"] in memory.advice(line(*patterns, **block)), fact
+    for width, side in ((8, 8), (32, 32), (0, 32)):
+        far = line(Pattern(width=4, x=-4096, gaps=True), block=(width, 1, 1))
+        assert f"'({side},{side}):({side},1)'" in memory.staging(far)
+
+
+def test_what_is_said_of_requests_is_of_the_known_ones() -> None:
+    known = line(Pattern(width=4, x=512, block_y=128, loop=-64, gaps=True))
+    lost = Instruction(64, "LDG.E R0, [R2.64]", "LDG.E", executed=1000)
+    both = dataclasses.replace(known, instructions=(*known.instructions, lost))
+    said = "32 sectors per request, ideally 4: 8,960 excessive bytes"
+    apart = "; neighbours along threadIdx.x are 512 bytes apart (128 bytes per blockIdx.y, -64 bytes per iteration"
+    apart += " of the loop)"
+    assert memory.in_sectors(known) == said + apart
+    assert memory.in_sectors(both) == f"{said}, of 1 of 2 accesses: the others' are unknown{apart}"
+    assert (both.ratio, both.executed) == (8, 1010)
+    assert dataclasses.replace(both, instructions=(dataclasses.replace(lost, executed=None),)).executed is None
+
+
+@pytest.mark.parametrize(
+    ("sectors", "said"), [((4, 8), "384 bytes"), ((4, None), "at least 128 bytes"), ((None, None), "unknown bytes")]
+)
+def test_local_memory_of_which_a_part_is_unknown_is_not_said_to_be_all(
+    sectors: tuple[int | None, ...], said: str
+) -> None:
+    accesses = tuple(
+        Instruction(16 * n, "LDL R0, [R2]", "LDL", executed=64, traffic=Traffic(local_sectors=count))
+        for n, count in enumerate(sectors)
+    )
+    lost = tuple(each.pc for each in accesses if each.traffic.local_sectors is None)
+    why = (UnknownCounts(code="UN001", reason="its address", remedy="", offsets=lost),)
+    (check,) = judge_memory(dataclasses.replace(EMPTY, instructions=accesses, unknown_traffic=why), Policy())
+    assert (check.code, said in check.message) == ("MEM004", True)
+
+
+FACTS = table("facts/suppressions.toml")
+
+
+def test_what_a_comment_says(tmp_path: Path) -> None:
+    for suffix, texts in ((".cu", FACTS["cuda"]), (".cuh", FACTS["cuda"]), (".py", FACTS["python"])):
+        file = tmp_path / f"k{suffix}"
+        said = {}
+        for text in texts:
+            file.write_text(f"{text}\n", encoding="utf-8")
+            found = suppressions.in_source(str(file))
+            said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
+        assert said == texts
+    assert suppressions.in_source(str(tmp_path / "absent.cu")) == ()
+
+
+def finding(codes: Sequence[str] = ("SW001",), line: int = 1, outcome: str = "fail") -> Check:
+    """Return what is found in a line of k.cu, or in none."""
+    return Check(
+        outcome=Outcome(outcome),
+        kernel="turn",
+        criterion="max-degree",
+        message="degree 32",
+        place=Place("k.cu", line) if line else None,
+        code=codes[0],
+        more_codes=tuple(codes[1:]),
+    )
+
+
+UNKNOWN = finding(("UN001",), outcome="inconclusive")
+
+
+def test_what_a_comment_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for fact in FACTS["comments"]:
+        text = f"t[x] = v;  // ncu-swizzle: ignore {fact['comment']} — tested\n"
+        Path("k.cu").write_text(text, encoding="utf-8")
+        check = finding(**fact["finding"])
+        (marked,) = Suppressions().marked([check])
+        assert bool(marked.suppressions) == fact["hidden"], fact
+        assert dataclasses.replace(marked, suppressions=()) == check, "nothing else changes"
+
+
+def settings(folder: Path, text: str) -> Suppressions:
+    (folder / "ncu-swizzle.toml").write_text(f"{text}\n", encoding="utf-8")
+    return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")))
+
+
+def test_what_an_entry_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for entry, hidden in FACTS["entries"].items():
+        (marked,) = settings(tmp_path, f"[[ignore]]\n{entry}").marked([finding()])
+        assert bool(marked.suppressions) == hidden, entry
+    assert not unlike(FACTS["wrong"], lambda text: refused(settings, tmp_path, text))
+
+
+LEFT = """t[x] = v;  // ncu-swizzle: ignore SW001, SW002 — one of them is used
+f();  // ncu-swizzle: ignore SW001, SW090 — needed elsewhere
+g();  // ncu-swizzle: ignore SW0001
+h();  // ncu-swizzle: ignore
+i();  // ncu-swizzle: ignore SW030
+j();  // ncu-swizzle: ignore SW001 — not a line of what was run
+"""
+
+
+def test_suppressions_that_hide_nothing_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text(LEFT, encoding="utf-8")
+    entries = "".join(f'[[ignore]]\ncodes = ["SW004"]\nkernel = "{name}"\n' for name in ("turn", "other"))
+    hiding = settings(tmp_path, entries)
+    (_,) = hiding.marked([finding()])
+    judged = Judged(lines=frozenset(("k.cu", n) for n in range(1, 6)), kernels=frozenset(["turn"]))
+    left = list(hiding.leftover("lint", judged))
+    assert [(each.code, each.place and each.place.line) for each in left] == [
+        ("SW090", 1), ("SW091", 3), ("SW091", 4), ("SW090", 5), ("SW090", 0),
+    ]  # fmt: skip
+    assert "did you mean 'SW001'?" in left[1].message
+    assert {each.outcome for each in left} == {Outcome.warning}
+    unsure = list(hiding.leftover("lint", dataclasses.replace(judged, complete=False)))
+    assert [each.place and each.place.line for each in unsure] == [3, 4, 5, 0], "a kernel that was not run may need it"
+
+
+@pytest.fixture
+def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
+    """Return a verdict with a failure and an unknown that are hidden, a warning, and a check that passed."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.cu").write_text("t[x] = v;  // ncu-swizzle: ignore SW001, UN001 — <b>why\n", encoding="utf-8")
+    warning = finding(("SW090",), line=3, outcome="warning")
+    passed = finding(("",), line=0, outcome="pass")
+    checks = [finding(), UNKNOWN, warning, passed]
+    return Verdict(checks=tuple(Suppressions().marked(checks)))
+
+
+def test_hidden_findings_are_listed_and_count_for_nothing(hidden: Verdict) -> None:
+    assert hidden.outcome is Outcome.passed
+    assert hidden.summary == "1 warning, 1 pass, 2 suppressed (1 of them not judged)"
+    content = json.loads(reporting.to_json(hidden))
+    assert (content["outcome"], content["suppressed"]) == ("pass", 2)
+    assert [(check["outcome"], len(check["suppressions"])) for check in content["checks"]] == [
+        ("fail", 1), ("inconclusive", 1), ("warning", 0), ("pass", 0),
+    ]  # fmt: skip
+    (run,) = json.loads(reporting.render_sarif(hidden))["runs"]
+    assert [(each["ruleId"], len(each.get("suppressions", ()))) for each in run["results"]] == [
+        ("SW001", 1), ("UN001", 1), ("SW090", 0),
+    ]  # fmt: skip
+    assert run["results"][0]["suppressions"][0]["kind"] == "inSource"
+    assert run["results"][0]["suppressions"][0]["justification"] == "<b>why"
+    rule = next(rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "SW001")
+    assert "helpUri" not in rule, "what others cannot open is no link"
+    assert rule["help"]["markdown"].startswith("# SW001: bank-conflict")
+    assert [line.partition(" ")[0] for line in reporting.commands(hidden)] == ["::warning"]
+    assert reporting.github_summary(hidden).count("| suppressed |") == 2
+    suites = ElementTree.fromstring(reporting.render_junit(hidden).encode())
+    assert (suites.get("failures"), suites.get("errors"), suites.get("skipped")) == ("0", "0", "2")
+    reporting.conclude(hidden)  # raises nothing
+
+
+def test_everything_hidden_passes_and_one_finding_more_does_not(hidden: Verdict) -> None:
+    alone = dataclasses.replace(hidden, checks=hidden.suppressed)
+    assert alone.outcome is Outcome.passed
+    assert dataclasses.replace(alone, checks=(*alone.checks, finding(line=2))).outcome is Outcome.failed
+    assert Verdict(checks=(finding(("SW090",), outcome="warning"),)).outcome is Outcome.inconclusive
+
+
+def test_every_finding_of_check_has_a_code_and_provenance(kernel1: Profile, recorded: Recorded) -> None:
+    kernels = [kernel1, recorded("transpose-plain")]
+    verdict = judge(kernels, Policy())
+    assert {check.kernel: (check.code, check.provenance) for check in verdict.checks} == {
+        "kernel1": ("SW030", "measured"),
+        "transpose-plain": ("UN022", "recorded"),
+    }

@@ -1,4 +1,4 @@
-"""Commits whose trees were made by hand: nothing is written outside of the folder that a commit is unpacked to."""
+"""What a checkout and a commit's tree may do: nothing is written, named or run outside of what is trusted."""
 
 import os
 import subprocess
@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
-from ncu_swizzle.kernels import git
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed, Untrusted
+from ncu_swizzle.gate import checking
+from ncu_swizzle.kernels import catalog, git, naming, nvcc_options, project, toolchain
+from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support import process, repositories
-from tests.support.marks import needs
+from tests.support.marks import NEEDS_NVCC, needs
+from tests.support.own_kernel import FULL, KERNEL, description, own
+from tests.support.places import table, text
+from tests.support.refusals import refused, unlike
 from tests.support.repositories import FILE, FOLDER, LINK, SUBMODULE, Hostile
 
 
@@ -145,3 +153,196 @@ def test_a_clone_of_a_hostile_repository_writes_nothing_outside(made: Hostile, t
     assert done.returncode == 2, done.stderr
     assert "is not unpacked: its entry 'x/..' leads elsewhere" in done.stderr
     assert everything(tmp_path / "T") == {"empty": "folder", "overwritten": "mine\n"}
+
+
+def test_options_are_split_and_made_whole(tmp_path: Path) -> None:
+    assert nvcc_options.split(["-DA=1 -DB='x y'", "-I inc", "-I../up", "-Xptxas -v"], tmp_path) == (
+        *("-DA=1", "-DB=x y", f"-I{tmp_path}/inc", f"-I{tmp_path.parent}/up", "-Xptxas", "-v"),
+    )
+    assert nvcc_options.options(["A", "B=2"], ["inc"], [], "c++20", tmp_path) == (
+        *("-DA", "-DB=2", f"-I{tmp_path}/inc", "-std=c++20"),
+    )
+
+
+def test_options_that_cannot_be_are_told(tmp_path: Path) -> None:
+    forms = dict.fromkeys(("-arch=sm_80", "-gencode arch=compute_80,code=sm_80", "-o x", "-D'A"), "^UsageError")
+    assert not unlike(forms, lambda form: refused(nvcc_options.split, [form], tmp_path))
+    assert "-D '1A' is not NAME or NAME=VALUE" in refused(nvcc_options.options, ["1A"], [], [], "", tmp_path)
+
+
+def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
+    family = naming.family_of(own(tmp_path), description(FULL, options=("-std=c++20",)), ())
+    assert toolchain.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
+
+
+def test_the_shipped_kernels_are_compiled_as_ever() -> None:
+    for family, kernel in catalog.shipped():
+        if kernel.library:
+            continue
+        assert toolchain.options(family, kernel) == toolchain.OPTIONS
+        if not family.headers:
+            assert toolchain.include_folders(family) == [paths.kernels() / "common", family.folder]
+        assert toolchain.unit(family, kernel) == f'#include "{family.source(kernel)}"\n'
+
+
+FORMS, BAD_FORMS = (
+    [form.strip() for line in part.splitlines()[1:] for form in line.split(" | ")]
+    for part in text("kernels/nvcc_options.txt").split("\n\n")
+)
+SHELL = [
+    ("-DX=$(touch marker)",), ("-DX=`touch marker`",), ("-DX=${HOME}",), ('-DX=\\\\"; touch marker; echo \\\\"',),
+    ("-DX=a\nb",), ("-UX`touch marker`",), ("-I/`touch marker`",), ("-I/a\\$(touch marker)",),
+    ("-isystem=`touch marker`",), ("-include=`touch marker`.h",), ("-Xptxas", "-v;touch marker"),
+    ("-Xptxas=-v&touch marker",), ("-Xcompiler", "-Wall|touch marker"), ("-Xptxas", "-v>marker"),
+    ("-e", "a;touch marker;"), ("-frandom-seed=`touch marker`",),
+]  # fmt: skip
+
+
+def given(form: str, bounded: Checkout) -> tuple[str, ...]:
+    """Return an option as the list ``nvcc`` of a project file would give it."""
+    return nvcc_options.split([form], bounded.folder)
+
+
+def test_what_changes_the_code_or_the_warnings_is_allowed(bounded: Checkout) -> None:
+    for form in FORMS:
+        passed = bounded.options(given(form, bounded), "here")
+        assert len(passed) == 1, form
+        assert passed == bounded.options(passed, "here"), f"{form}: once in one word, it is the same option"
+
+
+@pytest.mark.long  # a process each
+@NEEDS_NVCC
+def test_nvcc_knows_each_of_them(bounded: Checkout, tmp_path: Path) -> None:
+    """A spelling that nvcc reads in another way than this list would be a hole."""
+    (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
+    program = str(Toolchain().find(NVCC))
+    for form in FORMS:
+        options = [*bounded.options(given(form, bounded), "here"), "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
+        command = [program, "--dryrun", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (form, done.stderr)
+        steps = [line.split()[1] for line in done.stderr.splitlines() if not line.startswith("#$ _") and " -" in line]
+        programs = {step.strip('"').rpartition("/")[2] for step in steps if "=" not in step}
+        assert programs <= {"gcc", "cicc", "ptxas", "g++"}, form
+
+
+@pytest.mark.long
+@NEEDS_NVCC
+@pytest.mark.usefixtures("real_tools")
+def test_together_they_compile(bounded: Checkout) -> None:
+    some = ("-DX=1", "'-DS=\"a b\"'", "-UY", "-Iinc", "-O2", "-std=c++20", "-maxrregcount 64", "--use_fast_math")
+    more = ("-ftz true", "-Xptxas -v,-dlcm=cg", "-Xcompiler -Wall", "-include own.h", "--expt-relaxed-constexpr")
+    words = nvcc_options.split([*some, *more, "-Werror reorder"], bounded.folder)
+    (bounded.folder / "own.h").write_text("#define OWN X\n", encoding="utf-8")
+    unit = "__constant__ const char* s = S;\n__global__ void k(int* out) { *out = OWN; }\n"
+    assert Toolchain().compile(unit, bounded.options(words, "here"), "sm_90", []).startswith(b"\x7fELF")
+
+
+def test_everything_else_needs_trust(bounded: Checkout) -> None:
+    trusting = Checkout(bounded.folder, trusted=True)
+    expected = dict.fromkeys(BAD_FORMS, r"^Untrusted: here: .*needs your trust: it is not among the options")
+    assert not unlike(expected, lambda form: refused(bounded.options, given(form, bounded), "here"))
+    assert {
+        form for form in BAD_FORMS if trusting.options(given(form, bounded), "here") != given(form, bounded)
+    } == set()
+    assert refused(bounded.options, ("-v",), "here").endswith(f"try: {TRUST}")
+    assert "link.h" in refused(bounded.options, given("-include link.h", bounded), "here"), (
+        "it links out of the checkout"
+    )
+
+
+def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(bounded: Checkout) -> None:
+    expected = dict.fromkeys(SHELL, "^UsageError: here: .*to a shell, which may execute it")
+    for trusted in (True, False):
+        checkout = Checkout(bounded.folder, trusted)
+        assert not unlike(expected, lambda words, checkout=checkout: refused(checkout.options, words, "here"))
+
+
+@pytest.mark.long
+@NEEDS_NVCC
+def test_nvcc_does_hand_it_to_a_shell(tmp_path: Path) -> None:
+    """If this fails, NVIDIA has mended nvcc, and the refusals may be reconsidered."""
+    (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
+    for words in SHELL[:2] + SHELL[3:4] + SHELL[7:8] + SHELL[-2:-1]:
+        command = [str(Toolchain().find(NVCC)), *words, "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        (tmp_path / "marker").unlink()
+
+
+# ---------------------------------------------------------------------------------------------- files of a checkout
+
+
+def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / "home" / "work" / "kernels"
+    deep.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert Checkout(deep).root == deep
+    (tmp_path / "home" / "work" / ".git").mkdir()
+    assert Checkout(deep).root == tmp_path / "home" / "work"
+    (tmp_path / "home" / "work" / ".git").rmdir()
+    (tmp_path / "home" / ".git").mkdir()
+    (tmp_path / ".git").mkdir()
+    assert Checkout(deep).root == deep
+
+
+OUTSIDE = table("kernels/descriptions.toml")["outside"]
+
+
+def test_files_outside_the_checkout_need_trust(checkout: Path) -> None:
+    (checkout / "link.cu").symlink_to("../my.cu")
+    (checkout / "a=b").mkdir()
+    for old, new in OUTSIDE:
+        text = KERNEL.replace(old, new, 1)
+        assert text != KERNEL
+        (checkout / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+        with pytest.raises(Untrusted, match=f"ncu-swizzle.toml.*needs your trust: it is outside {checkout}"):
+            naming.everything(start=checkout)
+        assert naming.everything(CatalogOptions(trust=True), checkout).named("tile"), new
+
+
+def test_the_command_line_s_own_files_may_be_anywhere(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    described = description(args=("x=../x.npy", "y=float32[n,n]:out", "n"))
+    catalog, (names,) = naming.catalog_with(["my.cu"], described)
+    assert catalog.named(names[0])[0].arguments[0].fill.endswith("x.npy")
+
+
+def test_a_baseline_outside_the_checkout_needs_trust(checkout: Path) -> None:
+    (checkout / "ncu-swizzle.toml").write_text('[check]\nbaseline = "../private.json"\n', encoding="utf-8")
+    with pytest.raises(Untrusted, match=r"\[check\]: baseline: \.\./private\.json needs your trust"):
+        checking.settings("", checkout)
+    assert checking.settings("", checkout, trust=True).baseline == checkout / "../private.json"
+
+
+def test_a_package_s_submodule_would_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why the headers of a family have no dots."""
+    (tmp_path / "evil_package").mkdir()
+    (tmp_path / "evil_package" / "__init__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert toolchain.locate("evil_package:.")
+    assert not (tmp_path / "marker").exists()
+
+
+def test_links_to_private_files_are_not_shown(checkout: Path) -> None:
+    (checkout / "secret.cuh").symlink_to("../secret.cuh")
+    (checkout / "near.cuh").write_text("// near\n", encoding="utf-8")
+    (checkout / "linked.cuh").symlink_to("near.cuh")
+    includes = '#include "secret.cuh"\n#include "linked.cuh"\n#include "../secret.cuh"\n'
+    source = checkout / "my.cu"
+    source.write_text(includes + source.read_text(encoding="utf-8"), encoding="utf-8")
+    texts = naming.everything(start=checkout).named("tile")[0].source_texts()
+    assert {"my.cu", "linked.cuh"} == texts.keys()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_settings_file_of_another_user_is_not_picked_up(checkout: Path) -> None:
+    """Anyone can leave one in /tmp."""
+    below = checkout / "mine"
+    below.mkdir()
+    os.chown(checkout / "ncu-swizzle.toml", 12345, 12345)
+    with pytest.raises(Untrusted, match="belongs to another user") as refused:
+        project.nearest_project(below)
+    assert refused.value.hint == f"--config {checkout / 'ncu-swizzle.toml'}, or --config none"
+    assert project.project_file(str(checkout / "ncu-swizzle.toml"), below)
+    os.chown(below, 12345, 12345)  # now it is that user's checkout, to which we went
+    assert project.nearest_project(below)

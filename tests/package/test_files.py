@@ -1,18 +1,22 @@
-"""Files: what is written to and replaced, which one an error names; from which commit sources are."""
+"""Files and the cache: what is written, replaced, kept and dropped, which file an error names, which commit it is."""
 
 import errno
 import os
+import pwd
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, NotWritable
 from ncu_swizzle.base.files import exists, is_file, is_folder, not_readable, read_bytes, write_atomically
 from ncu_swizzle.kernels.git import commit_of
 from tests.support.repositories import git
 
 LONG = "x" * 100_000
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.mark.long
@@ -125,3 +129,142 @@ def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert commit_of(tmp_path) == ""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commit_of(tmp_path) == ""
+
+
+def test_what_was_kept_comes_back() -> None:
+    assert cache.load("cubins", "kernel") is None
+    cache.save("cubins", "kernel", b"code")
+    assert cache.load("cubins", "kernel") == b"code"
+    assert cache.load("disassembly", "kernel") is None
+
+
+def test_what_was_not_used_for_longest_goes_first(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(("oldest", "used", "newest")):
+        cache.save("cubins", name, b"x" * 1000)
+        os.utime(own_cache / "cubins" / name, (age, age))
+    assert cache.load("cubins", "oldest"), "which is a use"
+    cache.evict(3000)
+    assert {file.name for file in (own_cache / "cubins").iterdir()} == {"oldest", "newest"}
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 5000)
+    for number in range(50):
+        cache.save("disassembly", str(number), b"x" * 500)
+    assert sum(file.stat().st_size for file in own_cache.glob("*/*")) <= 5000, "saving keeps to the limit"
+    assert cache.load("disassembly", "49") == b"x" * 500
+
+
+# ---------------------------------------------------------------------------------------------- what is not believed
+
+
+def copied(kind: str, key: str) -> Callable[[Path], object]:
+    """Return a function that puts what was kept under another key in an entry's place."""
+
+    def copy(entry: Path) -> None:
+        cache.save(kind, key, b"other code")
+        entry.write_bytes((entry.parent.parent / kind / key).read_bytes())
+
+    return copy
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+PLANTED: dict[str, Callable[[Path], object]] = {
+    "a link": lambda entry: entry.symlink_to(entry.rename(entry.parent.parent / "elsewhere")),
+    "a folder": lambda entry: (entry.unlink(), entry.mkdir()),
+    "a pipe": lambda entry: (entry.unlink(), os.mkfifo(entry)),
+    "writable by others": lambda entry: entry.chmod(0o666),
+    "of another key": copied("cubins", "other"),
+    "of another kind": copied("disassembly", "kernel"),
+    "empty": lambda entry: entry.write_bytes(b""),
+    "shorter than a digest": lambda entry: entry.write_bytes(b"short"),
+    "other bytes": lambda entry: entry.write_bytes(b"x" * 40),
+    "of another user": lambda entry: os.chown(entry, 12345, 12345),
+}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=AS_ROOT if what == "of another user" else ()) for what in PLANTED]
+)
+def test_a_damaged_or_doubtful_entry_is_dropped_and_made_again(what: str, own_cache: Path) -> None:
+    cache.save("cubins", "kernel", b"code")
+    PLANTED[what](own_cache / "cubins" / "kernel")
+    assert cache.load("cubins", "kernel") is None
+    assert not (own_cache / "cubins" / "kernel").exists(), "not in the way until it is made again"
+    cache.save("cubins", "kernel", b"new code")
+    assert cache.load("cubins", "kernel") == b"new code"
+
+
+@AS_ROOT
+@pytest.mark.parametrize("name", [".", "cubins"])
+def test_a_folder_of_another_user_is_not_used(name: str, own_cache: Path) -> None:
+    cache.save("cubins", "kernel", b"code")
+    os.chown(own_cache / name, 12345, 12345)
+    assert cache.load("cubins", "kernel") is None
+    cache.save("cubins", "another", b"code")
+    assert [file.name for file in (own_cache / "cubins").iterdir()] == ["kernel"]
+
+
+def test_a_folder_that_others_can_write_to_is_closed_to_them(own_cache: Path) -> None:
+    (own_cache / "cubins").mkdir(parents=True)
+    for path in (own_cache, own_cache / "cubins"):
+        path.chmod(0o777)
+    cache.save("cubins", "kernel", b"code")
+    assert cache.load("cubins", "kernel") == b"code"
+    assert [oct(path.stat().st_mode)[-3:] for path in (own_cache, own_cache / "cubins")] == ["755", "755"]
+    assert oct((own_cache / "cubins" / "kernel").stat().st_mode)[-3:] == "600"
+
+
+def test_a_link_in_place_of_a_kind_is_not_followed_and_one_of_the_whole_cache_is(
+    own_cache: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    own_cache.symlink_to(tmp_path / "disk", target_is_directory=True)
+    cache.save("disassembly", "x", b"x" * 100)
+    assert cache.load("disassembly", "x") == b"x" * 100, "the user's own link to another disk"
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "kernel").write_bytes(b"mine")
+    (own_cache / "cubins").symlink_to(precious, target_is_directory=True)
+    assert cache.load("cubins", "kernel") is None
+    cache.save("cubins", "kernel", b"code")
+    cache.evict(0)
+    assert (precious / "kernel").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("place", [".", "cubins", "cubins/kernel/mine"])
+def test_what_the_user_has_there_stays_and_nothing_is_kept(place: str, own_cache: Path) -> None:
+    mine = own_cache / place
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
+    cache.save("cubins", "kernel", b"code")
+    assert cache.load("cubins", "kernel") is None
+    assert not cache.drop("cubins", "kernel")
+    assert mine.read_text() == "mine"
+
+
+# ---------------------------------------------------------------------------------------------- where it is
+
+
+def test_a_setting_counts_if_it_is_absolute_then_the_home_then_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    for setting in ("", "relative", "./here"):
+        monkeypatch.setenv("XDG_CACHE_HOME", setting)
+        assert cache.folder() == Path("/home/someone/.cache/ncu-swizzle")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir, ".cache", "ncu-swizzle")
+    for home in ("", "relative"):
+        monkeypatch.setenv("HOME", home)
+        assert cache.folder() == own
+    monkeypatch.delenv("HOME")
+    assert cache.folder() == own
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert cache.folder() is None
+    cache.save("cubins", "kernel", b"code")
+    assert cache.load("cubins", "kernel") is None
+    cache.evict(0)

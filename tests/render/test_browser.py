@@ -18,7 +18,6 @@ from tests.support.recordings import KERNELS, Recorded, faster
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
-pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
 Written = Callable[[str], Path]
 LONG = "kernels/attention/attention.cuh"
 SCREENS = ((1600, 900), (1280, 800), (390, 844))

@@ -1,15 +1,32 @@
-"""Numbers and highlighted source as text; the times of kernels on a terminal."""
+"""Numbers and highlighted source as text, in bounded time, whatever a report or the cache holds."""
 
+import dataclasses
+import marshal
+import pickle
+import threading
+from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import FileSystemBytecodeCache
+from jinja2.bccache import bc_magic
 from rich.console import Console
 
+from ncu_swizzle.base import paths
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.render import listing, text
-from ncu_swizzle.render.colours import Colours, Token
-from ncu_swizzle.reports.comparison import TimedFamily
+from ncu_swizzle.render import listing, page, source, text
+from ncu_swizzle.render.colours import Coloured, Colours, Token
+from ncu_swizzle.reports import reader, run_folder
+from ncu_swizzle.reports.comparison import TimedFamily, compare
+from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.model import Finding, Metric, Profile
+from tests.support import process
+from tests.support.pages import shown
+from tests.support.places import RECORDINGS
+from tests.support.reports import EMPTY
 
 
 @pytest.mark.parametrize(
@@ -68,7 +85,7 @@ def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Tim
     return TimedFamily(found, kernels, {**facts, "errors": {"transpose-xor": {"out": 0.0}}})
 
 
-def shown(one: TimedFamily) -> str:
+def printed(one: TimedFamily) -> str:
     console = Console(file=StringIO(), width=120)
     listing.show_times(one, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -77,7 +94,7 @@ def shown(one: TimedFamily) -> str:
 def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
     one = timing("transpose", {"transpose-plain": [0.3, 0.2, 0.1], "transpose-xor": [0.1]}, [0.05, 0.06, 0.05])
     assert listing.reference_time(one) == ("a plain copy", 0.05)
-    text = shown(one)
+    text = printed(one)
     assert "of a plain copy" in text
     assert "0.250" in text, "the median of plain, 0.2 ms, is four copies long"
     assert "0.500" in text
@@ -86,11 +103,167 @@ def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
 def test_a_library_s_kernel_comes_first() -> None:
     one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
     assert listing.reference_time(one) == ("reference-gemm", 2.0)
-    assert "0.200" in shown(one)
+    assert "0.200" in printed(one)
 
 
 @pytest.mark.parametrize("copy", [[], None])
 def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
     one = timing("gemm", {"gemm-plain": [10.0]}, copy)
     assert listing.reference_time(one) is None
-    assert " of " not in shown(one).splitlines()[-2]
+    assert " of " not in printed(one).splitlines()[-2]
+
+
+def made(text: str | None, lines: int = 1) -> Profile:
+    """Return a profile of a source with accesses on its first lines."""
+    instructions = tuple(
+        Instruction(16 * n, "LDS R0, [R1]", "LDS", "LDS", (("a.cu", n + 1),), 1, 2 + n % 2, 1) for n in range(lines)
+    )
+    sources = {} if text is None else {"a.cu": text}
+    return dataclasses.replace(EMPTY, instructions=instructions, sources=sources)
+
+
+HOSTILE = {
+    "blank lines": "\n" * 50_000,
+    "brackets": "(" * 400_000,
+    "brackets and lines": "(\n" * 200_000,
+    "words": "a " * 200_000,
+    "strings": '"' * 400_001,
+    "comments": "/*" * 200_000,
+    "directives": "#if 0\n" * 80_000,
+    "names": "a::" * 150_000,
+    "stars": "a*" * 200_000,
+    "spaces": " " * 499_999,
+    "continued": "#define a \\\n" * 40_000,
+}
+TELLING = ("blank lines", "directives", "brackets and lines")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in TELLING else pytest.mark.slow) for name in HOSTILE]
+)
+def test_a_hostile_source_is_shown_without_colours_or_with_them_but_soon(name: str) -> None:
+    text = HOSTILE[name]
+    for path in ("a.cu", "a.py"):
+        coloured = Colours()(text, path)
+        assert "\n".join("".join(t.text for t in line) for line in coloured.lines).rstrip("\n") == text.rstrip("\n")
+        assert not coloured.note or "without colours" in coloured.note
+
+
+def test_blank_lines_are_plain_and_the_page_says_so() -> None:
+    text = ("(" * 999 + "\n") * 600
+    (panel,) = shown(made(text)).panels
+    assert "Shown without colours: the file has 600,000 characters" in panel.notes[0]
+    assert panel.notes[0].split(":")[0] in page.render(compare([made(text)]))
+
+
+@pytest.mark.long
+def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
+    said: list[Coloured] = []
+    text = "int a = 1; // in a thread\n"
+    for each in (text, "\n" * 50_000 + "// in a thread"):
+        thread = threading.Thread(target=lambda each=each: said.append(Colours()(each, "a.cu")), daemon=True)
+        thread.start()
+        thread.join(60)
+    assert said[0] == Colours()(text, "a.cu")
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("text", ["int a;\n" * 1_000_000, "a" * 5_000_000, "\n" * 3_000_000])
+def test_a_huge_source_is_cut_with_a_note(text: str) -> None:
+    profile = made(text, 3)
+    (panel,) = shown(profile).panels
+    assert panel.notes
+    assert sum(len(block.lines) for block in panel.blocks) <= source.MOST_ROWS
+    assert len(page.render(compare([profile]))) < 2_000_000
+
+
+def test_a_line_is_cut_with_a_note_and_an_ordinary_source_is_whole() -> None:
+    (panel,) = shown(made("int a; " + "b" * 10_000)).panels
+    assert "more characters)" in "".join(t.text for t in panel.blocks[0].lines[0].tokens)
+    (panel,) = shown(made("int a;\nint b;\n")).panels
+    assert panel.notes == ()
+
+
+@pytest.mark.long
+def test_more_lines_with_counts_than_fit_leave_the_least_out() -> None:
+    (panel,) = shown(made(None, source.MOST_ROWS + 10)).panels
+    assert "10 more lines with counts are not shown." in panel.notes
+    assert sum(len(block.lines) for block in panel.blocks) == source.MOST_ROWS
+
+
+def test_more_files_than_fit_are_named() -> None:
+    files = [Instruction(n, "LDS", "LDS", "LDS", ((f"{n}.cu", 1),), 1, 2, 1) for n in range(2_000)]
+    built = shown(dataclasses.replace(EMPTY, instructions=tuple(files)))
+    assert len(built.panels) == source.MOST_FILES
+    assert built.minor_files[-1] == f"{2_000 - source.MOST_FILES - source.MOST_NAMED:,} more files"
+
+
+DEEP = tuple(("a.cu", number) for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("profile", "limit"),
+    [
+        (dataclasses.replace(EMPTY, instructions=(Instruction(0, "LDS", "LDS", "LDS", DEEP),) * 1000), "20,000 deep"),
+        (dataclasses.replace(EMPTY, metrics={f"m{n}": Metric(n) for n in range(30_000)}), "30,000 metrics"),
+        (
+            dataclasses.replace(EMPTY, findings=(Finding(rule="r", kind="k", title="t", message="m"),) * 6_000),
+            "6,000 findings",
+        ),
+        (dataclasses.replace(EMPTY, kernel=dataclasses.replace(EMPTY.kernel, function="f" * 30_000)), "30,000 char"),
+        (dataclasses.replace(EMPTY, notes=("n",) * 2_000), "2,000 notes"),
+    ],
+)
+def test_what_no_compiler_or_ncu_writes_is_refused_with_the_limit(profile: Profile, limit: str, tmp_path: Path) -> None:
+    profile.save(tmp_path / "a.json")
+    with pytest.raises(UsageError, match=limit) as error:
+        run_folder.load_profile(tmp_path / "a.json")
+    assert "limit" in str(error.value)
+
+
+def test_kernels_of_two_families_with_equally_many_tiles_have_no_common_bank_map(
+    recorded_file: Callable[[str], Path],
+) -> None:
+    profiles = [reader.read(recorded_file(name))[0] for name in ("tma-128", "vectors-4-stride")]
+    for pair in (profiles, profiles[::-1]):
+        section = shown(*pair).banks
+        assert section is not None
+        assert "; " in section.access, "each shows an access of its own"
+        assert [picture.title.partition(":")[0] for picture in section.board.pictures] == [p.kernel.name for p in pair]
+        assert section.board.step_kind == "Step"
+        assert page.render(compare(pair))
+
+
+class Hostile:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.file,))
+
+
+@pytest.mark.long
+def test_a_planted_template_is_not_executed(tmp_path: Path) -> None:
+    """Under every name that Jinja would look for, with the checksum it expects: a pickle, then compiled code."""
+    ran = tmp_path / "ran"
+    folder = tmp_path / "cache" / "ncu-swizzle" / "templates"
+    folder.mkdir(parents=True)
+    jinja, templates = FileSystemBytecodeCache(str(folder)), page.environment()
+    code = compile(f"open({str(ran)!r}, 'w')", "planted", "exec")
+    for name in templates.list_templates():
+        file = str(paths.reports() / name)
+        source = (paths.reports() / name).read_text(encoding="utf-8")
+        bucket = jinja.get_bucket(templates, name, file, source)
+        planted = Path(folder, f"__jinja2_{bucket.key}.cache")
+        harmful = pickle.dumps(Hostile(ran)) if len(name) % 2 else pickle.dumps(bucket.checksum) + marshal.dumps(code)
+        planted.write_bytes(bc_magic + harmful)
+    done = process.started(
+        *("report", str(RECORDINGS / "attention" / "kernel2.ncu-rep"), "-o", "page.html"),
+        folder=tmp_path,
+        env=process.environment(XDG_CACHE_HOME=str(tmp_path / "cache")),
+    )
+    assert done.returncode == 0, done.stderr
+    assert not ran.exists()
+    assert "kernel2" in (tmp_path / "page.html").read_text(encoding="utf-8")
