@@ -194,7 +194,7 @@ SMALL = {
     "wgmma": {"n": 768},
 }  # odd multiples of the tiles
 EARLY = ("wgmma-none", "wgmma-32", "wgmma-64", "wgmma-128", "wgmma-ring", "wgmma-wide", "wgmma-specialised")
-KERNELS = [
+TILED = [
     pytest.param(family.name, kernel.name, marks=[pytest.mark.slow] * (kernel.name in EARLY))
     for family, kernel in catalog.shipped().run()
     if not kernel.library and (kernel.arch or kernel.name.startswith("tma-stream"))
@@ -203,7 +203,7 @@ KERNELS = [
 
 @pytest.mark.long
 @NEEDS_ALL
-@pytest.mark.parametrize(("family", "name"), KERNELS)
+@pytest.mark.parametrize(("family", "name"), TILED)
 def test_the_emulator_counts_what_the_tiles_predict(family: str, name: str) -> None:
     target = catalog.shipped().target(name, SMALL[family])
     profile = emulation.emulate_target(target, EmulationSettings(Toolchain())).profile
