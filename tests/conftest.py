@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
 pytest_plugins = ("pytester",)
-SHARED = frozenset({"browser", "recordings"})  # fixtures of one worker: a browser, and reports that are read once
+# What takes long to make and is made once, in one worker: groups of tests, by their fixtures.
+SHARED = {"browser": "page", "html": "page", "shown": "shown", "recordings": "stress", "nvidia": "nvidia"}
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,10 +70,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what shares a fixture that takes long in one worker; pytest-xdist asks for the group right after this."""
+    """Say which group tests are of, before pytest-xdist asks for it."""
     for item in items:
-        for shared in SHARED.intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(shared))
+        for group in {SHARED[name] for name in SHARED.keys() & set(getattr(item, "fixturenames", ()))}:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,7 +34,7 @@ from tests.support.typed_lines import (
 
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
 LONG = {"README.md", "docs/cases/index.md", "docs/model.md", "docs/programs.md", "docs/learn/kernel2.md",
-        "docs/learn/jonah.md"}  # fmt: skip
+        "docs/learn/jonah.md", "docs/hopper.md", "docs/learn/cute.md", "docs/launches.md"}  # fmt: skip
 # What takes long because a whole family is emulated, or a sweep runs.
 SLOW_TYPED = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md", "docs/profile.md",
               "docs/release.md", "docs/wavefronts.md"}  # fmt: skip

@@ -200,6 +200,7 @@ def test_it_shows_before_and_after_and_loads_nothing_else(browser: Browser, expl
     assert all(url.startswith(("file:", "data:")) for url in browser.fetched())
 
 
+@pytest.mark.long
 def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     browser.script("document.getElementById('step').focus()")
@@ -211,6 +212,7 @@ def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, explor
     assert "phase 0" in browser.texts("#where")[0]
 
 
+@pytest.mark.long
 def test_a_link_brings_back_what_was_typed(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     browser.script(

@@ -53,9 +53,8 @@ ALSO = {
 LEFT = {code: {"UN006"} for code in ("TC001", "TC002", "TC006")}
 MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
 NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
-# Tensor cores' tiles take long to emulate.
-LONG = {UNCHECKED_BOUNDS, NOT_COLLECTED, UNLIKE, *(code for code in CATALOGUE if code.startswith("TC"))}
-MARKS = {COMPILER: pytest.mark.slow, **dict.fromkeys(LONG, pytest.mark.long)}
+QUICK = {"SW001", "SW020", "MEM001", "RACE001", "UN001", "UN005"}  # one of each kind; each takes half a second
+MARKS = {**{code: pytest.mark.long for code in CATALOGUE if code not in QUICK}, COMPILER: pytest.mark.slow}
 SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 

@@ -52,6 +52,7 @@ def test_what_commands_print_fits_its_schema(name: str, arguments: tuple[str, ..
     assert not validator.is_valid(broken(printed))
 
 
+@pytest.mark.long
 def test_the_files_of_a_run_fit_their_schemas(typed: Typed) -> None:
     folder = typed.folder / "run"
     printed = json.loads(typed("profile kernel2 -o run --json -", *RECORDED).stdout)

@@ -142,6 +142,7 @@ THREAD = "S2R R0, SR_TID.X"
 TWO_WARPS = Launch(grid=(1, 1, 1), block=(64, 1, 1))
 
 
+@pytest.mark.long
 def test_programs_count_what_was_counted_by_hand() -> None:
     assert [difference for program in programs("threads") for difference in program.differences()] == []
 

@@ -28,7 +28,7 @@ from tests.support.places import measured, table
 
 CASES = table("emulate/tiles.toml")
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("measured", "shapes", "tcgen05_more")]
-groups = pytest.mark.parametrize("group", ["quick", "tcgen05", *LONG])
+groups = pytest.mark.parametrize("group", ["quick", pytest.param("tcgen05", marks=pytest.mark.long), *LONG])
 
 
 def case(label: str) -> MutatedCase | ShapeCase:
@@ -134,6 +134,7 @@ def test_a_shift_is_of_32_lanes_and_8_columns(lane: int, column: int, stored: in
     assert all(said in misfit.message for misfit in found.misfits)
 
 
+@pytest.mark.long
 def test_what_a_product_is_added_to_was_written() -> None:
     launch = Launch(grid=(1, 1, 1), block=(128, 1, 1), parameters=pointers(0)[:16])
     for name, said in (("two_issue", []), ("added_to_nothing", ["columns 0 to 15 of tensor memory, which nothing"])):
@@ -286,6 +287,7 @@ def test_states_of_arrivals_and_copies_that_arrive() -> None:
 MAP = {OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()}  # where bench/hopper has it
 
 
+@pytest.mark.long
 def test_clusters_and_bulk_copies_count_as_measured() -> None:
     rows = measured("cluster")
     launches = dict.fromkeys((row["kernel"], row["a"], row["b"]) for row in rows)

@@ -267,6 +267,7 @@ def test_counters_that_become_free_are_waited_for(
     assert [file.name for file in fake.work.iterdir()] == ["kernel2.ncu-rep"]
 
 
+@pytest.mark.long
 def test_a_failure_through_the_command_line(fake: Fake) -> None:
     for name, environment in {"driver": {}, "home": {"HOME": "/proc"}}.items():
         scenario = SCENARIOS[name]

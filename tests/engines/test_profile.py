@@ -72,6 +72,7 @@ def test_a_total_with_an_unknown_is_unknown_and_the_others_are_not(recorded: Rec
     assert part.lines[stack[0]].wavefronts is None
 
 
+@pytest.mark.long
 def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
     pair = [with_recording(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
     for one, name in zip(pair, ("kernel1", "kernel2"), strict=True):
@@ -178,7 +179,7 @@ def counts(profile: Profile) -> dict[int, tuple[int | None, ...]]:
     return {one.pc - first: of(one) for one in profile.instructions if one.access and one.executed}
 
 
-LONGER = [pytest.param(name, marks=pytest.mark.long) for name in ("transpose-sudoku", "vectors-16-swizzle", "kernel2")]
+LONGER = ("tma-128", "transpose-sudoku", "vectors-16-swizzle", "kernel2")
 TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.pack("<i", 32)]
 
 
@@ -207,6 +208,7 @@ def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
     assert recalled.engine == "recorded"
 
 
+@pytest.mark.long
 def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +235,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
-@pytest.mark.parametrize("name", ["transpose-plain", "tma-128", *LONGER])
+@pytest.mark.parametrize("name", ["transpose-plain", *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)])
 def test_every_count_is_the_recorded_one(name: str) -> None:
     family, kernel = catalog.shipped().named(name)
     made = emulation.emulate_target(Target(family, kernel, family.problem()))

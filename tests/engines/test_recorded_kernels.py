@@ -52,7 +52,9 @@ def test_what_was_recorded_is_what_is_here(recordings: Recordings) -> None:
 
 
 @NEEDS_RECORDING
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (n in ("shape-1x1", "vote-loop"))) for n in KERNELS]
+)
 def test_every_count_is_the_gpus(name: str, recordings: Recordings) -> None:
     profile, _, _ = recordings[name]
     first = profile.instructions[0].pc

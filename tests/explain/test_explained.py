@@ -89,6 +89,7 @@ def test_a_line_of_a_source_is_explained_alone() -> None:
             function("half.cu:3", **HALF)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_cubin_alone_and_an_emulated_run_are_enough(own_tiles: Path) -> None:
     run = ncu_swizzle.profile("wide.cu", engine="emulated", export="run", **WIDE)

@@ -290,6 +290,7 @@ def test_what_is_predicted_is_what_was_recorded(family: str, recorded: Recorded)
         assert all(check.verdict.startswith("equal") for check in checks)
 
 
+@pytest.mark.long
 def test_differences_are_explained(recorded: Recorded) -> None:
     family, kernel = CATALOG.named("kernel1")
     predictions = predict.target_predictions(Target(family, kernel, family.problem()))

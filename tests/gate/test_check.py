@@ -95,6 +95,7 @@ def test_how_many_digits_a_degree_has() -> None:
     }
 
 
+@pytest.mark.long
 def test_a_kernel_is_known_by_its_function_too_and_by_its_whole_name(kernel1: Profile, recorded: Recorded) -> None:
     library = measured(recorded("reference-attention"))
     assert judge([library], asking("max-degree void pytorch_flash::flash_fwd_kernel<.*:1")).outcome is PASS
@@ -271,6 +272,7 @@ def test_a_baseline_of_several_launches_is_unknown_if_one_of_them_is(kernel1: Pr
 # ---------------------------------------------------------------------------------------------- its file
 
 
+@pytest.mark.long
 def test_a_baseline_comes_back_equal_whatever_a_kernel_is_called(tmp_path: Path, recorded: Recorded) -> None:
     file = tmp_path / "base.json"
     profiles = [measured(recorded(name)) for name in ("kernel2", "kernel1", "reference-attention")]

@@ -177,6 +177,7 @@ def lint(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProc
     return process.run("lint", *arguments, folder=folder, env=process.environment(COLUMNS="300", **more))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
@@ -227,6 +228,7 @@ def test_a_compiler_in_the_current_folder_must_be_named(
         Toolchain(Path("my.cu")).find(NVCC)
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_line_table_s_names_are_not_opened(recorded: Recorded, tmp_path: Path) -> None:
     """A report, like a saved profile, can name any file as a source."""
@@ -287,6 +289,7 @@ def test_the_pipeline_for_jenkins_runs_the_same() -> None:
     assert command in " ".join(jenkins.replace("\\\n", " ").split())
 
 
+@pytest.mark.long
 def test_the_hook_for_pre_commit_is_a_command_with_an_extra() -> None:
     (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
     program, name = hook["entry"].split()

@@ -132,6 +132,7 @@ def test_what_is_too_large_or_missing_is_left_out(made: Hostile, inside: Path, m
         git.unpack(made.folder, made.commit(tree), inside)
 
 
+@pytest.mark.long
 @needs("ptxas", "nvdisasm")
 def test_a_clone_of_a_hostile_repository_writes_nothing_outside(made: Hostile, tmp_path: Path) -> None:
     """The whole way: git clones what it would not check out, and the command unpacks an older commit of it."""

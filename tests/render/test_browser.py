@@ -277,6 +277,7 @@ def test_each_of_many_launches_has_its_lines_and_its_data(browser: Browser, writ
 # ------------------------------------------------------------------------------------------------ hostile text, scripts
 
 
+@pytest.mark.long
 def test_a_hostile_name_is_only_a_name_and_what_would_hide_or_reorder_text_is_shown(
     browser: Browser, written: Written
 ) -> None:
@@ -331,6 +332,7 @@ def shown_steps(browser: Browser, selector: str) -> list[str]:
     return list(browser.script(f"{seen}.map(e => e.getAttribute('class').split(' ').at(-1))", selector))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scripting", [True, False])
 def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, written: Written, scripting: bool) -> None:
     browser.scripting(scripting)

@@ -49,6 +49,7 @@ def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) 
     )
 
 
+@pytest.mark.long
 def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
     comparison = compare([recorded("kernel1")] * 40)
     data = report.data_section({"": comparison})

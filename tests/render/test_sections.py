@@ -61,6 +61,7 @@ def test_the_page_opens_on_a_file_that_it_holds() -> None:
     assert (second.file.path, second.open) == (header[0], False)
 
 
+@pytest.mark.long
 def test_the_first_picture_has_shared_and_global_memory_side_by_side(recorded: Recorded) -> None:
     bad, good = recorded("kernel1"), recorded("kernel2")
     pages = {

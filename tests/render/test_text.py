@@ -168,7 +168,7 @@ def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
     assert len(said) == 2
 
 
-@pytest.mark.parametrize("text", ["int a;\n" * 1_000_000, "a" * 5_000_000, "\n" * 3_000_000])
+@pytest.mark.parametrize("text", ["int a;\n" * 1_000_000, "a" * 5_000_000, "\n" * 3_000_000], ids=len)
 def test_a_huge_source_is_cut_with_a_note(text: str) -> None:
     profile = made(text, 3)
     (panel,) = shown(profile).panels

@@ -110,6 +110,7 @@ def test_sums_of_memory_with_an_unknown_part_are_unknown() -> None:
     assert compare([sure]).memory.set_index("access").loc["LDG", ["sectors", "excessive_bytes"]].tolist() == [32, 768]
 
 
+@pytest.mark.long
 def test_without_times_what_two_simulations_say_of_cycles_is_in_the_verdict(recorded: Recorded) -> None:
     def taking(cycles: float, profile: Profile) -> Profile:
         told = Span(point=cycles, low=cycles, high=cycles)

@@ -32,7 +32,6 @@ INVALID = (ValueError, IndexError, struct.error)  # what `protobuf` says that it
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("nvidia")  # its module is asked once
 @pytest.mark.parametrize("set_of_sections", ["recorded attention", "programs"])
 def test_every_number_and_every_word_is_the_modules(set_of_sections: str, nvidia: Nvidia) -> None:
     ours = [report for report in REPORTS if (report.parent == PROGRAMS) == (set_of_sections == "programs")]
@@ -53,7 +52,7 @@ def test_every_number_and_every_word_is_the_modules(set_of_sections: str, nvidia
             assert findings == theirs["findings"], report
 
 
-@pytest.mark.xdist_group("nvidia")
+@pytest.mark.long
 def test_a_metric_has_one_unit_in_every_report(nvidia: Nvidia) -> None:
     """Units are kept by the metrics' names alone; those of stalls are not asked, they vary from run to run."""
     units: dict[str, set[str]] = {}

@@ -89,6 +89,7 @@ def words(findings: dict[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.long
 def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:
     for name in ("kernel2", "reference-attention", "reference-gemm"):
         finding = by_rule(recorded(name))["PhantomConflicts"]
@@ -422,6 +423,7 @@ def loaded(rule: str) -> Any:
     return module
 
 
+@pytest.mark.long
 def test_a_rule_tells_old_and_new_versions_of_ncu_everything(
     recorded_file: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def calls(workspace: Path) -> list[str]:
     return [command for command in processes_in(workspace) if "ncu_swizzle.servers" in command]
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(tmp_path: Path) -> None:
     """In a folder and a file with names, lines and columns beyond ASCII."""

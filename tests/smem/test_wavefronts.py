@@ -262,6 +262,7 @@ def test_every_figure_of_every_instruction_is_the_rules_except_for_what_has_none
     }
 
 
+@pytest.mark.long
 def test_a_branch_counts_the_places_that_its_threads_go_to(sectors: Any) -> None:
     m = sectors.measurements()
     uniform, divergent = (m.measured(column) for column in sectors.TARGETS)
@@ -303,6 +304,7 @@ def replayed(sectors: Any, kernel: str, live: str) -> int:
     return sum(figure[3] is not None for figure in figures)
 
 
+@pytest.mark.long
 def test_the_emulator_counts_threads_and_divergence_as_ncu_does(sectors: Any) -> None:
     assert replayed(sectors, "branches_0", "a5c3f01e") > 13_000
     assert replayed(sectors, "more_branches_0", "a5c3f01e") > 600

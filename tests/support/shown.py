@@ -144,34 +144,34 @@ GEMMS = tuple(f"gemm-{name}" for name in ("plain", "padded", "half-swizzled", "s
 
 def scenarios(recorded: Recorded) -> dict[str, list[Profile]]:
     """Return profiles that stand beside each other on a page."""
-    first, second, wgmma = recorded("kernel1"), recorded("kernel2"), recorded("wgmma-128")
+    first, second = recorded("kernel1"), recorded("kernel2")
     computed = [replace(one, engine="emulated", metrics={}, beside="") for one in (first, second)]
     other = replace(recorded("transpose-xor"), machine=MachineInfo(gpu="NVIDIA A100"), engine="ncu")
     return {
-        "before and after": [first, second],
-        "one": [first],
-        "one twice": [first, first],
-        "three": [recorded(name) for name in KERNELS],
-        "six": [recorded(name) for name in GEMMS],
-        "eleven": [recorded("transpose-xor")] * 11,
-        "another GPU": [recorded("transpose-plain"), other],
-        "99 samples": [first, sampled(second, wait=96, short_scoreboard=3)],
-        "100 samples": [first, sampled(second, wait=97, short_scoreboard=3)],
-        "no samples": [first, unsampled(second)],
-        "unknown": [first, unknown(second)],
-        "untimed": [with_metrics(first, {DURATION: None}), second],
-        "no metrics": [first, replace(first, metrics={})],
-        "nothing": [EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function=""))],
-        "idle": [with_metrics(first, {SHARED: 12.0})],
-        "more units": [with_metrics(second, {FMA: 99.0})],
-        "computed": computed,
-        "computed beside a recording": [replace(first, engine="emulated", beside="recorded")],
-        "lower bounds": [MIXED_WITH_UNKNOWN, counted((3, None, None, "LDS"), (5, None, None, "LDS"))],
-        "TMA": [recorded(f"tma-{mode}") for mode in ("none", "32", "64", "128")],
-        "a library with TMA": [recorded("gemm-swizzled"), recorded("reference-gemm")],
-        "wgmma": [
-            wgmma, with_metrics(recorded("wgmma-tma-store"), {GMMA: 671088640}), recorded("wgmma-cluster"),
-            with_metrics(wgmma, {STORED: 134217728}),
+        "before and after": lambda: [first, second],
+        "one": lambda: [first],
+        "one twice": lambda: [first, first],
+        "three": lambda: [recorded(name) for name in KERNELS],
+        "six": lambda: [recorded(name) for name in GEMMS],
+        "eleven": lambda: [recorded("transpose-xor")] * 11,
+        "another GPU": lambda: [recorded("transpose-plain"), other],
+        "99 samples": lambda: [first, sampled(second, wait=96, short_scoreboard=3)],
+        "100 samples": lambda: [first, sampled(second, wait=97, short_scoreboard=3)],
+        "no samples": lambda: [first, unsampled(second)],
+        "unknown": lambda: [first, unknown(second)],
+        "untimed": lambda: [with_metrics(first, {DURATION: None}), second],
+        "no metrics": lambda: [first, replace(first, metrics={})],
+        "nothing": lambda: [EMPTY, replace(EMPTY, kernel=KernelId(name="also bare", function=""))],
+        "idle": lambda: [with_metrics(first, {SHARED: 12.0})],
+        "more units": lambda: [with_metrics(second, {FMA: 99.0})],
+        "computed": lambda: computed,
+        "computed beside a recording": lambda: [replace(first, engine="emulated", beside="recorded")],
+        "lower bounds": lambda: [MIXED_WITH_UNKNOWN, counted((3, None, None, "LDS"), (5, None, None, "LDS"))],
+        "TMA": lambda: [recorded(f"tma-{mode}") for mode in ("none", "32", "64", "128")],
+        "a library with TMA": lambda: [recorded("gemm-swizzled"), recorded("reference-gemm")],
+        "wgmma": lambda: [
+            recorded("wgmma-128"), with_metrics(recorded("wgmma-tma-store"), {GMMA: 671088640}),
+            recorded("wgmma-cluster"), with_metrics(recorded("wgmma-128"), {STORED: 134217728}),
         ],
     }  # fmt: skip
 
@@ -280,9 +280,9 @@ def in_lines(profiles: Sequence[Profile]) -> str:
     return "\n".join([*(line for section in sections for line in Outline(section, ()).lines), ""])
 
 
-def beside(name: str, profiles: Sequence[Profile]) -> str:
+def beside(name: str, profiles: Callable[[], Sequence[Profile]]) -> str:
     """Return what is shown of a scenario's profiles beside each other."""
-    comparison = compare([replace(profile, sources={}) for profile in profiles])
+    comparison = compare([replace(profile, sources={}) for profile in profiles()])
     html = LARGE.sub("", page.render(comparison))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
@@ -294,7 +294,7 @@ def beside(name: str, profiles: Sequence[Profile]) -> str:
 def texts(recorded: Recorded) -> dict[str, Callable[[], str]]:
     """Return what writes each scenario down, by the name of its file."""
     named = {
-        "sentences": partial(sentences, compared(recorded)),
+        "sentences": lambda: sentences(compared(recorded)),
         **{name: partial(beside, name, profiles) for name, profiles in scenarios(recorded).items()},
         **{name: partial(in_lines, profiles) for name, profiles in LINES.items()},
         **{name: partial(listed, result) for name, result in programs(recorded).items()},

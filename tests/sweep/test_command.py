@@ -121,6 +121,7 @@ def test_after_a_kill_the_next_run_takes_over_what_is_done(work: Path, fake: Fak
     assert not list((work / OUT).rglob(".*"))
 
 
+@pytest.mark.long
 @NEEDS_ALL
 def test_kernels_of_a_project_are_swept(project: Path) -> None:
     def swept(*words: str) -> subprocess.CompletedProcess[str]:
