@@ -74,9 +74,7 @@ def test_every_count_is_the_gpus(name: str, recordings: Recordings) -> None:
 
 @pytest.mark.long
 @NEEDS_RECORDING
-def test_every_kernel_can_be_emulated_from_its_binary(
-    recordings: Recordings,
-) -> None:
+def test_every_kernel_can_be_emulated_from_its_binary(recordings: Recordings) -> None:
     """Block class by block class; only what the hardware alone decides may stay unknown."""
     for name in KERNELS:
         check_emulated(name, emulate(*launch_of(name, recordings)))
