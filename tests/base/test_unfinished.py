@@ -15,7 +15,6 @@ import pytest
 
 from ncu_swizzle.base import cache, files, native, unfinished
 from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.reports import run_folder
 from tests.support.marks import needs_cc
 
 KEEPS_A_FILE_AND_A_FOLDER = """
@@ -61,13 +60,6 @@ def test_what_a_living_process_uses_stays_and_what_a_killed_one_left_is_removed_
     unfinished._cleared.clear()
     files.write_atomically(tmp_path / "new.json", b"{}")
     assert names(tmp_path) == ["new.json"]
-
-
-def test_a_folder_is_enough_to_have_it_removed(tmp_path: Path) -> None:
-    abandoned(tmp_path)
-    with run_folder.staging(tmp_path / "out") as staged:
-        assert names(tmp_path) == sorted([staged.name, f"{staged.name}.lock"])
-    assert names(tmp_path) == []
 
 
 def test_a_lock_counts_and_not_the_process_in_the_name(tmp_path: Path) -> None:
@@ -196,23 +188,6 @@ def test_many_that_start_at_once_keep_what_each_needs(tmp_path: Path) -> None:
     assert lost == []
     assert not [name for name in names(tmp_path) if name.startswith(".")]
     assert len(names(tmp_path)) == 80
-
-
-def test_a_long_name_in_any_script_can_be_written(tmp_path: Path) -> None:
-    file = tmp_path / ("ß" * 120 + ".json")
-    files.write_atomically(file, b"{}")
-    assert file.read_bytes() == b"{}"
-    with run_folder.staging(tmp_path / ("界" * 80)) as staged:
-        assert staged.is_dir()
-
-
-def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[object] = []
-    scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda folder: looked.append(folder) or scandir(folder))
-    for number in range(5):
-        files.write_atomically(tmp_path / str(number), b"x")
-    assert looked == [tmp_path]
 
 
 @pytest.fixture

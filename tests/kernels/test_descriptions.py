@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from ncu_swizzle.base.errors import BadFile, UnknownKernel, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends.compiled import overridden
-from ncu_swizzle.kernels import arguments, build, catalog, check, fills, limits, naming, project, toolchain
+from ncu_swizzle.kernels import build, catalog, check, fills, limits, naming, project, toolchain
 from ncu_swizzle.kernels.arguments import UNKNOWN, parse_arguments
 from ncu_swizzle.kernels.family import LITERAL, Family, Parameter, Target, read, write
 from ncu_swizzle.kernels.guess import KernelSignature, ProjectEntry, SignatureParameter, guess, signature_of
@@ -22,7 +21,7 @@ from ncu_swizzle.kernels.project import KernelSpec, declared, specs
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE, FULL, KERNEL, description, own
-from tests.support.places import DATA, ROOT, table
+from tests.support.places import DATA, table
 from tests.support.refusals import refused, unlike
 
 
@@ -84,28 +83,6 @@ def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None
         naming.everything(start=tmp_path)
     known, (names,) = naming.catalog_with([str(source)], description(block="32,8"))
     assert known.named(names[0])[0].launch.block == ("32", "8", "1")
-
-
-def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "describing-kernels.md").read_text(encoding="utf-8")
-    text = page.split("```toml\n")[1].split("```")[0]
-    (spec,) = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
-    source = own(tmp_path, text)
-    shutil.copy(EXAMPLE / "reference.py", tmp_path)
-    (tmp_path / "params.bin").write_bytes(bytes(24))
-    known, (names,) = naming.catalog_with([str(source)], description())
-    assert names == ["tile-rowmajor", "tile-swizzled"]
-    family = known.named("tile-swizzled")[0]
-    example = naming.family_of(EXAMPLE / "my.cu", description(), (spec,))
-    for part in ("arguments", "parameters", "launch", "bytes"):
-        assert getattr(family, part) == getattr(example, part)
-    for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):
-        for written in re.findall(r"`([^`]+)`", line):
-            if written.endswith(".npy"):
-                continue
-            whole = f"x=float32[n]{written}" if written.startswith(":") and "%" not in written else written
-            whole = f"x=int32[n]{written}" if written.startswith(":iota") else whole
-            arguments.parse_arguments([whole.replace("%K", "%4")], tmp_path, {"n": 8})
 
 
 DECLARED = (DATA / "python" / "texts" / "triton" / "declared.py").read_text(encoding="utf-8")

@@ -53,31 +53,3 @@ def test_a_kept_cubin_is_what_nvcc_makes(unit: str, tmp_path: Path, monkeypatch:
     table = line_table(compiled, kernel)
     assert line_table(first, kernel) == table
     assert table.rows[0].location[0] == f"{tmp_path}/kernels/k.cu"
-
-
-def test_whatever_goes_into_a_cubin_is_in_its_key(unit: str, tmp_path: Path) -> None:
-    def key(text: str = unit, options: tuple[str, ...] = OPTIONS, arch: str = ARCH) -> str:
-        sources = kept.Sources.of(text, options, [])
-        assert sources is not None
-        return sources.key(arch)
-
-    first = key()
-    assert len({first, key(options=("-O3",)), key(arch="sm_80"), key(unit + "int i;")}) == 4
-    (tmp_path / "twice.cuh").write_text(TWICE + "\n", encoding="utf-8")
-    assert key() != first
-    (tmp_path / "elsewhere").mkdir()
-    for name in ("twice.cuh", "kernels"):
-        (tmp_path / name).rename(tmp_path / "elsewhere" / name)
-    moved = unit.replace(str(tmp_path), f"{tmp_path}/elsewhere")
-    (tmp_path / "elsewhere" / "twice.cuh").write_text(TWICE, encoding="utf-8")
-    assert key(moved) == first
-
-
-def test_what_may_depend_on_more_is_not_kept(tmp_path: Path) -> None:
-    spaced = tmp_path / "a folder" / "k.cu"
-    spaced.parent.mkdir()
-    spaced.write_text(TWICE, encoding="utf-8")
-    units = ("#define A <b.h>\n#include A\n", f'#include "{spaced}"\n', f'#include "{tmp_path}/missing.cu"\n')
-    assert [kept.Sources.of(unit, OPTIONS, []) for unit in units] == [None, None, None]
-    assert kept.Sources.of(TWICE, ("--pre-include=a.h",), []) is None
-    assert kept.Sources.of(TWICE, ("-include", "a.h"), []) is None
