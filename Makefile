@@ -16,7 +16,7 @@ DEMO := .[nvcc]
 DEV := .[nvcc,dev]
 endif
 # Tests of one xdist_group run in one worker: they share a browser, or what takes long to read.
-WORKERS := -n 2 --dist loadgroup
+WORKERS := -n auto --maxprocesses 8 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
 .PHONY: demo test test-long test-ci test-all test-gpu cubins lint docs record picture clean

@@ -95,6 +95,7 @@ def test_what_shared_memory_holds_decides(skipped: list[int]) -> None:
     assert sum(skipped) > 90
 
 
+@pytest.mark.long
 def test_a_loop_around_others(skipped: list[int]) -> None:
     inner = ("MOV R5, RZ", "STS [RZ], R1", "VIADD R5, R5, 0x1", "ISETP.LT.AND P1, PT, R5, 0x32, PT", "@P1 BRA 0x20")
     counts = same(loop(*inner))

@@ -40,7 +40,18 @@ def codes(found: events.Hazards) -> str:
     return " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found}))
 
 
-DEAR = ("committed", "pair", "released", "stage", "stored", "two_issue")  # how names of dear kernels begin
+DEAR = (
+    "added",
+    "committed",
+    "freed",
+    "loaded",
+    "pair",
+    "parity",
+    "released",
+    "stage",
+    "stored",
+    "two_issue",
+)  # how names of dear kernels begin
 CASES = [pytest.param(*case, marks=[pytest.mark.long] * case[1].startswith(DEAR)) for case in EXPECTED]
 
 

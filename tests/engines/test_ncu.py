@@ -244,7 +244,7 @@ def test_every_failure_is_explained_with_its_cure() -> None:
     assert [text for name, error in errors.items() if (text := different(name, error))] == []
 
 
-@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "hang")) for n in PROCESSES])
 def test_whatever_ncu_leaves_and_however_it_ends_nothing_stays(
     name: str, fake: Fake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -157,6 +157,7 @@ BOTH_LISTS = (
 )
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     ("old", "new", "arch", "said"),

@@ -468,6 +468,7 @@ def test_json_is_all_that_is_known(three: Verdict) -> None:
     assert first["place"] == {"file": "kernels/attention/attention.cuh", "line": 89}
 
 
+@pytest.mark.long
 def test_a_conflict_is_blamed_on_its_own_access(kernel1: Profile, recorded: Recorded) -> None:
     kernel = kernel1
     source = kernel.sources["kernels/attention/attention.cuh"].splitlines()

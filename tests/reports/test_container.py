@@ -316,6 +316,7 @@ def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: p
         reader.read(report_file)
 
 
+@pytest.mark.long
 def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
