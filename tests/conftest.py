@@ -27,7 +27,6 @@ from ncu_swizzle.reports.model import Profile
 from tests.support import kept
 from tests.support.leftovers import Leftovers
 from tests.support.places import RECORDINGS, ROOT
-from tests.support.reports import join
 
 # A run fails because of the code, not by chance or because the machine is busy.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -84,6 +83,8 @@ def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     with asked.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # the other workers wait for the first
         if not asked.stat().st_size:
+            from tests.support.reports import join  # which loads pandas: most workers and rooms do without
+
             together = tmp_path_factory.mktemp("recordings") / "all.ncu-rep"
             together.write_bytes(join(sorted(RECORDINGS.glob("*/*.ncu-rep"))))
             with contextlib.suppress(NcuSwizzleError):  # without the reader, the tests that need it say so

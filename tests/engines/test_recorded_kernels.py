@@ -30,6 +30,17 @@ from tests.support.stress import KERNELS, NEEDS_RECORDING, Recordings, launch_of
 
 # How often its loops go round is the hardware's.
 UNKNOWN = {"atomics-spin"}
+DEAR = {
+    "bitonic",
+    "division",
+    "loops-and-breaks",
+    "scan",
+    "shape-1x1",
+    "triangular",
+    "vote-loop",
+    "warp-roles",
+    "wmma-tiles",
+}
 
 
 def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
@@ -52,9 +63,7 @@ def test_what_was_recorded_is_what_is_here(recordings: Recordings) -> None:
 
 
 @NEEDS_RECORDING
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.long] * (n in ("shape-1x1", "vote-loop"))) for n in KERNELS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in DEAR)) for n in KERNELS])
 def test_every_count_is_the_gpus(name: str, recordings: Recordings) -> None:
     profile, _, _ = recordings[name]
     first = profile.instructions[0].pc

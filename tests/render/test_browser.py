@@ -97,6 +97,7 @@ def test_the_picture_is_on_the_first_screen_only_tables_scroll_sideways_and_no_t
         assert size >= 11, where
 
 
+@pytest.mark.long
 def test_the_way_to_the_sections_stays_in_view_and_a_link_into_a_hidden_one_shows_it(
     browser: Browser, written: Written
 ) -> None:
