@@ -255,6 +255,8 @@ def test_few_blocks_of_a_random_program_count_what_all_blocks_count() -> None:
         (["LOP3.LUT R2, R1, 0x7, RZ, 0xc0, !PT"], 8),  # blockIdx.x & 7
         (["IMAD.HI.U32 R2, R1, 0xaaaaaaab, RZ", "SHF.R.U32.HI R2, RZ, 0x1, R2", "IMAD R2, R2, -0x3, R1"], 3),  # % 3
         (["IMNMX R2, R1, 0x3, PT"], 4),  # min(blockIdx.x, 3)
+        # (unsigned char)blockIdx.x & 15
+        pytest.param(["PRMT R2, R1, 0x4440, RZ", "LOP3.LUT R2, R2, 0xf, RZ, 0xc0, !PT"], 16, marks=pytest.mark.long),
     ],
 )
 def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], kinds: int) -> None:
