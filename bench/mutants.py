@@ -173,17 +173,17 @@ def tests_by_line(folder: Path, tests: list[str], workers: int) -> dict[tuple[st
     subprocess.run(command, cwd=folder, env=environment(folder), stdout=sys.stderr, check=False)
     times: dict[str, float] = {}
     for case in ElementTree.parse(folder / "times.xml").iter("testcase"):
-        if not list(case):  # neither failed nor skipped
-            times[f"{case.get('file')}::{case.get('name')}"] = float(case.get("time", 0))
+        if not list(case):  # neither failed nor skipped; its file may be where an imported test was written
+            times[f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"] = float(case.get("time", 0))
     data = coverage.CoverageData(str(folder / ".coverage"))
     data.read()
     running: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
     for file in data.measured_files():
         for line, contexts in data.contexts_by_lineno(file).items():
             named = {context.partition("|")[0] for context in contexts}
-            plain = {name: re.sub(r"^([^:]+::)(?:\w+::)*", r"\1", name) for name in named}  # as JUnit names it
+            # Without the group that pytest-xdist writes after a name.
             running[str(Path(file).relative_to(folder)), line] = sorted(
-                (times[plain[name]], name) for name in named if plain[name] in times
+                (times[name], re.sub(r"@\w+$", "", name)) for name in named if name in times
             )
     return running
 
