@@ -1,4 +1,4 @@
-"""What programs of bench/ say: the documentation's tables, verdicts of the adversary, what is called harm."""
+"""What programs of bench/ say: the documentation's tables, verdicts of the adversary."""
 
 import re
 import shutil
@@ -88,6 +88,3 @@ def test_the_shim_tells_right_versions_from_wrong_ones(bench: Bench, tmp_path: P
         "barrier": ("differ", True), "beyond": ("differ", True), "crash": ("crashed", True),
     }  # fmt: skip
     assert found["helper"].launch == program.others[1]
-
-
-# ------------------------------------------------------------------------------------- harm, as bench/damage.py sees it

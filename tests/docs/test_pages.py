@@ -19,7 +19,7 @@ from ncu_swizzle import cli
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.smem import access, bankmap, mapping
-from tests.support.places import RECORDINGS, ROOT, text
+from tests.support.places import ROOT, text
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
@@ -88,7 +88,6 @@ def test_the_python_of_the_case_studies_says_what_it_gives() -> None:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 TYPED = re.compile(r"(?:ncu-swizzle|-e '\.|install '\.|--editable '\.)\[([\w,-]+)\]")
-RECORDED = str(RECORDINGS / "transpose" / "transpose-xor.ncu-rep")
 
 
 def test_the_version_is_the_same_everywhere() -> None:

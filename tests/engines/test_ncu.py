@@ -22,8 +22,6 @@ from ncu_swizzle.base import bounds, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import listed_kernels, own_lines
 from ncu_swizzle.engines import failures, machine, measured, ncu
-from ncu_swizzle.engines import ncu as progress_
-from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.failures import MachineState
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
@@ -41,7 +39,7 @@ from tests.support.stand_in import ALONE, Fake
 
 
 def test_the_command_line_says_everything_explicitly() -> None:
-    options = options_.Options(extra=("--sampling-interval", "0"))
+    options = Options(extra=("--sampling-interval", "0"))
     assert ncu.argv(Path("/opt/ncu"), "k.ncu-rep", ["python3", "-m", "x"], options) == [
         *("/opt/ncu", "--target-processes", "application-only", "--profile-from-start", "off"),
         *("--section-folder", str(paths.rules()), "--section", "SwizzleConflicts"),
@@ -52,12 +50,12 @@ def test_the_command_line_says_everything_explicitly() -> None:
 
 def test_progress_follows_the_replay_passes_and_counts_launches() -> None:
     seen: list[Done] = []
-    progress = progress_.Progress(seen.append)
+    progress = ncu.Progress(seen.append)
     # As it arrived from a real one.
     for text in ('==PROF== Profiling "kernel1" - 0: ', "0%", *"....", "50%", "...", ".", "100% - 6 passes\n"):
         progress.feed(text)
     assert [done.fraction for done in seen] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1]
-    progress = progress_.Progress(seen.append, 4)
+    progress = ncu.Progress(seen.append, 4)
     progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
     assert seen[9:] == [Done(0.375)]
 
@@ -116,7 +114,7 @@ def test_ncu_gets_its_own_options() -> None:
         kernel_name="regex:soft", kernel_name_base="demangled", launch_skip=2, nvtx=False,
         nvtx_include=("a/", "b/"), filter_mode="per-launch-config", target_processes_filter="",
     )  # fmt: skip
-    line = ncu.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], options_.Options(launch_count=32, launches=launches))
+    line = ncu.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], Options(launch_count=32, launches=launches))
     assert line[1:14] == [
         *("--kernel-name", "regex:soft", "--kernel-name-base", "demangled", "--launch-skip", "2"),
         *("--filter-mode", "per-launch-config", "--nvtx-include", "a/", "--nvtx-include", "b/", "--nvtx"),
@@ -136,7 +134,7 @@ def test_the_program_s_words_are_told_from_ncu_s() -> None:
 
 def test_progress_is_read_after_any_output_without_a_newline() -> None:
     seen: list[Done] = []
-    progress = progress_.Progress(seen.append)
+    progress = ncu.Progress(seen.append)
     for text in ("x" * 4096, "==PROF== Profiling " * 200, "1" * 4096, ": 5" * 1300, "%." * 2000):
         for _ in range(500):  # megabytes: what is kept of them is bounded, or this never ends
             progress.feed(text)
@@ -202,7 +200,7 @@ def test_every_failure_has_an_error_of_a_size(examples: int) -> None:
 def test_progress_is_a_fraction_however_its_output_arrives(examples: int) -> None:
     def check(chance: Random, launches: int) -> None:
         seen: list[Done] = []
-        progress = progress_.Progress(seen.append, launches)
+        progress = ncu.Progress(seen.append, launches)
         rest = printed(chance)
         while rest:
             size = chance.randrange(1, 4000)

@@ -259,17 +259,6 @@ def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(bounded: Chec
         assert not unlike(expected, lambda words, checkout=checkout: refused(checkout.options, words, "here"))
 
 
-@pytest.mark.long
-@NEEDS_NVCC
-def test_nvcc_does_hand_it_to_a_shell(tmp_path: Path) -> None:
-    """If this fails, NVIDIA has mended nvcc, and the refusals may be reconsidered."""
-    (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
-    for words in SHELL[:2] + SHELL[3:4] + SHELL[7:8] + SHELL[-2:-1]:
-        command = [str(Toolchain().find(NVCC)), *words, "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
-        subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-        (tmp_path / "marker").unlink()
-
-
 # ---------------------------------------------------------------------------------------------- files of a checkout
 
 
@@ -313,15 +302,6 @@ def test_a_baseline_outside_the_checkout_needs_trust(checkout: Path) -> None:
     with pytest.raises(Untrusted, match=r"\[check\]: baseline: \.\./private\.json needs your trust"):
         checking.settings("", checkout)
     assert checking.settings("", checkout, trust=True).baseline == checkout / "../private.json"
-
-
-def test_a_package_s_submodule_would_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why the headers of a family have no dots."""
-    (tmp_path / "evil_package").mkdir()
-    (tmp_path / "evil_package" / "__init__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert toolchain.locate("evil_package:.")
-    assert not (tmp_path / "marker").exists()
 
 
 def test_links_to_private_files_are_not_shown(checkout: Path) -> None:

@@ -327,6 +327,7 @@ def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
 
 def test_headers_are_found_in_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "someones_headers" / "include").mkdir(parents=True)
+    (tmp_path / "someones_headers" / "__init__.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert toolchain.locate("someones_headers:include") == tmp_path / "someones_headers" / "include"
     assert "someones_headers:lib are not installed" in refused(toolchain.locate, "someones_headers:lib")

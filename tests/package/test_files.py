@@ -131,13 +131,6 @@ def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert commit_of(tmp_path) == ""
 
 
-def test_what_was_kept_comes_back() -> None:
-    assert cache.load("cubins", "kernel") is None
-    cache.save("cubins", "kernel", b"code")
-    assert cache.load("cubins", "kernel") == b"code"
-    assert cache.load("disassembly", "kernel") is None
-
-
 def test_what_was_not_used_for_longest_goes_first(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for age, name in enumerate(("oldest", "used", "newest")):
         cache.save("cubins", name, b"x" * 1000)

@@ -28,26 +28,14 @@ from tests.support.pages import shown
 from tests.support.places import RECORDINGS
 from tests.support.reports import EMPTY
 
-
-@pytest.mark.parametrize(
-    ("before", "after", "reads"),
-    [
-        (100, 50, "÷ 2.00"),
-        (10, 35, "× 3.50"),
-        (100, 112, "+12.0 %"),
-        (100, 99, "−1.0 %"),
-        (3, 3, "same"),
-        (0, 1234, "+1,234"),
-        (5, 0, "−100.0 %"),
-        (None, 5, "unknown"),
-        (5, float("nan"), "unknown"),
-    ],
-)
-def test_a_change_reads_well(before: float | None, after: float | None, reads: str) -> None:
-    assert text.change(before, after) == reads
+CHANGES = {
+    (100, 50): "÷ 2.00", (10, 35): "× 3.50", (100, 112): "+12.0 %", (100, 99): "−1.0 %", (3, 3): "same",
+    (0, 1234): "+1,234", (5, 0): "−100.0 %", (None, 5): "unknown", (5, float("nan")): "unknown",
+}  # fmt: skip
 
 
-def test_numbers_read_well() -> None:
+def test_numbers_and_changes_read_well() -> None:
+    assert {pair: text.change(*pair) for pair in CHANGES} == CHANGES
     assert text.count(1886388224) == "1,886,388,224"
     assert text.count(None) == text.degree(float("inf")) == text.percent(float("nan")) == "unknown"
     assert text.fixed(0.000123, 3) == "0.000123"

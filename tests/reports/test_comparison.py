@@ -1,10 +1,10 @@
 """Launches paired and side by side: which line an access is blamed on, sums of memory, what conflicts cost."""
 
 import dataclasses
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,9 @@ from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, LaunchId, Profile, UnknownCounts
 from ncu_swizzle.reports.pairing import Choice, Forced
-from tests.support.places import PROGRAMS, ROOT
+from tests.support.places import PROGRAMS
 from tests.support.recordings import Recorded
 from tests.support.reports import EMPTY, laid_out, launched, program
-
-
-def test_none_are_not_compared() -> None:
-    with pytest.raises(NotComparable):
-        compare([])
-
 
 CUDA = "/usr/local/cuda/include"
 MMA: Location = (f"{CUDA}/crt/mma.hpp", 91)
@@ -354,37 +348,38 @@ def test_no_more_is_saved_than_other_units_leave() -> None:
 # --------------------------------------------------------------------------------------------------- calibration
 
 
-@pytest.fixture(name="bench")
-def _bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    return importlib.import_module("calibration")
-
-
-def test_pairs_of_a_program_weigh_as_one_and_too_few_programs_have_no_quantile(bench: Any) -> None:
+def test_pairs_of_a_program_weigh_as_one_and_too_few_programs_have_no_quantile(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    fitting = bench("calibration")
     scores, one = np.arange(1.0, 20.0), np.ones(19)
-    assert bench.hierarchical(scores, one, 0.9) == 18, "the 18th of 19: ceil(0.9 * 20)"
+    assert fitting.hierarchical(scores, one, 0.9) == 18, "the 18th of 19: ceil(0.9 * 20)"
     many = np.concatenate([scores, np.full(50, 100.0)])  # one more program, with 50 pairs that are all worse
-    assert bench.hierarchical(many, np.concatenate([one, np.full(50, 1 / 50)]), 0.9) == 19
+    assert fitting.hierarchical(many, np.concatenate([one, np.full(50, 1 / 50)]), 0.9) == 19
     with pytest.raises(SystemExit, match="too few programs"):
-        bench.hierarchical(scores[:8], one[:8], 0.9)
+        fitting.hierarchical(scores[:8], one[:8], 0.9)
 
 
-def test_a_quantile_fit_has_so_many_values_below(bench: Any) -> None:
+def test_a_quantile_fit_has_so_many_values_below(bench: Callable[[str], ModuleType]) -> None:
+    fitting = bench("calibration")
     rng = np.random.default_rng(3)
     across = rng.uniform(size=400)
     values = 2 * across + rng.exponential(size=400) * across
     terms = np.column_stack([np.ones_like(across), across])
     for quantile in (0.5, 0.7, 0.9):
-        below = values < terms @ bench.quantile_fit(terms, values, quantile, np.ones(400))
+        below = values < terms @ fitting.quantile_fit(terms, values, quantile, np.ones(400))
         assert below.mean() == pytest.approx(quantile, abs=0.02)
 
 
 @pytest.mark.slow
-def test_the_constants_are_those_of_the_bench_and_intervals_hold_on_programs_left_out(bench: Any) -> None:
-    data, public = bench.of_sources(bench.measured())
-    assert bench.constants(bench.fitted(data), data) == bench.TABLE.read_text(encoding="utf-8")
+def test_the_constants_are_those_of_the_bench_and_intervals_hold_on_programs_left_out(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    fitting = bench("calibration")
+    data, public = fitting.of_sources(fitting.measured())
+    assert fitting.constants(fitting.fitted(data), data) == fitting.TABLE.read_text(encoding="utf-8")
     assert len(data.pairs) >= 120
     assert set(data.program).isdisjoint(public.program)
-    tried = bench.left_out(data)
+    tried = fitting.left_out(data)
     assert np.mean([one.held for one in tried]) >= 0.88
     assert np.median([one.width for one in tried]) <= 0.25

@@ -1,7 +1,6 @@
 """The rule pack's decisions on recorded and made-up launches, and as ncu runs it; every swizzle that it names."""
 
 import ast
-import importlib
 import importlib.util
 import math
 import re
@@ -10,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ncu_report
@@ -28,9 +27,10 @@ from ncu_swizzle.smem import code, mapping, wavefronts
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Swizzle
-from tests.support.places import DATA, ROOT
+from tests.support.places import DATA
 from tests.support.recordings import Recorded
 
+Recording = Callable[[str], Path]
 facts, rules, shapes = (pack.pack(name) for name in ("facts", "rules", "shapes"))
 
 WORDED = ("gemm-half-swizzled", "tma-none", "transpose-plain", "transpose-xor")  # record them again to reword the rules
@@ -101,10 +101,9 @@ def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:
 @pytest.mark.long
 @pytest.mark.xdist_group("recordings")
 def test_measured_savings_lie_in_the_interval_as_often_as_it_says(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    recorded: Recorded, bench: Callable[[str], ModuleType]
 ) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
-    pairs = list(importlib.import_module("rules").pairs(recorded))
+    pairs = list(bench("rules").pairs(recorded))
     estimated = [pair for pair in pairs if pair.point is not None]
     assert (len(pairs), len(estimated)) == (21, 16), "tiles of TMA have no estimate"
     assert [pair.after for pair in estimated if not pair.holds] == ["cute-128x32-swizzled"]
@@ -346,10 +345,6 @@ def test_a_rule_that_throws_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     finding = decided(launch(access()))["StallShift"]
     assert finding.kind == "warning"
     assert "by hand" in finding.message
-
-
-facts, rules = (pack.pack(name) for name in ("facts", "rules"))
-Recording = Callable[[str], Path]
 
 
 def action_of(report: Path) -> Any:

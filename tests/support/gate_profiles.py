@@ -56,11 +56,6 @@ def verdict_on(*texts: str) -> Verdict:
     )
 
 
-def as_k(profile: Profile, milliseconds: float = 2.0, **machine: str) -> Profile:
-    """Return the recording as one of the kernel `k` that was measured, with this duration."""
-    return lasting(named(measured(profile, **machine), "k"), milliseconds * 1e6)
-
-
 def unknown(profile: Profile) -> Profile:
     """Return the profile with an access that ncu counted nothing for."""
     return spoiled(profile, next(each.access for each in profile.instructions if each.wavefronts), ideal=None)
