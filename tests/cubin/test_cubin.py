@@ -23,13 +23,10 @@ from ncu_swizzle.engines import module_image
 from ncu_swizzle.kernels import check
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, RECORDINGS
 from tests.support.properties import chances, examples, holds
-from tests.support.recordings import embedded
-
-Recorded = type(lambda name: Profile)
+from tests.support.recordings import Recorded, embedded
 
 
 def test_registers_and_shared_memory_are_those_of_the_launch(recorded: Recorded) -> None:
@@ -123,7 +120,7 @@ def test_each_kernel_of_a_unit_has_its_own_call_stacks() -> None:
         assert {stack[-1] for stack in stacks if stack[0] == 2} == {call}  # line 2 is that of `turned`
 
 
-def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]) -> None:
+def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     source = profile.sources[BODY].splitlines()
     stacks = [i.stack for i in profile.instructions if i.opcode == "LDSM.16.MT88.4"]
@@ -149,12 +146,8 @@ def arrays(kernel: str) -> list[SharedArray]:
 
 
 @NEEDS_ALL
-def test_each_kernel_has_its_own() -> None:
+def test_each_kernel_has_its_own_under_the_names_of_the_source() -> None:
     assert [(array.name, array.start, array.size) for array in arrays("other")] == [("z", 1024, 16)]
-
-
-@NEEDS_ALL
-def test_names_are_those_of_the_source() -> None:
     found = arrays("ns::many<32, float>")
     assert {array.name for array in found} == {"everywhere", "inner", "odd", "tile", "q", "dynamic"}
     assert len([array for array in found if array.name == "q"]) == 2

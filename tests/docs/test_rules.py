@@ -10,25 +10,6 @@ from typing import Self
 import pytest
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.codes import (
-    ABSENT,
-    BLOCKS_DIFFER,
-    CATALOGUE,
-    COMPILER,
-    FEW_SAMPLES,
-    IMPLAUSIBLE,
-    INCOMPARABLE,
-    NOT_COLLECTED,
-    NOT_LAUNCHED,
-    NOT_MEASURED,
-    SECTOR_LIMIT,
-    TIME_LIMIT,
-    UNCHECKED_BOUNDS,
-    UNCHECKED_ORDER,
-    UNFOLLOWED,
-    UNLIKE,
-    UNTIMED,
-)
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import typed_lines
@@ -51,10 +32,11 @@ ALSO = {
 }  # fmt: skip
 # What is left when it is fixed: no rule is known for the wavefronts of tcgen05.mma.
 LEFT = {code: {"UN006"} for code in ("TC001", "TC002", "TC006")}
-MEMORY = tuple(code for code in CATALOGUE if code.startswith("MEM"))
-NOTED = (NOT_LAUNCHED, UNCHECKED_BOUNDS, UNFOLLOWED, UNCHECKED_ORDER)  # said beside the verdict, of other examples too
+MEMORY = tuple(code for code in codes.CATALOGUE if code.startswith("MEM"))
+# Said beside the verdict, of other examples too.
+NOTED = (codes.NOT_LAUNCHED, codes.UNCHECKED_BOUNDS, codes.UNFOLLOWED, codes.UNCHECKED_ORDER)
 QUICK = {"SW001", "SW020", "MEM001", "RACE001", "UN001", "UN005"}  # one of each kind; each takes half a second
-MARKS = {**{code: pytest.mark.long for code in CATALOGUE if code not in QUICK}, COMPILER: pytest.mark.slow}
+MARKS = {**{code: pytest.mark.long for code in codes.CATALOGUE if code not in QUICK}, codes.COMPILER: pytest.mark.slow}
 SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 
@@ -82,10 +64,10 @@ class Example:
         return cls(block[1], fixed, lines)
 
 
-EXAMPLES = {code: example for code in CATALOGUE if (example := Example.of(code))}
+EXAMPLES = {code: example for code in codes.CATALOGUE if (example := Example.of(code))}
 # The pages whose commands are about reports, saved profiles, a kernel of the catalogue.
 GATED = [
-    code for code in CATALOGUE
+    code for code in codes.CATALOGUE
     if code not in EXAMPLES and any("lint" not in line.words for line in typed_lines.lines(RULES / f"{code}.md"))
 ]  # fmt: skip
 
@@ -95,7 +77,7 @@ def found(source: str, line: TypedLine, code: str, typed: Typed) -> list[str]:
     (typed.folder / line.words[1].partition("::")[0]).write_text(source, encoding="utf-8")
     # How an example reads global memory is another matter, but for the pages about that.
     aside = () if line.words[1].startswith("mem") else MEMORY
-    fresh = ["--no-cache"] * (code == BLOCKS_DIFFER)  # counted by an emulator that is not itself
+    fresh = ["--no-cache"] * (code == codes.BLOCKS_DIFFER)  # counted by an emulator that is not itself
     printed = typed("", *line.words, *fresh, "--json", "found.json").stdout
     if line.words[0] == "report":
         assert "Written to " in printed, printed
@@ -114,9 +96,9 @@ def found(source: str, line: TypedLine, code: str, typed: Typed) -> list[str]:
 def test_the_example_has_the_finding_and_the_fix_has_none(
     code: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if code == COMPILER:
+    if code == codes.COMPILER:
         pytest.importorskip("triton")
-    if code == BLOCKS_DIFFER:  # no kernel is known to do it: the emulator overlooks what depends on the block's parity
+    if code == codes.BLOCKS_DIFFER:  # no kernel is known to do it: the emulator overlooks what hangs on the parity
         monkeypatch.setattr(Boxes, "_refine", lambda *_: None)
     example = EXAMPLES[code]
     left = LEFT.get(code, set())
@@ -136,23 +118,23 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, typed: Typed, tmp_p
     (tmp_path / "app").chmod(0o755)
     good = named(measured(recorded("kernel2")), "kernel1")
     good.save(tmp_path / "good.json")
-    if code == NOT_COLLECTED:
+    if code == codes.NOT_COLLECTED:
         shutil.copy(PROGRAMS / "basic.ncu-rep", tmp_path / "mine.ncu-rep")
     worse = {
-        TIME_LIMIT: lasting(good, 1e9),
-        SECTOR_LIMIT: scattered(good),
-        IMPLAUSIBLE: with_metrics(good, {WAVEFRONTS: 1}),
-        ABSENT: named(good, "kernel9"),
-        INCOMPARABLE: measured(good, gpu="NVIDIA A100-SXM4-80GB"),
-        UNTIMED: with_metrics(good, {DURATION: None}),
-        FEW_SAMPLES: sampled(measured(recorded("kernel1")), wait=99),
+        codes.TIME_LIMIT: lasting(good, 1e9),
+        codes.SECTOR_LIMIT: scattered(good),
+        codes.IMPLAUSIBLE: with_metrics(good, {WAVEFRONTS: 1}),
+        codes.ABSENT: named(good, "kernel9"),
+        codes.INCOMPARABLE: measured(good, gpu="NVIDIA A100-SXM4-80GB"),
+        codes.UNTIMED: with_metrics(good, {DURATION: None}),
+        codes.FEW_SAMPLES: sampled(measured(recorded("kernel1")), wait=99),
     }
     worse.get(code, measured(recorded("kernel1"))).save(tmp_path / "mine.json")
     if "baseline" in codes.page(code):
         assert typed(SAVED).returncode == 0
     (tmp_path / "recordings").symlink_to(RECORDINGS.parent)
     for number, line in enumerate(typed_lines.lines(RULES / f"{code}.md")):
-        if code in (FEW_SAMPLES, UNLIKE):  # of the pack, which has no verdict
+        if code in (codes.FEW_SAMPLES, codes.UNLIKE):  # of the pack, which has no verdict
             assert code in in_json("findings", line.words, typed)
             assert code not in in_json("findings", mended(line.words), typed)
             continue
@@ -165,9 +147,9 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, typed: Typed, tmp_p
         elif line.words[0] == "lint":  # of any program's launches: none was captured that has the finding
             assert FINDING.findall(done.stdout), done.stderr
         else:
-            assert done.returncode == (5 if CATALOGUE[code].unknown else 1), done.stderr
+            assert done.returncode == (5 if codes.CATALOGUE[code].unknown else 1), done.stderr
             assert code in FINDING.findall(done.stdout)
-            if code.startswith("UN") and code != NOT_MEASURED:
+            if code.startswith("UN") and code != codes.NOT_MEASURED:
                 assert code not in in_json("checks", mended(line.words), typed)
 
 
@@ -189,15 +171,15 @@ def test_every_line_of_a_page_is_typed() -> None:
 
 def test_every_code_has_its_page_and_its_row() -> None:
     index = codes.page("codes")
-    for code in CATALOGUE.values():
+    for code in codes.CATALOGUE.values():
         title, meaning, facts, *_ = codes.page(code.id).split("\n\n")
         assert (title, meaning) == (f"# {code.id}: {code.name}", code.meaning)
         assert facts.startswith(f"Severity {code.severity}, about a {code.about}; from `{code.commands[0]}`")
         assert f"| [{code.id}]({code.id}.md) | {code.name} | {code.meaning} | {code.severity} | " in index
         assert bool(code.remedy) == code.unknown
-    assert sorted(path.stem for path in RULES.glob("*.md")) == sorted([*CATALOGUE, "index"])
+    assert sorted(path.stem for path in RULES.glob("*.md")) == sorted([*codes.CATALOGUE, "index"])
     schemas = (ROOT / "docs" / "reference" / "schemas.md").read_text(encoding="utf-8")
-    for code in CATALOGUE.values():
+    for code in codes.CATALOGUE.values():
         row = f"| [{code.id}](../rules/{code.id}.md) | {code.meaning} | {code.remedy} |\n"
         assert (row in schemas) == code.unknown
 

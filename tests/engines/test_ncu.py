@@ -152,6 +152,7 @@ def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
         jobs.append(LaunchJob(family=family, kernels=(kernel,), problem={"n": 64}, folder=folder))
     outcomes, _ = run_batch(jobs, tmp_path, 60, "compare", ["--repeats", "3"])
     assert [type(outcome) for outcome in outcomes] == [EnvironmentLacking] * 2
+    assert all(outcome.hint for outcome in outcomes if isinstance(outcome, NcuSwizzleError))
     assert len(list(tmp_path.rglob("compare.facts.json"))) == 2
 
 

@@ -2,10 +2,8 @@
 
 import contextlib
 import difflib
-import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -367,17 +365,6 @@ def test_one_wrong_row_counts_in_full(error: float, seed: int) -> None:
     out = reference.copy()
     out[7] *= 1 + error
     assert __main__.row_error(out, reference) == pytest.approx(error, rel=1e-6)
-
-
-def test_without_a_gpu_the_facts_say_so(tmp_path: Path) -> None:
-    if not device.absent():
-        pytest.skip("there is a GPU here")
-    facts = tmp_path / "facts.json"
-    program = [sys.executable, "-m", "ncu_swizzle.kernels", "--facts", str(facts), "kernel2"]
-    assert subprocess.run(program, capture_output=True, check=False).returncode == 3
-    error = json.loads(facts.read_text(encoding="utf-8"))["error"]
-    assert error["type"] == "EnvironmentLacking"
-    assert error["hint"]
 
 
 def test_a_tensor_map_that_cannot_be_is_refused_without_a_driver() -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from ncu_swizzle.reports import container
 from tests.support import fake_ncu, process
 from tests.support.marks import executable
 from tests.support.places import RECORDINGS
-from tests.support.processes import alive
+from tests.support.processes import alive, wait_until
 
 
 def python(code: str) -> list[str]:
@@ -61,13 +60,12 @@ def test_what_a_program_leaves_behind_ends_with_it() -> None:
 def test_an_interrupt_ends_the_child(pids: Path) -> None:
     program = f"['sh', '-c', 'echo $$ > {pids}; exec sleep 60']"
     process = subprocess.Popen(
-        python(f"from ncu_swizzle.base import child; child.run({program}, 60)"), stderr=subprocess.DEVNULL
+        python(f"from ncu_swizzle.base import child; child.run({program}, 60)"), stderr=subprocess.DEVNULL, text=True
     )
-    while not pids.is_file() or not pids.read_text(encoding="utf-8"):
-        time.sleep(0.05)
+    (pid,) = named(pids, 1, process)
     process.send_signal(signal.SIGINT)
     process.wait(20)
-    assert not alive(int(pids.read_text(encoding="utf-8")))
+    assert not alive(pid)
 
 
 def test_a_signal_while_the_program_starts_does_not_leave_it_running(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +84,6 @@ def test_a_signal_while_the_program_starts_does_not_leave_it_running(monkeypatch
     assert not alive(started[0])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-
-LIMIT_S = 60
 
 # A program that starts three more: in a session of its own, in its group, and with job control in a group of its own.
 TREE = """
@@ -119,12 +115,13 @@ def environment(work: Path, **more: str) -> dict[str, str]:
 
 def named(pids: Path, number: int, command: subprocess.Popen[str]) -> list[int]:
     """Return the process IDs once so many processes below the command have noted theirs."""
-    deadline = time.monotonic() + LIMIT_S
-    while not pids.is_file() or len(pids.read_text(encoding="utf-8").split()) < number:
-        assert command.poll() is None, command.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
+
+    def noted() -> list[int]:
+        return [int(pid) for pid in pids.read_text(encoding="utf-8").split()] if pids.is_file() else []
+
+    assert wait_until(lambda: len(noted()) >= number or command.poll() is not None)
+    assert command.poll() is None, command.communicate()
+    return noted()
 
 
 def killed(work: Path, arguments: tuple[str, ...], number: int, **more: str) -> list[int]:

@@ -76,11 +76,6 @@ def test_json_is_exact_and_ascii(content: object) -> None:
     assert json.loads(text) == json.loads(json.dumps(content))
 
 
-def test_plain_content_is_written_as_ever() -> None:
-    content = {"a": [1, 2.5, None, "text #1 ## x"]}
-    assert texts.in_json(content, indent=1) == json.dumps(content, indent=1) + "\n"
-
-
 @given(ANYTHING)
 def test_markdown_shows_text_as_it_is(text: str) -> None:
     (paragraph,) = MarkdownIt("gfm-like", {"linkify": False}).parse(f"x {texts.in_markdown(text)}")[1:2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from ncu_swizzle.reports.model import Profile
 from tests.support.hostile import hidden
 from tests.support.pages import HOSTILE
 from tests.support.places import text
+from tests.support.processes import wait_until
 from tests.support.recordings import KERNELS, Recorded, faster
 
 if TYPE_CHECKING:
@@ -306,9 +306,8 @@ def test_a_downloaded_profile_is_the_profile_and_no_other_script_may_run(
     browser.open(written("three"))
     assert browser.texts("#data button") == [f"Download {name}.json" for name in KERNELS]
     browser.script("document.querySelectorAll('#data button')[1].click()")
-    file, deadline = tmp_path / "kernel2.json", time.monotonic() + 60
-    while not file.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    file = tmp_path / "kernel2.json"
+    assert wait_until(file.exists)
     assert file.read_bytes() == profiles[1].to_json().encode()
     assert browser.errors() == []
     html, tampered = written("three").read_text(encoding="utf-8"), tmp_path / "tampered.html"

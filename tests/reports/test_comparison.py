@@ -215,8 +215,6 @@ def test_launches_are_chosen_by_name_and_number() -> None:
     assert "0 f<int>, 1 g, 2 f<float>" in error.value.hint
     with pytest.raises(UsageError, match="--launch 9"):
         Choice(launches=(9,)).chosen(several)
-    with pytest.raises(UsageError, match="is not a valid regular expression"):
-        Choice("regex:(").chosen(several)
 
 
 def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recorded) -> None:
