@@ -172,17 +172,6 @@ def test_an_architecture_that_was_not_measured_has_the_counts_of_sm_90_and_says_
         assert check.message.endswith(f" allowed ({mark})" if mark else " allowed"), arch
 
 
-@NEEDS_ALL
-def test_what_no_rule_covers_is_unknown(emulated: Callable[..., Profile]) -> None:
-    profile = emulated(
-        source("tcgen05"), "product", "sm_100a", [bytes(8), bytes(8), bytes(4), np.zeros(32, np.uint32)], (32,)
-    )
-    (product,) = [one for one in profile.shared() if one.access == "UTCHMMA"]
-    assert product.wavefronts is None
-    assert profile.total.excessive is None
-    assert any("what ncu counts for UTCHMMA has not been measured" in note for note in profile.notes)
-
-
 @pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize("name", [kernel.name for family, kernel in catalog.shipped() if family.never_run])
