@@ -19,18 +19,7 @@ from ncu_swizzle import cli
 from tests.support import process, typed_lines
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT
-from tests.support.typed_lines import (
-    CODE,
-    CONSOLE,
-    PAGES,
-    TYPED,
-    TypedLine,
-    filled,
-    lines,
-    named,
-    within_text,
-    without_output,
-)
+from tests.support.typed_lines import PAGES, TypedLine
 
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}  # their examples
 LONG = {"README.md", "docs/cases/index.md", "docs/model.md", "docs/programs.md", "docs/learn/kernel2.md",
@@ -63,7 +52,10 @@ ADDED = "CONTRIBUTING.md"  # whose commands are about a variant that it adds: be
 
 def typed(name: str) -> list[TypedLine]:
     """Return what a page says to type without showing what that prints."""
-    return [*(without_output(ROOT / name) if name not in CODES else ()), *within_text(ROOT / name)]
+    return [
+        *(typed_lines.without_output(ROOT / name) if name not in CODES else ()),
+        *typed_lines.within_text(ROOT / name),
+    ]
 
 
 def meant(words: list[str]) -> tuple[Any, str, list[str]]:
@@ -94,10 +86,12 @@ def unknown_options(line: TypedLine) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_commands_and_options_exist(name: str) -> None:
-    shown = list(lines(ROOT / name))
-    mentioned = [line for line in named(ROOT / name) if line.words[0] in PROGRAM.commands]
+    shown = list(typed_lines.lines(ROOT / name))
+    mentioned = [line for line in typed_lines.named(ROOT / name) if line.words[0] in PROGRAM.commands]
     assert [
-        option for line in [*shown, *within_text(ROOT / name), *mentioned] for option in unknown_options(line)
+        option
+        for line in [*shown, *typed_lines.within_text(ROOT / name), *mentioned]
+        for option in unknown_options(line)
     ] == []
     for line in shown:
         if "…" not in line.text:
@@ -144,7 +138,7 @@ def test_no_command_line_is_printed_in_a_form_that_is_not_typed() -> None:
     left = set()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        code, found = spans(text, CODE), spans(text, TYPED, CONSOLE)
+        code, found = spans(text, typed_lines.CODE), spans(text, typed_lines.TYPED, typed_lines.CONSOLE)
         for match in command.finditer(text):
             at = match.start()
             if any(a <= at < b for a, b in code) and not any(a <= at < b for a, b in found):
@@ -205,7 +199,7 @@ def test_commands_do_what_is_said(name: str, tmp_path: Path) -> None:
     for line in typed(name):
         missing = [library for word, library in LIBRARIES.items() if word in line.text and not find_spec(library)]
         if not missing and not line.elsewhere:
-            done = process.command(*filled(line.words, desk), folder=desk, env=environment)
+            done = process.command(*typed_lines.filled(line.words, desk), folder=desk, env=environment)
             if done.returncode != ending(name, line):
                 wrong.append(f"{line.text}\n{done.returncode}\n{done.stdout}{done.stderr}")
     assert not wrong, "\n".join(wrong)

@@ -148,7 +148,10 @@ def test_whatever_is_missing_nothing_crashes(
     assert missing == {name for name in NEEDED if any(name.startswith(part) for part in gone)}
     for comparison in (compare([poor]), compare([whole, poor]), compare([poor, whole])):
         _show_everywhere(comparison, missing)
-    _show_everywhere_together(laid_out([poor, whole], [whole, poor]))
+    together = laid_out([poor, whole], [whole, poor])
+    Page(report.render_all(together.comparisons, together.notes))
+    shown(together)
+    formats.render_all(together.comparisons, together.notes)
 
 
 def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
@@ -162,9 +165,3 @@ def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     json.loads(formats.to_json(result))
     formats.to_csv(comparison)
-
-
-def _show_everywhere_together(result: JobResult) -> None:
-    Page(report.render_all(result.comparisons, result.notes))
-    shown(result)
-    formats.render_all(result.comparisons, result.notes)

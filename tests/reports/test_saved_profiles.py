@@ -289,12 +289,9 @@ Change = Callable[[Profile], Profile]
 MOST = (1 << 64) - 1  # what ncu stores is unsigned: a negative count would read like this
 
 
-def extremes(profile: Profile) -> Profile:
-    return with_metrics(spoiled(profile, wavefronts=MOST, pc=MOST, samples={"barrier": MOST}), {WAVEFRONTS: MOST})
-
-
 def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Recorded, tmp_path: Path) -> None:
-    extremes(recorded("kernel2")).save(tmp_path / "p.json")
+    largest = spoiled(recorded("kernel2"), wavefronts=MOST, pc=MOST, samples={"barrier": MOST})
+    with_metrics(largest, {WAVEFRONTS: MOST}).save(tmp_path / "p.json")
     read = run_folder.load_profile(tmp_path / "p.json")
     table, both = of_profile(read), of_comparison(compare([read, recorded("kernel1")]))
     for column in (table["wavefronts"], table["pc"], table["stall_barrier"], both["stall_barrier"]):
