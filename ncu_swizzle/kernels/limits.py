@@ -38,7 +38,7 @@ def _named(tree: ast.Module, file: Path) -> Iterator[tuple[Path, str]]:
         if isinstance(node, ast.Import):
             yield from ((file.parent, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            folder = file.parents[max(node.level, 1) - 1] if node.level <= len(file.parents) else file.parent
+            folder = file.parents[min(max(node.level, 1), len(file.parents)) - 1]
             yield folder, node.module or ""
             yield from ((folder, f"{node.module}.{alias.name}" if node.module else alias.name) for alias in node.names)
 

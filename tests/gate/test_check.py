@@ -170,8 +170,9 @@ def test_a_kernel_without_shared_memory_has_no_conflicts(kernel2: Profile) -> No
 
 def test_more_excess_than_in_the_baseline_fails_and_less_never_does(kernel1: Profile, kernel2: Profile) -> None:
     after = named(kernel2, "kernel1")
-    assert judge([after], with_baseline(), against(kernel1)).outcome is PASS
-    assert judge([kernel1], with_baseline(), against(kernel1)).outcome is PASS
+    for now, then in ((after, kernel1), (kernel1, kernel1), (after, after)):
+        verdict = judge([now], with_baseline(), against(then))
+        assert (verdict.outcome, " more" in verdict.checks[0].message) == (PASS, False)
     verdict = judge([kernel1], with_baseline(), against(after))
     assert outcomes(verdict) == {("kernel1", "baseline", ""): FAIL}
     assert "LDSM has 1,882,718,208 more" in verdict.checks[0].message
