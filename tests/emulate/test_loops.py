@@ -186,6 +186,7 @@ def test_data_are_followed_where_they_decide_much() -> None:
     assert not any("taken for unknown" in note for note in counts.notes)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("soon")
 def test_exhaustive_follows_all_data() -> None:
     counts = emulate(DATA_DECIDE, LAUNCH, exhaustive=True)

@@ -78,6 +78,7 @@ def test_what_is_not_known_is_said() -> None:
         assert why in found.lacking, label
 
 
+@pytest.mark.long
 def test_a_launch_says_what_does_not_fit() -> None:
     code = kernel("tiles", "kk")
     counts = emulate(code, case("0 A SBO 512").launch())

@@ -29,6 +29,7 @@ from tests.support.places import table
 from tests.support.recordings import Recorded
 
 
+@pytest.mark.long
 @NEEDS_ALL
 @pytest.mark.parametrize(
     "wrong", ["column & 30 ^ row & 31", "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)"]

@@ -41,6 +41,7 @@ def test_a_timeline_is_drawn_with_the_lines_of_its_steps(recorded: Recorded) -> 
     assert Profile.from_json(drawn.to_json()) == drawn
 
 
+@pytest.mark.long
 def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> None:
     profiles = [recorded("kernel1"), recorded("kernel2")]
     page = rendered(*profiles)

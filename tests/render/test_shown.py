@@ -16,7 +16,7 @@ def shown(recorded: Recorded) -> Texts:
     return texts(recorded)
 
 
-QUICK = {"one", "before-and-after", "unknown", "computed", "a-program", "a-long-source"}  # one of each kind
+QUICK = {"one", "unknown", "computed", "a-long-source"}  # one of each kind
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n not in QUICK)) for n in NAMES])

@@ -79,6 +79,7 @@ def pages(answered: Answer) -> list[Page]:
     return [first, *(answer.page(answered, CALL, number) for number in range(2, first.pages + 1))]
 
 
+@pytest.mark.long
 @given(ROWS, st.text(max_size=300))
 def test_pages_hold_every_row_once_and_none_is_long(rows: list[dict[str, object]], summary: str) -> None:
     shown = pages(Answer(summary=summary, rows=tuple(rows)))

@@ -192,6 +192,7 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
     assert where == f"Wavefronts computed, not measured, and outputs not checked; times of 4 of 20 points {beside}."
 
 
+@pytest.mark.long
 def test_a_second_parameter_has_a_column(recorded: Recorded) -> None:
     planned = plan.make_plan(
         *catalog.shipped().family_or_kernels(["kernel1", "kernel2"]), [], {"heads": [1, 2], "seq": [64, 128, 192]}
