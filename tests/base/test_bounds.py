@@ -2,13 +2,12 @@
 
 import re
 import signal
-import threading
 import time
 
 import pytest
 
 from ncu_swizzle.base import bounds
-from ncu_swizzle.base.bounds import NamePattern, OutOfTime, interruptible, within
+from ncu_swizzle.base.bounds import NamePattern, OutOfTime, within
 from ncu_swizzle.base.errors import UsageError
 
 HANG_S = 60  # generous: without a limit these take hours
@@ -67,26 +66,6 @@ def test_many_slow_expressions_share_one_allowance(monkeypatch: pytest.MonkeyPat
     assert not slow[0].is_one_of(["a" * 18]), "each takes less than the allowance, all of them hours"
     with pytest.raises(UsageError):
         any(pattern.is_one_of(["a" * 18]) for pattern in slow)
-
-
-@pytest.mark.long
-def test_in_a_thread_it_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "ALLOWANCE_S", 1.0)  # of a process of its own, whose limit is whole seconds
-    answers: list[object] = []
-
-    def work() -> None:
-        answers.append(interruptible())
-        answers.append(NamePattern("a+", "-k").found_in(["bab"]))
-        try:
-            NamePattern(HOSTILE[0], "-k").is_one_of([NAME])
-        except UsageError as error:
-            answers.append(str(error))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(HANG_S)
-    assert answers[:2] == [False, True]
-    assert "takes longer than" in str(answers[2])
 
 
 def test_an_expression_that_cannot_be_used_is_an_error() -> None:

@@ -28,24 +28,6 @@ def test_the_bottlenecks_are_those_of_the_recordings(recorded: Callable[[str], P
         assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 
 
-@pytest.mark.slow
-def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(bench: Bench) -> None:
-    rules = bench("rules")
-    pairs = list(rules.outside())
-    assert len(pairs) >= 4
-    assert [pair for pair in pairs if not pair.holds] == []
-    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
-    assert rules.table_outside(pairs) in page, "python3 bench/rules.py --write"
-
-
-def test_every_table_has_both_its_markers() -> None:
-    for name in ("docs/install", "docs/measured", "docs/rules", "docs/security", "docs/performance", "docs/fleet"):
-        text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
-        started = re.findall(r"<!-- (\w+): written by", text)
-        assert started, name
-        assert started == re.findall(r"<!-- end of (\w+) -->", text)
-
-
 def test_every_extra_has_a_size(bench: Bench) -> None:
     extras = bench("extras")
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
@@ -53,8 +35,6 @@ def test_every_extra_has_a_size(bench: Bench) -> None:
     assert sizes.keys() == {"none", *extras.extras()} - {*extras.LEFT_OUT}, "python3 bench/extras.py --write"
     assert re.findall(r"^\| .* \| `([\w-]+)` \| .* \|$", page, re.MULTILINE) == extras.extras()
 
-
-# ---------------------------------------------------------------------------------------------- the adversary of fix
 
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 

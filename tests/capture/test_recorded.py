@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, UsageError
-from ncu_swizzle.capture.launches import Contents, LaunchFilter, Manifest, open_launches, write
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
+from ncu_swizzle.capture.launches import Contents, Manifest, open_launches, write
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.recorded import read as read_recorded
 from ncu_swizzle.cubin.elf import Cubin
@@ -279,26 +279,6 @@ def test_what_cannot_be_written_or_read_again_leaves_nothing(tmp_path: Path) -> 
     with pytest.raises((NcuSwizzleError, KeyError)):
         write(tmp_path / "x.launches", dataclasses.replace(manifest, memory={"0" * 64: 1}), {}, {})
     assert list(tmp_path.iterdir()) == []
-
-
-# ---------------------------------------------------------------------------------------------- choosing launches
-
-
-def test_launches_are_chosen_by_name_and_number() -> None:
-    launches = manifest_of(recorded("counting")).launches
-    for chosen, indices in (
-        (LaunchFilter(), [0, 1, 2]),
-        (LaunchFilter("permute"), [1, 2]),
-        (LaunchFilter("_Z5count4Task"), [0]),
-        (LaunchFilter("count(Task)"), [0]),
-        (LaunchFilter("regex:per|xyz"), [1, 2]),
-        (LaunchFilter("permute", skip=1), [2]),
-        (LaunchFilter(count=2), [0, 1]),
-    ):
-        assert [launch.index for launch in chosen.chosen(launches)] == indices, chosen
-    with pytest.raises(UsageError, match="no kernel matches nothing") as error:
-        LaunchFilter("nothing").chosen(launches)
-    assert error.value.hint == "the file has launches of count, permute"
 
 
 def test_unknown_contents_say_why() -> None:

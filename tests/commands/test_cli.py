@@ -15,20 +15,9 @@ from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, 
 from ncu_swizzle.commands import output, run_kernel
 from ncu_swizzle.reports import container, reader
 from tests.support.places import ROOT
-from tests.support.process import Typed, command, environment, started
+from tests.support.process import Typed, environment, started
 
 SCREEN = 40  # lines of a command's help, on 80 columns
-
-
-@pytest.mark.long
-def test_a_forked_command_is_as_any_other(work: Path) -> None:
-    """Tests of other rooms fork commands from a process that has loaded everything."""
-    words, env = ("explain", "nothing"), environment()
-    started = [sys.executable, "-m", "ncu_swizzle", *words]
-    alone = subprocess.run(started, capture_output=True, text=True, check=False, cwd=work, env=env)
-    forked = command(*words, folder=work)
-    assert alone.returncode == 2
-    assert (forked.returncode, forked.stdout, forked.stderr) == (alone.returncode, alone.stdout, alone.stderr)
 
 
 def test_what_a_report_and_a_run_say_of_their_launches_is_checked(files: Path) -> None:
@@ -42,9 +31,6 @@ def test_what_a_report_and_a_run_say_of_their_launches_is_checked(files: Path) -
     (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
     with pytest.raises(NcuSwizzleError, match="is damaged"):
         run_kernel.reopen([str(run)])
-
-
-# ---------------------------------------------------------------------------------------------- help and old names
 
 
 def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None:
@@ -63,9 +49,6 @@ def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None
                    "--nvtx-include", "--clock-control"):  # fmt: skip
         assert option in every
     assert "--nvtx-include" not in typed("profile --help").stdout
-
-
-# ---------------------------------------------------------------------------------------------- terminals
 
 
 def seen_on_a_terminal(code: str) -> str:
@@ -150,15 +133,6 @@ def test_a_bug_is_one_paragraph_and_a_file(statement: str, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
-    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); raise KeyError('sampled')"
-    done = broken(tmp_path, code, PYTHONDONTWRITEBYTECODE="1")
-    assert done.returncode == 70
-    assert f"its traceback cannot be saved in {tmp_path}: File too large" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
 def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     def all_of(kind: type[NcuSwizzleError]) -> set[type[NcuSwizzleError]]:
         return {kind}.union(*map(all_of, kind.__subclasses__()))
@@ -219,23 +193,6 @@ def test_errors_quote_only_part_of_a_long_value() -> None:
     assert max(len(str(error)), len(error.hint)) <= 255
     error.args = ("d" * LONG,)
     assert len(str(error)) <= 255
-
-
-LONG_VALUES = (
-    "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1", "check X",
-    "check X.json", "report X.ncu-rep", "lint X.cu", "profile X", "profile --no-ncu X", "sweep X", "explain X",
-    "explain X.csv --op ld.shared.b32", "check kernel2 --engine recorded --baseline X",
-    "report tma-32 --engine recorded -o X", "check kernel2 --engine recorded --config X", "X",
-)  # fmt: skip
-
-
-@pytest.mark.long
-def test_a_long_value_is_never_about_permissions(typed: Typed) -> None:
-    for line in LONG_VALUES:
-        done = typed("", *(word.replace("X", "x" * 100_000) for word in line.split()))
-        assert done.returncode in (2, 5), (line, done.stderr[:2000])
-        assert len(done.stderr) < 3000
-        assert "permissions" not in done.stderr
 
 
 def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

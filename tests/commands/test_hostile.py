@@ -141,8 +141,6 @@ def test_a_project_file_is_quoted_harmlessly(typed: Typed, work: Path) -> None:
             harmless(typed(line))
 
 
-# ---------------------------------------------------------------------------------------------- names of files
-
 NOT_UTF_8 = {
     f"report {ODD}.ncu-rep -o p{ODD}.html --json j.json": 0,
     f"check {ODD}.ncu-rep --allow-recorded --junit u{ODD}.xml --sarif s{ODD}": 0,

@@ -154,30 +154,6 @@ def test_the_example_runs_and_every_result_shows_itself(tmp_path: Path) -> None:
     assert "fail transpose-plain, LDS: degree 32" in printed
 
 
-def test_bank_maps_are_drawn_in_a_cell() -> None:
-    maps = ncu_swizzle.banks("(8,8):(1,8)", swizzle="3,2,3", access="column")
-    assert len(maps) == 2
-    assert maps[0].access is not None
-    html = maps._repr_html_()
-    assert html.count("<img") == 2
-    assert "flex-wrap:wrap" in html
-    assert maps.svg().count("<svg") >= 1
-
-
-@pytest.mark.long
-@NEEDS_ALL
-def test_a_sweep_is_a_table_in_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    swept = ncu_swizzle.profile_sweep("transpose-plain", "transpose-xor", problem={"n": [64, 128]}, engine="emulated")
-    html = swept._repr_html_()
-    assert html.count("<tr>") == 5
-    assert "<script" not in html
-    assert list(swept.to_frame()["excessive"][:2]) == [3968, 0]
-    assert swept.html().startswith("<!DOCTYPE html>")
-    assert swept.folder is None
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.long
 @NEEDS_ALL
 def test_lint_as_a_function(tmp_path: Path) -> None:
@@ -246,9 +222,6 @@ def test_any_text_has_a_name_that_can_be_printed(text: str) -> None:
     (column,) = pairing.columns([text])
     assert all(letter.isprintable() for letter in column) or column == text
     assert program_name([text])
-
-
-# ------------------------------------------------------------------------------------------------- as a function
 
 
 ASKED = Request(engine="recorded")

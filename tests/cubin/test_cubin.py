@@ -131,8 +131,6 @@ def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Recorded) -> None:
         assert line
 
 
-# ---------------------------------------------------------------------------------------------- shared arrays
-
 SOURCE = (DATA / "kernels" / "shared_arrays.cu").read_text(encoding="utf-8")
 
 
@@ -168,8 +166,6 @@ def test_nothing_is_claimed_without_the_ptx() -> None:
     bare = Cubin(Toolchain().compile(SOURCE, ["-O3", "-std=c++17"], "sm_90", []), "bare.cubin")
     assert shared_arrays(bare, find(bare, "other")) == ()
 
-
-# ---------------------------------------------------------------------------------------------- damaged cubins
 
 HEADER, SIZE_AT = 64, 32  # bytes of the file's header and of each section's; where the section's size is
 

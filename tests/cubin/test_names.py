@@ -72,9 +72,6 @@ def test_declarations_are_read_from_the_source() -> None:
     ) == ["bounded", "behind"]
 
 
-# ---------------------------------------------------------------------------------------------- arguments
-
-
 def fit(cubin: Cubin, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
     found = arguments.parse_arguments(texts, Path(), {"n": 8})
@@ -136,8 +133,6 @@ def test_headers_of_libraries_are_told_from_the_user_s_files() -> None:
     assert [file for file in (*LIBRARIES, *OWN) if is_library(file)] == [*LIBRARIES]
     assert [file for file in (*LIBRARIES, *OWN) if is_wmma(file)] == [LIBRARIES[0], LIBRARIES[5]]
 
-
-# ---------------------------------------------------------------------------------------------- names, shortened
 
 SHORT = [
     ("transpose_plain", "transpose_plain", "transpose_plain"),

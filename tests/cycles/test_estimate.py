@@ -127,9 +127,6 @@ def test_as_many_blocks_fit_on_an_sm_as_ncu_says() -> None:
         assert version(kernel)[1].resident == min(limit for limit in limits if limit)
 
 
-# ----------------------------------------------------------------------------------------------- where nothing is said
-
-
 def test_nothing_is_said_of_what_was_not_judged() -> None:
     made, case = version(CONFLICTS)
     rows = case.counts.rows
@@ -174,9 +171,6 @@ def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, 
     assert found.cycles is None
     assert "there is no C compiler" in found.lacking
     assert "apt-get install gcc" in found.remedy
-
-
-# ------------------------------------------------------------------------------------------------------ how it is shown
 
 
 def finding(shown: Profile) -> Any:
@@ -234,9 +228,6 @@ def test_next_to_another_a_launch_without_conflicts_is_simulated_and_lacks_nothi
         simulation.simulated(made.target, binary, launch, counts, wanted=COMPARED, toolchain=Toolchain(), cached=False)
         is None
     )
-
-
-# ---------------------------------------------------------------------------------------------- two launches
 
 
 def span(cycles: float) -> Simulated:

@@ -82,9 +82,6 @@ def test_the_python_of_the_case_studies_says_what_it_gives() -> None:
     assert [int(count) for count in names["found"]] == said == [32, 16, 4]
 
 
-# ---------------------------------------------------------------------------------------------------- installing
-
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 TYPED = re.compile(r"(?:ncu-swizzle|-e '\.|install '\.|--editable '\.)\[([\w,-]+)\]")

@@ -139,8 +139,6 @@ def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
         emulate(code(*lines), ONE_WARP)
 
 
-# ---------------------------------------------------------------------------------------------- launches that take long
-
 TABLE = 0x7F0000000000
 DATA = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, 128)
 LAUNCH = Launch(

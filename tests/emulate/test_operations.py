@@ -171,8 +171,6 @@ def test_lanes_whose_guard_is_false_take_no_part_in_an_exchange(lanes: list[Lane
     assert int(total.bits.flat[0]) == sum(lanes[lane][0] for lane in here)
 
 
-# ---------------------------------------------------------------------------------------------- kinds of operands
-
 # One instruction of each opcode and number of operands, as nvdisasm writes it.
 FORMS = (DATA / "forms.txt").read_text(encoding="utf-8").splitlines()
 BANK = np.random.default_rng(3).integers(0, 256, 0x400, np.uint8).tobytes()
@@ -250,8 +248,6 @@ def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant(
     for first in range(0, len(texts), 3):
         assert found[first] == found[first + 1] == found[first + 2], texts[first : first + 3]
 
-
-# -------------------------------------------------------------------------------------------- floating-point arithmetic
 
 RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
 # Not emulated: their results are unknown.

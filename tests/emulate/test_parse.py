@@ -98,9 +98,6 @@ def test_what_is_written() -> None:
     assert width(instruction("LDG.E.U8.CONSTANT R24, desc[UR6][R24.64]")) == 1
 
 
-# ---------------------------------------------------------------------------------------------- where control goes
-
-
 def flow(*lines: str) -> Flow:
     return Flow([parse_instruction(Sass(STEP * number, line)) for number, line in enumerate(lines)])
 
@@ -134,8 +131,6 @@ def test_moving_a_matrix_between_lanes_does_not_access_shared_memory() -> None:
 def test_without_a_function_a_call_by_address_leaves_the_code_and_comes_back() -> None:
     assert flow("CALL.ABS.NOINC R10", "EXIT").successors(0) == (1,)
 
-
-# ---------------------------------------------------------------------------------------------- any text
 
 WORDS = (
     *("R3", "RZ", "UR4", "URZ", "P0", "!PT", "UP1", "0x10", "-0x1", "1.5", "+INF", "c[0x0][0x210]", "[R2]", "|R3|"),

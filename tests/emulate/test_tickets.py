@@ -104,9 +104,6 @@ def test_a_warp_hands_the_ticket_to_its_lanes() -> None:
     assert (row.executed, row.wavefronts, row.ideal, counts.classes) == (1, 2, 1, 2)
 
 
-# ---------------------------------------------------------------------------------------------- what stays unknown
-
-
 HERE = "LDC.64 R2, c[0x0][0x210]"
 LAST_OF_5 = (LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL)
 STAYS_UNKNOWN = {
@@ -143,9 +140,6 @@ def test_what_may_depend_on_the_order_stays_unknown(why: str) -> None:
     assert "what an atomic operation returns" in row.reason
 
 
-# ---------------------------------------------------------------------------------------------- places in a list
-
-
 def listed(place: str, *after: str, ask: tuple[str, ...] = ASK) -> Code:
     """Return a kernel whose threads each take a place in a list, and then access what a table says."""
     begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *ask, place, "IMAD.WIDE.U32 R8, R5, 0x4, R8")
@@ -177,8 +171,6 @@ def test_a_list_that_is_read_or_whose_places_decide_leaves_counts_unknown() -> N
     for source in (listed(in_the_table), listed(in_a_list, *full), listed(in_a_list, *compared)):
         assert access(emulate(source, launch(3)), "STS [R7").wavefronts is None
 
-
-# ---------------------------------------------------------------------------------------------- against all orders
 
 OPERATIONS = (
     "IADD3 {}, {}, {}, RZ",

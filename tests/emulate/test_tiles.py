@@ -94,9 +94,6 @@ def test_a_gemm_computes_what_it_did(label: str) -> None:
     assert outcome(case.gemm(), case.arrangements) == case.fields["result"]
 
 
-# ----------------------------------------------------------------------------------- descriptors and columns of tcgen05
-
-
 def test_descriptors_are_read_as_they_are_encoded() -> None:
     bits = 0x1234 | 5 << 16 | 64 << 32 | 1 << 46 | 3 << 49 | 1 << 52 | 4 << 61
     one = UmmaDescriptor.of_bits(bits)
@@ -212,9 +209,6 @@ def counted(counts: Counts, opcode: str) -> list[tuple[int | None, int | None, i
     return [(r.executed, r.wavefronts, r.ideal) for r in counts.rows if r.opcode.split(".")[0] == opcode and r.access]
 
 
-# ---------------------------------------------------------------------------------------------- own kernels
-
-
 def specialised(content: bytes, *, grid: tuple[int, int, int], row_words: int) -> Counts:
     parameters = with_map(content, OUT, TILES, row_words, form="<Qii")
     launch = Launch(grid=grid, block=(384, 1, 1), shared_dynamic=9 * BOX, parameters=parameters)
@@ -280,9 +274,6 @@ def test_states_of_arrivals_and_copies_that_arrive() -> None:
     strided = 4 * sum(2**i for i in range(6))
     assert counted(counts, "STS") == [(24, 12, 12), (24, strided, 24)]
     assert counted(counts, "LDGSTS") == [(24, 24, 24)]
-
-
-# ---------------------------------------------------------------------------------------------- measurements
 
 
 MAP = {OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()}  # where bench/hopper has it

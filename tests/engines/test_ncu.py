@@ -465,22 +465,3 @@ def test_baselines_saved_at_once_lose_no_entry(fake: Fake, recorded: Recorded) -
 
 
 # ---------------------------------------------------------------------------------------------- a full disk
-
-
-@pytest.mark.long
-def test_a_full_disk_is_told(fake: Fake) -> None:
-    """A limit on the size of files stands in for a full disk: the same call fails, at the same place."""
-    limited = f"ulimit -f 200; exec {' '.join(fake.command('profile', 'kernel2', *ALONE))}"  # KiB: the page is larger
-    done = subprocess.run(
-        ["bash", "-c", limited.replace("--engine ncu", "--engine recorded")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=fake.work,
-        env=fake.environment("ok"),
-    )
-    assert done.returncode == 2, done.stderr
-    assert "cannot write" in done.stderr
-    assert "free some disk space" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(fake.work.iterdir()) == []

@@ -102,9 +102,6 @@ def check_emulated(name: str, counts: Counts) -> None:
         assert not counts.unknown, [(row.sass, row.reason) for row in counts.unknown]
 
 
-# ------------------------------------------------------------------------------------- kernels written in Python
-
-
 NAMES = sorted(recorded()[0]["kernels"])
 
 

@@ -140,9 +140,6 @@ def test_a_launch_that_its_cubin_does_not_fit_and_an_address_of_the_emulator_s_o
                 Replay(file).emulate(dataclasses.replace(launch, **change))
 
 
-# ---------------------------------------------------------------------------------------------- new builds
-
-
 def rebuilt(source: Path, old: str = "", new: str = "", arch: str = "sm_90") -> tuple[Cubin, ...]:
     """Return a new build of the source with a text exchanged."""
     text = source.read_text(encoding="utf-8")
@@ -312,9 +309,6 @@ def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, mon
         settings = EmulationSettings(Toolchain(timeout_s=limit_s))
         assert emulation.emulate_target(target, settings).profile.total.wavefronts
         assert len(entries()) == kept, "a check within the limit may have been cut off"
-
-
-# ---------------------------------------------------------------------------------------------- without the cache
 
 
 @pytest.mark.long

@@ -172,9 +172,6 @@ def test_the_fragments_of_mma() -> None:
         assert held_by(b16, lane) == (*of_b, *((row + 8, column) for row, column in of_b))
 
 
-# ---------------------------------------------------------------------------------------------- properties
-
-
 @pytest.mark.long
 @settings(deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3), st.sampled_from(["row", "column", "rows", "columns"]))
@@ -208,9 +205,6 @@ def test_matrices_need_whole_rows() -> None:
     column_major = access.parse("ldmatrix", layout.parse_layout("(64,64):(1,64)"), 2)
     assert column_major.op == "ldmatrix.x4"
     assert (column_major.rows % 8 == 0).all(), "its rows of 16 bytes run down the tile's columns"
-
-
-# ---------------------------------------------------------------------------------------------- pages
 
 
 def test_the_page_says_in_words_what_it_shows_in_colour() -> None:

@@ -157,9 +157,6 @@ def test_catalogue_kernels_get_what_their_swizzled_variants_have() -> None:
         assert found.best.mapping == after.mapping, name
 
 
-# ---------------------------------------------------------------------------------------------- the search
-
-
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.integers(0, 1023), min_size=2, max_size=4), min_size=1, max_size=3))
 def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) -> None:
@@ -178,8 +175,6 @@ def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) 
     if found is not None:
         assert all(int(found(np.array(d))) & 7 for d in pairs)
 
-
-# ---------------------------------------------------------------------------------------------- code
 
 MAPPINGS = [
     mapping.parse("(64,128):(128,1)", 2, "3,3,4"),
@@ -325,9 +320,6 @@ def test_what_is_not_declared_is_refused() -> None:
         _ = catalog.KernelSource("nothing").policy
     with pytest.raises(UsageError, match="sum_rows"):
         catalog.KernelSource("nothing").argument("sum_rows")
-
-
-# ---------------------------------------------------------------------------------------------- patterns
 
 
 def test_expressions() -> None:

@@ -179,9 +179,6 @@ def test_what_one_version_writes_or_loads_otherwise_is_found(
     assert "kernel loads, and the" in compared("loads", address=1 << 20).difference
 
 
-# ---------------------------------------------------------------------------------------------- adversaries
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=getattr(pytest.mark, MARKS[name]) if name in MARKS else ()) for name in ADVERSARIES],

@@ -190,9 +190,6 @@ def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_pa
     assert {"-maxrregcount=64", "-Xptxas=-v", f"-I{hostile}/inc"} <= set(words)
 
 
-# ---------------------------------------------------------------------------------------------- the folder itself
-
-
 @NEEDS_ALL
 @pytest.mark.long
 def test_tools_are_not_taken_from_the_current_folder(
@@ -283,12 +280,6 @@ def test_the_action_lints_a_pull_request(tmp_path: Path) -> None:
     assert all((clone / composite.outputs[name]).is_file() for name in ("junit", "sarif", "page"))
 
 
-def test_the_pipeline_for_jenkins_runs_the_same() -> None:
-    jenkins = (ROOT / "examples" / "ci" / "Jenkinsfile").read_text(encoding="utf-8")
-    (command,) = (line for line in read_yaml(GITLAB)["bank conflicts"]["script"] if line.startswith("ncu-swizzle"))
-    assert command in " ".join(jenkins.replace("\\\n", " ").split())
-
-
 @pytest.mark.long
 def test_the_hook_for_pre_commit_is_a_command_with_an_extra() -> None:
     (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
@@ -324,13 +315,6 @@ def test_what_gitlab_and_github_read_is_valid() -> None:
     }
     for kind, file in files.items():
         assert complaints("--builtin-schema", f"vendor.{kind}", str(file)) == "", file
-
-
-def test_the_example_uses_what_the_action_has() -> None:
-    action = read_yaml(ROOT / "action.yml")
-    steps = read_yaml(ROOT / "docs" / "ci-example.yml")["jobs"]["gate"]["steps"]
-    (use,) = (step for step in steps if step.get("uses", "") == "./.ncu-swizzle")
-    assert set(use["with"]) <= set(action["inputs"])
 
 
 # What a step of a workflow gives: `profiles`, `arguments`, `inconclusive`; its exit code, and the output `outcome`.

@@ -44,9 +44,6 @@ OTHER_LINE = TURN.replace("tile[c][r] =", "tile[c][r + 0] =")
 WORSE = TURN.replace("tile[r][c]", "tile[c][r]")
 
 
-# ---------------------------------------------------------------------------------------------- what got worse
-
-
 def linted(text: str, STS: int | None = 32, LDS: int | None = 32, n: int = 32) -> KernelLint:  # noqa: N803
     """Return the lint of a version of TURN: the wavefronts of its store and of its load; `n` are ideal."""
     lines = text.splitlines()
@@ -146,9 +143,6 @@ def test_bounds_that_were_left_before_are_no_news(tmp_path: Path, monkeypatch: p
         (check,) = judged(MOVED, leaving(now), TURN, leaving(then)).checks
         assert check.outcome is outcome, (now, then)
         assert check.message == ("as in main: outside" if outcome is PASS else "outside")
-
-
-# ----------------------------------------------------------------------------- what its command lines do not say
 
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:

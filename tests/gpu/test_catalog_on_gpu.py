@@ -178,8 +178,6 @@ def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> No
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 
-# ---------------------------------------------------------------------------------------------- suggestions
-
 # A plain kernel, the policy that it names, and a small problem.
 PLAIN = [
     ("transpose-plain", "layout::RowMajor<transpose::kRowBytes, sizeof(float)>", {"n": 256}),
@@ -236,8 +234,6 @@ def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path)
     assert after.total.excessive == 0
 
 
-# ---------------------------------------------------------------------------------------------- a sweep
-
 SIZES = (256, 512)
 VARIANTS = ("plain", "padded", "xor")
 
@@ -278,9 +274,6 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     last = running.run(again.plan, Request(engine="ncu"), Destination(place), resume=True)
     assert all(one.kept for one in last.outcomes)
     assert [one.values for one in last.outcomes] == [one.values for one in again.outcomes]
-
-
-# ------------------------------------------------------------------------------- functions in Python, fixes, the oracle
 
 
 def test_a_function_with_live_tensors_is_measured(

@@ -39,9 +39,6 @@ def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, 
     assert not list(tmp_path.iterdir())
 
 
-# ---------------------------------------------------------------------------------------------- users' own kernels
-
-
 def profiled(*words: str) -> Any:
     return json.loads(process.succeeded("profile", *words, "--json", "-"))
 

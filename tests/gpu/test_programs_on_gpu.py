@@ -121,8 +121,6 @@ def test_triton_s_kernels_carry_their_python_source(programs: Path, tmp_path: Pa
     assert any(path.endswith("triton_program.py") for path in files)
 
 
-# ---------------------------------------------------------------------------------------------- any section set
-
 METRICS = ("--metrics", "gpu__time_duration.sum")
 
 
@@ -170,9 +168,6 @@ def test_the_command_that_completes_a_report_does(programs: Path, tmp_path: Path
     assert complete.missing == ()
     assert complete.kernel.function == found["profiles"][0]["kernel"]["function"]
     assert list(complete.grid) == [16, 16, 1]
-
-
-# ---------------------------------------------------------------------------------------------- ncu-swizzle capture
 
 
 def captured(folder: Path, out: Path, *words: str) -> Manifest:

@@ -152,9 +152,6 @@ def test_the_page_and_the_data_have_each_kernel() -> None:
     assert {kernel["recorded"] for kernel in families["attention"]["kernels"]} == {"h100"}
 
 
-# ---------------------------------------------------------------------------------------------- compiled and computed
-
-
 def own_kernels() -> Iterator[tuple[Family, Kernel]]:
     return ((family, kernel) for family, kernel in shipped() if not kernel.library)
 
@@ -354,9 +351,6 @@ def test_rows_of_zeros_are_right_or_wrong_and_nan_is_never_right() -> None:
         ([0, 0], [0, 0], 0), ([0, 1], [0, 0], np.inf), ([0, np.nan], [0, 0], np.inf), ([1, 1], [1, np.nan], np.inf),
     ):  # fmt: skip
         assert __main__.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error, out
-
-
-# ----------------------------------------------------------------------------------------- the launching program
 
 
 @given(st.floats(1e-6, 0.5), st.integers(0, 2**32 - 1))

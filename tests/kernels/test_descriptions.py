@@ -120,9 +120,6 @@ def test_what_is_not_a_description_is_refused(tmp_path: Path) -> None:
     assert not unlike(wrong, lambda text: refused(specs_of, tmp_path, text))
 
 
-# ------------------------------------------------------------------------------------------- the command line's kernels
-
-
 def test_a_file_becomes_a_family(tmp_path: Path) -> None:
     family = naming.family_of(own(tmp_path), FULL, ())
     (kernel,) = family.kernels
@@ -199,9 +196,6 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
     assert said.startswith("UsageError: --grid, --arg describe a .cu file, and kernel2 is not one")
     assert "nowhere.cu does not exist" in refused(naming.catalog_with, ["nowhere.cu"], FULL)
     assert "cannot be combined with other kernels" in refused(naming.resolve_together, ["kernel1", "my.cu"], FULL)
-
-
-# ---------------------------------------------------------------------------------------------- the description
 
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:

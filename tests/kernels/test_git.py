@@ -259,9 +259,6 @@ def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(bounded: Chec
         assert not unlike(expected, lambda words, checkout=checkout: refused(checkout.options, words, "here"))
 
 
-# ---------------------------------------------------------------------------------------------- files of a checkout
-
-
 def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / "home" / "work" / "kernels"
     deep.mkdir(parents=True)

@@ -231,9 +231,6 @@ def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:
     assert "two arguments are called 'x'" in refused(parse_arguments, ["x=1", "x=2"], HERE, N)
 
 
-# ---------------------------------------------------------------------------------------------- grid and block
-
-
 def test_sizes_left_away_are_one_and_those_that_no_gpu_takes_are_told() -> None:
     assert three("n//32, 8", "grid") == ("n//32", "8", "1")
     assert three([8], "block") == ("8", "1", "1")
@@ -263,8 +260,6 @@ def test_a_launch_beyond_the_limits_is_told() -> None:
 
     assert not unlike(expected, told)
 
-
-# ---------------------------------------------------------------------------------------------- any text
 
 SIZES = {"n": 8, "m": 3}
 HOSTILE = st.sampled_from((*hostile.VALUES["expressions"], *hostile.VALUES["arguments"]))

@@ -212,9 +212,6 @@ def test_a_tool_s_memory_is_limited(bare: Path, monkeypatch: pytest.MonkeyPatch)
         Toolchain().disassemble(b"", "x")
 
 
-# ---------------------------------------------------------------------------------------------- sources
-
-
 def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cache(tmp_path: Path) -> None:
     source = own(tmp_path / "src dir")
     text = '#include "inc/a.cuh"\n# include <b.cuh>\n#include "../outside.cuh"\n#include <cstdio>\n'

@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.base import child
 from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit
 from ncu_swizzle.reports import container
-from tests.support import fake_ncu, process
+from tests.support import process
 from tests.support.marks import executable
 from tests.support.places import RECORDINGS
 from tests.support.processes import alive, wait_until
@@ -156,29 +156,6 @@ def test_a_compiler_and_what_it_starts_end(work: Path) -> None:
     process.run(*command, folder=work, env=environment(work))
     assert list((work.parent / "tmp").iterdir()) == [], "the next command removed it"
     assert not list(work.rglob(".*")), "and the unfinished run"
-
-
-@pytest.mark.long
-def test_the_reader_of_reports_ends(work: Path, report_file: Path) -> None:
-    shell = executable(work.parent / "bin" / "slow", TREE, shell="/bin/bash")
-    code = f"import subprocess\ndef load_report(path):\n    subprocess.run([{str(shell)!r}])\n"
-    (work.parent / "bin" / "ncu_report.py").write_text(code, encoding="utf-8")
-    path = os.pathsep.join([str(work.parent / "bin"), process.environment()["PYTHONPATH"]])
-    pids = killed(work, ("report", str(report_file)), 4, PYTHONPATH=path)
-    assert not [pid for pid in pids if alive(pid)]
-
-
-@pytest.mark.long
-def test_ncu_and_the_program_end(work: Path, pids: Path) -> None:
-    ncu = fake_ncu.install(work.parent / "bin" / "ncu")
-    command = ("profile", "kernel2", "--engine", "ncu", "--ncu", str(ncu), "--baseline", "none", "--reference", "none")
-    below = killed(work, command, 2, FAKE_NCU="hang", FAKE_NCU_TREE=str(pids))
-    assert not [pid for pid in below if alive(pid)]
-    assert list(work.rglob(".kernel2.*")), "the unfinished run is still there"
-    done = process.run(*command, folder=work, env=environment(work, FAKE_NCU="ok"))
-    assert done.returncode == 0, done.stderr
-    assert not list(work.rglob(".*"))
-    assert [path.name for path in (work / "swizzle-out").iterdir()] == ["kernel2"]
 
 
 def test_a_forked_worker_that_outlives_us_does_not_keep_them(work: Path, pids: Path) -> None:

@@ -145,9 +145,6 @@ def test_what_was_not_used_for_longest_goes_first(own_cache: Path, monkeypatch: 
     assert cache.load("disassembly", "49") == b"x" * 500
 
 
-# ---------------------------------------------------------------------------------------------- what is not believed
-
-
 def copied(kind: str, key: str) -> Callable[[Path], object]:
     """Return a function that puts what was kept under another key in an entry's place."""
 
@@ -231,9 +228,6 @@ def test_what_the_user_has_there_stays_and_nothing_is_kept(place: str, own_cache
     assert cache.load("cubins", "kernel") is None
     assert not cache.drop("cubins", "kernel")
     assert mine.read_text() == "mine"
-
-
-# ---------------------------------------------------------------------------------------------- where it is
 
 
 def test_a_setting_counts_if_it_is_absolute_then_the_home_then_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:

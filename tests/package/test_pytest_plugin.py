@@ -23,8 +23,6 @@ from tests.support.shown import with_metrics
 
 RECORDED = ("--ncu-swizzle-engine", "recorded")
 
-# ---------------------------------------------------------------------------------------------- assertions
-
 
 def test_a_failure_shows_the_worst_lines_and_a_kernel_without_conflicts_passes(recorded: Recorded) -> None:
     fixed, profile = recorded("kernel2"), recorded("kernel1")
@@ -79,9 +77,6 @@ def test_what_cannot_be_told_never_passes(recorded: Recorded) -> None:
     for limit in limits:
         with pytest.raises(UsageError):
             assert_degree(profile, at_most=limit)
-
-
-# ---------------------------------------------------------------------------------------------- suites
 
 
 @pytest.mark.long

@@ -121,9 +121,6 @@ def lay_out(profiles: Sequence[Profile]) -> Comparison:
     return Comparison.of(compared(profiles))
 
 
-# ---------------------------------------------------------------------------------------------- tables
-
-
 def test_every_table_has_its_columns_and_those_of_a_comparison_are_below_each_other(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     for kind, columns in frames.COLUMNS.items():
@@ -181,9 +178,6 @@ def test_what_is_unknown_is_na_and_large_counts_are_exact(recorded: Recorded) ->
     for kind in frames.COLUMNS:
         assert len(empty.to_frame(kind)) == 0
     assert len(lay_out([empty, profile]).to_frame()) == len(profile.instructions)
-
-
-# ---------------------------------------------------------------------------------------------- notebooks
 
 
 def test_a_notebook_shows_the_figures_and_where_they_come_from(recorded: Recorded) -> None:

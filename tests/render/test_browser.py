@@ -340,27 +340,3 @@ def test_the_phases_are_stepped_through_with_arrow_keys(browser: Browser, writte
     assert shown_steps(browser, "#banks .bankmap .step") == ["step-2"] * 2
     browser.script("document.querySelectorAll('#banks .steps label')[4].click()")
     assert shown_steps(browser, "#banks .bankmap .step") == ["step-5"] * 2
-
-
-@pytest.mark.long
-def test_maps_are_side_by_side_and_their_bars_are_what_the_phase_wants_of_each_bank(
-    browser: Browser, written: Written
-) -> None:
-    browser.open(written("map"))
-    browser.press(browser.TAB)
-    assert browser.script("document.activeElement.type") == "radio"
-    assert browser.script("document.activeElement.closest('fieldset').textContent").strip().startswith("Request.phase")
-    outline = "getComputedStyle(document.activeElement.nextElementSibling).outlineStyle"
-    assert browser.script(outline) == "solid", "the focus can be seen"
-    assert browser.script("document.querySelector('.loads').ariaLive") == "polite"
-    for number, first in ((1, 0), (3, 4)):
-        browser.script(f"document.querySelectorAll('.steps input')[{number - 1}].click()")
-        before, after = (f"figure:nth-of-type({side}) .bankload.step-{number} title" for side in (1, 2))
-        assert browser.texts(before) == [f"bank {bank}: 8 words" for bank in range(first, first + 4)]
-        assert browser.texts(after) == [f"bank {bank}: 1 word" for bank in range(32)]
-    browser.resize(1280)
-    for name in ("three", "transpose"):
-        browser.open(written(name))
-        left, right = (browser.box("#banks .bankmap", number) for number in (0, 1))
-        assert left.top == right.top
-        assert left.right < right.left < right.right <= 1280

@@ -19,8 +19,6 @@ from tests.support.pages import Page, rendered
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
-# ------------------------------------------------------------------------------------------- the page as a whole
-
 
 @pytest.mark.long
 def test_it_is_the_same_every_time_and_small(html: str, recorded: Recorded) -> None:
@@ -66,15 +64,9 @@ def test_its_structure_can_be_read_aloud(page: Page) -> None:
     assert {target.removeprefix("#") for target in page.values("href")} <= set(ids)
 
 
-# --------------------------------------------------------------------------------------------------- hostile text
-
-
 def test_a_template_in_a_name_is_not_run() -> None:
     page = rendered(replace(EMPTY, kernel=KernelId(name="{{ 7 * 7 }}{% include 'report.css' %}", function="")))
     assert "{{ 7 * 7 }}{% include 'report.css' %}" in page.text
-
-
-# ---------------------------------------------------------------------------------------------- Markdown and CSV
 
 
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"

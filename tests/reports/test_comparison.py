@@ -225,9 +225,6 @@ def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recor
     assert dataclasses.replace(bare, launch=LaunchId()).grid == (0, 0, 0)
 
 
-# ------------------------------------------------------------------------------------------------ many launches
-
-
 def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     comparisons = laid_out(program(recorded)).comparisons
     assert [one.title for one in comparisons] == ["rows<float>", "tile", "rows<double>", "copy"]
@@ -341,32 +338,6 @@ def test_no_more_is_saved_than_other_units_leave() -> None:
         assert estimate.high <= max(100 - dram, estimate.saving)
         assert estimate.saving <= max(0.0, 100 - dram / 0.85) + 0.01
         assert ("next bottleneck is then DRAM" in estimate.message) == (dram >= 40)
-
-
-# --------------------------------------------------------------------------------------------------- calibration
-
-
-def test_pairs_of_a_program_weigh_as_one_and_too_few_programs_have_no_quantile(
-    bench: Callable[[str], ModuleType],
-) -> None:
-    fitting = bench("calibration")
-    scores, one = np.arange(1.0, 20.0), np.ones(19)
-    assert fitting.hierarchical(scores, one, 0.9) == 18, "the 18th of 19: ceil(0.9 * 20)"
-    many = np.concatenate([scores, np.full(50, 100.0)])  # one more program, with 50 pairs that are all worse
-    assert fitting.hierarchical(many, np.concatenate([one, np.full(50, 1 / 50)]), 0.9) == 19
-    with pytest.raises(SystemExit, match="too few programs"):
-        fitting.hierarchical(scores[:8], one[:8], 0.9)
-
-
-def test_a_quantile_fit_has_so_many_values_below(bench: Callable[[str], ModuleType]) -> None:
-    fitting = bench("calibration")
-    rng = np.random.default_rng(3)
-    across = rng.uniform(size=400)
-    values = 2 * across + rng.exponential(size=400) * across
-    terms = np.column_stack([np.ones_like(across), across])
-    for quantile in (0.5, 0.7, 0.9):
-        below = values < terms @ fitting.quantile_fit(terms, values, quantile, np.ones(400))
-        assert below.mean() == pytest.approx(quantile, abs=0.02)
 
 
 @pytest.mark.slow

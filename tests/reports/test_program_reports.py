@@ -157,9 +157,6 @@ def test_recordings_are_small() -> None:
     assert not {name for name, size in sizes.items() if size > 1e6} & {kernel.name for _, kernel in OWN}
 
 
-# ------------------------------------------------------------------------------------------ the sources of today
-
-
 def source_seen(sources: Mapping[str, str], entry: str) -> str:
     """Return the file that defines the entry, what it includes in place: without comments, and whatever their names."""
     by_name = {Path(path).name: text for path, text in sources.items()}

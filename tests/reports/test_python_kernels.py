@@ -126,8 +126,6 @@ def test_what_the_facts_keep_needs_no_cache_and_is_checked(folder: Path) -> None
         first(folder)
 
 
-# ------------------------------------------------------------------------------------------ CuTe DSL and Numba
-
 KERNEL, HELPER = "/home/me/kernels.py", "/home/me/helpers.py"
 TEXT = """from helpers import put
 

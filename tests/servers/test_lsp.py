@@ -182,30 +182,6 @@ def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path) -> None:
 
 @NEEDS_ALL
 @pytest.mark.long
-def test_what_is_not_declared_and_what_does_not_compile(workspace: Path) -> None:
-    (workspace / "free.cu").write_text("// nothing\n" + TURN)
-    (workspace / "plain.py").write_text("import triton\n")
-
-    async def look(client: EditorClient) -> None:
-        client.open("free.cu")
-        (found,) = await client.diagnostics()
-        assert found.severity == types.DiagnosticSeverity.Hint
-        assert found.range.start.line == 1
-        assert "ncu-swizzle init free.cu" in found.message
-        client.open("plain.py")
-        assert await client.diagnostics() == []
-        client.open("turn.cu")
-        await client.diagnostics()
-        client.save("turn.cu", TURN.replace("int c", "imt c"))
-        (broken,) = await client.diagnostics()
-        assert broken.severity == types.DiagnosticSeverity.Error
-        assert "could not compile turn.cu" in broken.message
-
-    session(workspace, look)
-
-
-@NEEDS_ALL
-@pytest.mark.long
 def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path) -> None:
 
     async def fix(client: EditorClient) -> None:

@@ -55,9 +55,6 @@ _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 Change = Callable[[str], str]
 
 
-# ------------------------------------------------------------------------------------------ in every field
-
-
 def poisoned(value: Any, change: Change, only: Collection[str] = ()) -> Any:
     """Return a value with its texts changed, in dataclasses, mappings and sequences; `only` in these fields."""
     return _with_texts(value, lambda text, field: text if only and field not in only else change(text))
@@ -91,9 +88,6 @@ def _with_texts(value: Any, changed: Callable[[str, str], str], field: str = "")
     if isinstance(value, Path):
         return Path(changed(str(value), field).replace("\0", ""))
     return changed(value, field) if isinstance(value, str) and not isinstance(value, Enum) else value
-
-
-# ------------------------------------------------------------------------------------------ in every output
 
 
 def hidden(text: str) -> list[str]:

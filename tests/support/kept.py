@@ -117,9 +117,6 @@ def _is_installed(tools: Toolchain, tool: str) -> bool:
     return tools.find(tool) == _installed(tool)
 
 
-# ---------------------------------------------------------------------------------------------- entries
-
-
 def folder() -> Path:
     return Path(os.environ.get(VARIABLE, KEPT))
 
@@ -139,9 +136,6 @@ def save(name: str, content: bytes) -> None:
     unfinished = folder() / f".{name}.{os.getpid()}"
     unfinished.write_bytes(lzma.compress(content, preset=9))
     unfinished.replace(folder() / f"{name}.xz")
-
-
-# ---------------------------------------------------------------------------------------------- sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,9 +264,6 @@ def without_places(cubin: bytes) -> tuple[bytes, bytes]:
     if len(digests) > 1:
         return b"", b""
     return MODULE.sub(rb"\g<1>" + NO_DIGEST, cubin), min(digests, default=b"")
-
-
-# ---------------------------------------------------------------------------------------------- making them
 
 
 def make(paths: Sequence[str]) -> int:

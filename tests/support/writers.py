@@ -53,9 +53,6 @@ def printed(show: Callable[[Any, Output], None], value: Any, styled: bool = Fals
     return file.getvalue()
 
 
-# ------------------------------------------------------------------------------------------ the inputs
-
-
 def small(profile: Profile) -> Profile:
     """Return a profile with few instructions and lines, and text in fields that the recordings leave empty."""
     kept = sorted(profile.instructions, key=lambda i: (not i.access, -(i.excessive or 0), i.pc))[:SHOWN]
@@ -71,9 +68,6 @@ def small(profile: Profile) -> Profile:
         commit="abc",
         launch=LaunchId(index=1, occurrence=0, workload="kernel", grid=(8, 1, 1), block=(32, 1, 1)),
     )
-
-
-# ------------------------------------------------------------------------------------------ values with hostile text
 
 
 def result_of(profiles: tuple[Profile, ...], engine: str = "ncu") -> JobResult:
@@ -136,9 +130,6 @@ def poisoned_sweep(sweep: Sweep, change: Change, only: Collection[str] = ()) -> 
     family = dataclasses.replace(made.plan.family, parameters=parameters)
     plan = dataclasses.replace(made.plan, family=family, kernels=kernels)
     return dataclasses.replace(made, plan=plan, outcomes=tuple(outcomes))
-
-
-# ------------------------------------------------------------------------------------------ the outputs
 
 
 def results(result: JobResult, styled: bool = False) -> Iterator[Writer]:

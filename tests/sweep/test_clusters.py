@@ -70,9 +70,6 @@ def test_tls_is_asked_for_and_kept(project: Path, tmp_path: Path) -> None:
     assert os.environ.get("DASK_DISTRIBUTED__COMM__TLS__CA_FILE") is None
 
 
-# -------------------------------------------------------------------------------------------- workers of its own
-
-
 SWEPT = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")
 TWO = ("--workers", "2")
 

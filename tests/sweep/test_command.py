@@ -19,7 +19,7 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.sweep import plan, table
-from ncu_swizzle.sweep.crew import LOST, MOST_LINES, TOGETHER, CrewProgress
+from ncu_swizzle.sweep.crew import TOGETHER, CrewProgress
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support import process
@@ -241,27 +241,6 @@ def test_a_line_says_which_point_runs_on_which_worker_and_the_dashboard_comes_fi
         (TOGETHER, 33.333333, "1 of 3, 1 failed", ""),
     ]
     assert shown.running == {"tls://a": 1, "tls://unknown": 2}
-
-
-def test_a_worker_that_was_started_again_has_its_line_again() -> None:
-    said: Said = []
-    shown = display(said)
-    shown.joined("tls://a", GPU)
-    shown.lost("tls://a")
-    shown.hear(event("tls://a", 1, "late", 50))
-    assert said[1:] == [(LINE, 0.0, LOST, "")], "what a lost worker says late is not shown"
-    shown.joined("tls://b", GPU)
-    shown.hear(event("tls://b", 1, "kernel2 seq=1024", 0))
-    assert said[-1] == (LINE, 0.0, "kernel2 seq=1024", "")
-
-
-def test_very_many_workers_share_the_line_of_all() -> None:
-    said: Said = []
-    shown = display(said)
-    for number in range(MOST_LINES + 5):
-        shown.joined(f"tls://{number}", Whereabouts(worker=f"worker-{number}"))
-        shown.hear(event(f"tls://{number}", number, "point", 0))
-    assert len({line for line, *_ in said}) == MOST_LINES + 1
 
 
 def test_it_opens_without_an_error_fetches_nothing_but_itself_and_needs_no_scripts(

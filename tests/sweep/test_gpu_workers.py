@@ -1,8 +1,6 @@
 """``sweep --workers gpus`` on stand-ins for the driver and for ncu, which is a process of its own as the real one."""
 
 import contextlib
-import csv
-import io
 import json
 import os
 import signal
@@ -16,7 +14,7 @@ import pytest
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.marks import needs_cc
-from tests.support.processes import marked, wait_until, workers_of
+from tests.support.processes import marked, wait_until
 
 pytestmark = [needs_fleet, needs_cc, pytest.mark.long]
 SIZES = (1024, 2048, 3072)
@@ -79,35 +77,3 @@ def test_an_interrupt_ends_the_ncu_of_every_worker(
     assert Counter(point["state"] for point in manifest["points"]) == {"done": 4, "open": 2}
     rest = process.started(*SWEEP, *GPUS, "--resume", folder=tmp_path, env=fakes())
     assert rest.returncode == 0, rest.stderr
-
-
-def test_a_worker_that_is_killed_while_ncu_runs_loses_and_doubles_nothing(
-    tmp_path: Path, fakes: Callable[..., dict[str, str]]
-) -> None:
-    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
-    alone = process.command(*SWEEP, folder=tmp_path, env=fakes())
-    sweep = started(tmp_path, fakes("hang", 2048, once=True), "--json", "all.json", "-f")
-    assert wait_until(lambda: bool(running(mark, HANGS))), "an ncu hangs, the first time"
-    above = ancestors(running(mark, HANGS)[0])
-    (worker,) = set(above) & set(workers_of(sweep.pid))
-    hanging = above[: above.index(worker)]
-    assert hanging, "the worker started an ncu, and that one waits"
-    os.kill(worker, signal.SIGKILL)
-    said, complained = sweep.communicate(timeout=120)
-    assert sweep.returncode == 0, complained
-    assert not [pid for pid in hanging if Path(f"/proc/{pid}").exists()], "the ncu of a killed worker ends with it"
-    assert said == alone.stdout
-    rows = [(row["kernel"], row["seq"]) for row in csv.DictReader(io.StringIO(said))]
-    assert len(rows) == len(set(rows)) == 2 * len(SIZES)
-    assert len(list((tmp_path / "out" / "points").glob("*/*/point.json"))) == 2 * len(SIZES)
-    notes = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))["notes"]
-    assert any("seq=2048 was started again: the worker gpu-" in note for note in notes), notes
-
-
-def ancestors(pid: int) -> list[int]:
-    """Return the processes above this one, the nearest first."""
-    found = []
-    while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-        found.append(pid)
-    return found
