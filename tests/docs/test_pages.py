@@ -188,6 +188,7 @@ def test_its_arithmetic_is_that_of_the_package(browser: Browser, explorer_file: 
     assert browser.errors() == []
 
 
+@pytest.mark.long
 def test_it_shows_before_and_after_and_loads_nothing_else(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     assert browser.texts(COUNTS.format(4)) == ["512", "64"]
@@ -225,6 +226,7 @@ def test_a_link_brings_back_what_was_typed(browser: Browser, explorer_file: Path
     assert browser.texts("#where")[0].startswith("Request 1 of 32, phase 0")
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_is_said_beside_the_form(browser: Browser, explorer_file: Path) -> None:
     browser.open(explorer_file)
     for typed in ("(64,64", "<img src=x onerror=alert(1)>"):

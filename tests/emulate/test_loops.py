@@ -122,6 +122,7 @@ def test_a_loop_of_half_a_warp_leaves_the_registers_of_the_others_alone(skipped:
     assert sum(skipped) > 90
 
 
+@pytest.mark.long
 def test_a_bound_that_depends_on_the_block_or_the_thread() -> None:
     body = ("MOV R1, RZ", "again: STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
     blocks = same(("S2R R6, SR_CTAID.X", *body, "@P0 BRA {again}", "EXIT"), Launch(grid=(60, 1, 1), block=(32, 1, 1)))

@@ -158,6 +158,7 @@ def test_a_compiler_and_what_it_starts_end(work: Path) -> None:
     assert not list(work.rglob(".*")), "and the unfinished run"
 
 
+@pytest.mark.long
 def test_a_forked_worker_that_outlives_us_does_not_keep_them(work: Path, pids: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKS]
     with subprocess.Popen(command, env=environment(work), stdout=subprocess.PIPE, text=True) as started:

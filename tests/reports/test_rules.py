@@ -438,6 +438,7 @@ def test_a_rule_tells_old_and_new_versions_of_ncu_everything(
     assert [len(refusing[name]) for name in ("message", "generate_table")] == [1, 3], "what it takes it is told"
 
 
+@pytest.mark.long
 def test_the_counts_rule_is_silent_where_the_others_speak(
     recorded_file: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

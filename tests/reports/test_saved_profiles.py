@@ -328,6 +328,7 @@ def test_absurd_counts_are_told_and_never_judged(recorded: Recorded) -> None:
         assert outcomes == {Outcome.inconclusive}, words
 
 
+@pytest.mark.long
 def test_doubts_are_about_what_they_are_about(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     doubtful = spoiled(profile, "LDSM", executed=0)
