@@ -159,7 +159,7 @@ def main() -> None:
         try:
             print(json.dumps(measure(arguments.kernel_as_json)))
         except NcuSwizzleError as error:
-            sys.exit(f"{type(error).__name__}: {error}")
+            sys.exit(f"{type(error).__name__}: {error}; {error.hint}")
     else:
         ran = [kernel.name for _, kernel in catalog.shipped().run() if not kernel.library]
         table(arguments.kernels or ran, arguments.write)
@@ -172,6 +172,12 @@ def table(names: list[str], write: bool) -> None:
     for name in names:
         lines.append(line(name))
         print(lines[-1], flush=True)
+    cells = [[cell.strip() for cell in row.split("|")] for row in lines[len(HEAD) :]]
+    done = [counts for _, _, _, *counts in cells if counts[0]]
+    equal, different, unknown = (sum(int(counts[place]) for counts in done) for place in range(3))
+    print(f"\n{len(done)} of {len(names)} kernels: {equal:,} equal, {different:,} different, {unknown:,} unknown")
+    if len(done) < len(names):
+        sys.exit("nothing is written: a kernel could not be compiled" if write else 1)
     if write:
         text, rows = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
         PAGE.write_text(MARK.sub(lambda match: f"{match[1]}{rows}\n{match[2]}", text), encoding="utf-8")

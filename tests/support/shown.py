@@ -142,8 +142,8 @@ FMA = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
 GEMMS = tuple(f"gemm-{name}" for name in ("plain", "padded", "half-swizzled", "swizzled", "pipelined", "wide"))
 
 
-def scenarios(recorded: Recorded) -> dict[str, list[Profile]]:
-    """Return profiles that stand beside each other on a page."""
+def scenarios(recorded: Recorded) -> dict[str, Callable[[], list[Profile]]]:
+    """Return what gives the profiles that stand beside each other on a page: reading some takes long."""
     first, second = recorded("kernel1"), recorded("kernel2")
     computed = [replace(one, engine="emulated", metrics={}, beside="") for one in (first, second)]
     other = replace(recorded("transpose-xor"), machine=MachineInfo(gpu="NVIDIA A100"), engine="ncu")
