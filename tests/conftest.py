@@ -16,23 +16,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from ncu_swizzle.__main__ import GARBAGE
 from ncu_swizzle.base import cache as cache_
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports import reader
-from ncu_swizzle.reports.model import Profile
-from tests.support import kept
 from tests.support.leftovers import Leftovers
 from tests.support.places import RECORDINGS, ROOT
 
-# A run fails because of the code, not by chance or because the machine is busy.
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.load_profile("same")
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what takes long to load is imported where it is used: the process that starts workers needs none
+    from ncu_swizzle.reports.model import Profile
     from tests.support.chromium import Browser
 
 pytest_plugins = ("pytester",)
@@ -48,7 +40,6 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what is compiled and disassembled for later runs, and bytecode, apart from the user's own cache."""
     gc.set_threshold(GARBAGE)
-    kept.install()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers(ROOT))
     cache = getattr(config, "cache", None)  # its plugin can be switched off
@@ -57,6 +48,22 @@ def pytest_configure(config: pytest.Config) -> None:
         # The processes that tests start would each compile the package again: about two seconds of each.
         os.environ["PYTHONDONTWRITEBYTECODE"] = ""
         os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache.mkdir("bytecode")))
+    if not config.getoption("numprocesses", None):  # a worker, or a run without workers
+        from hypothesis import settings
+
+        from tests.support import kept
+
+        # A run fails because of the code, not by chance or because the machine is busy.
+        settings.register_profile("same", derandomize=True, deadline=None)
+        settings.load_profile("same")
+        kept.install()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look once for what was never closed; pytest would five times, and Python twice more as it ends."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -83,7 +90,8 @@ def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     with asked.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # the other workers wait for the first
         if not asked.stat().st_size:
-            from tests.support.reports import join  # which loads pandas: most workers and rooms do without
+            from ncu_swizzle.reports import reader
+            from tests.support.reports import join
 
             together = tmp_path_factory.mktemp("recordings") / "all.ncu-rep"
             together.write_bytes(join(sorted(RECORDINGS.glob("*/*.ncu-rep"))))
@@ -95,6 +103,8 @@ def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def real_tools() -> Iterator[None]:
     """Let nvcc, ptxas and nvdisasm run, whatever is kept of what they make."""
+    from tests.support import kept
+
     kept.uninstall()
     yield
     kept.install()
@@ -105,6 +115,9 @@ def recorded(
     recorded_file: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Profile]:
     """Return a function that reads a recording by the kernel's name, once for all workers of a test run."""
+    from ncu_swizzle.reports import reader
+    from ncu_swizzle.reports.model import Profile
+
     shared = tmp_path_factory.getbasetemp().parent  # each worker's own folder lies in it
 
     @cache
@@ -123,6 +136,8 @@ def recorded(
 @pytest.fixture(scope="session")
 def recorded_file() -> Callable[[str], Path]:
     """Return a function that finds a recorded .ncu-rep by the kernel's name."""
+    from ncu_swizzle.kernels import catalog
+
     return lambda name: RECORDINGS / catalog.shipped().named(name)[0].name / f"{name}.ncu-rep"
 
 

@@ -104,6 +104,8 @@ class Cubin:
             self.elf = open_elf(data)
             if self.elf["e_machine"] != MACHINE:
                 raise BadFile(f"{name} is code for {self.elf['e_machine']}, not a cubin", AGAIN)
+            self._sections: list[Section] = list(self.elf.iter_sections())
+            self._named = {section.name: section for section in self._sections}
             self._check_size()
             self.symbols, self.kernels = self._names()
         if not self.kernels:
@@ -120,7 +122,7 @@ class Cubin:
             raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
 
     def _check_size(self) -> None:
-        end = max(s["sh_offset"] + s["sh_size"] for s in self.elf.iter_sections() if s["sh_type"] != "SHT_NOBITS")
+        end = max(s["sh_offset"] + s["sh_size"] for s in self._sections if s["sh_type"] != "SHT_NOBITS")
         for table in ("sh", "ph"):  # section headers and program headers
             last = self.elf[f"e_{table}off"] + self.elf[f"e_{table}num"] * self.elf[f"e_{table}entsize"]
             end = max(end, last)
@@ -129,7 +131,7 @@ class Cubin:
 
     def _names(self) -> tuple[tuple[Symbol, ...], tuple[str, ...]]:
         """Return all symbols in order, and the names of those that are kernels."""
-        table = self.elf.get_section_by_name(".symtab")
+        table = self._named.get(".symtab")
         if not isinstance(table, SymbolTableSection):
             raise ValueError("it has no symbol table")
         if table["sh_entsize"] != SYMBOL_BYTES[self.elf.elfclass]:
@@ -144,24 +146,24 @@ class Cubin:
                 raise ValueError("its symbols' names overlap")
             if symbol["st_value"] + symbol["st_size"] > MOST_ADDRESS:
                 raise ValueError(f"{name} lies at {symbol['st_value']:#x}")
-            section = self.elf.get_section(index).name if isinstance(index, int) else ""
+            section = self._sections[index].name if isinstance(index, int) else ""
             symbols.append(Symbol(name=name, section=section, offset=symbol["st_value"], size=symbol["st_size"]))
             # Each kernel has its own constant bank, which holds its parameters.
             function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(index, int)
-            if function and self.elf.get_section_by_name(f".nv.constant0.{name}") is not None:
+            if function and f".nv.constant0.{name}" in self._named:
                 kernels.append(name)
         return tuple(symbols), tuple(kernels)
 
     def section(self, name: str) -> bytes:
         """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""
         with self._reading():
-            section = self.elf.get_section_by_name(name)
+            section = self._named.get(name)
             return b"" if section is None else self._content(section)
 
     def size(self, name: str) -> int:
         """Return a section's size in memory; 0 if there is no such section."""
         with self._reading():
-            section = self.elf.get_section_by_name(name)
+            section = self._named.get(name)
             return 0 if section is None else int(section["sh_size"])
 
     def _content(self, section: Section) -> bytes:
@@ -222,7 +224,7 @@ class Cubin:
 
     def _relocations(self, section: str) -> Iterator[Relocation]:
         for prefix in (".rela", ".rel"):
-            table: Any = self.elf.get_section_by_name(prefix + section)
+            table: Any = self._named.get(prefix + section)
             if isinstance(table, RelocationSection):
                 for entry in table.iter_relocations():
                     addend = entry["r_addend"] if entry.is_RELA() else 0
@@ -235,7 +237,7 @@ class Cubin:
         """Return the constant banks, except bank 0 with the parameters, which a launch fills. Raises DamagedFile."""
         banks = {}
         with self._reading():
-            for section in self.elf.iter_sections():
+            for section in self._sections:
                 match = re.fullmatch(rf"\.nv\.constant(\d{{1,2}})(\.{re.escape(kernel)})?", section.name)
                 if match and match[1] != "0":
                     if section["sh_size"] > MOST_CONSTANT:

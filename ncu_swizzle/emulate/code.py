@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
 from ncu_swizzle.smem.access import RESERVED_BYTES
@@ -151,6 +151,7 @@ Lines = list[tuple[int, str]]
 Labels = dict[str, int]
 
 
+@lru_cache(maxsize=1)  # the kernels of a cubin follow one another
 def _sections(text: str) -> dict[str, tuple[Lines, Labels]]:
     """Return each text section's instructions and labels, by function."""
     sections: dict[str, tuple[Lines, Labels]] = {}
@@ -275,9 +276,13 @@ class SassInstruction:
         guard = self.guard
         return guard is not None and guard.number == TRUE and guard.negated
 
+    @cached_property
+    def _modifiers(self) -> frozenset[str]:
+        return frozenset(self.modifiers)
+
     def has(self, *modifiers: str) -> bool:
         """Return whether it has one of the modifiers."""
-        return any(modifier in self.modifiers for modifier in modifiers)
+        return not self._modifiers.isdisjoint(modifiers)
 
 
 def parse_instruction(sass: Sass) -> SassInstruction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -62,12 +62,13 @@ _ELSEWHERE = """
     VABSDIFF4 VHMNMX VIADD VIADDMNMX VIMNMX VIMNMX3 VOTE VOTEU WARPGROUP WARPSYNC YIELD
 """
 ELSEWHERE = frozenset(_ELSEWHERE.split())
-MODELLED = COUNTED | WGMMA | TENSOR_READS | GENERIC | UNCOUNTED | ELSEWHERE
+_MAY_BE_COUNTED = COUNTED | WGMMA | TENSOR_READS | GENERIC
+MODELLED = _MAY_BE_COUNTED | UNCOUNTED | ELSEWHERE
 
 
 def may_be_counted(opcode: str) -> bool:
     """Return whether ncu may count wavefronts for an opcode."""
-    return opcode in COUNTED | WGMMA | TENSOR_READS | GENERIC or opcode not in MODELLED
+    return opcode in _MAY_BE_COUNTED or opcode not in MODELLED
 
 
 def always_accesses(opcode: str) -> bool:
@@ -90,6 +91,7 @@ _CONTROL = """
 CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
 # Copies: each address operand names two registers.
 _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UBLKRED", "UTMALDG"))
+_TWO_REGISTERS = _TO_SHARED | TENSOR_READS
 _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
 # What `program.prepare` adds to the modifiers of a store that initialises mbarriers.
 INITIALISES = "MBARRIER"
@@ -156,7 +158,13 @@ def operand_number(operand: Operand) -> int | None:
 
 def numbers_in(registers: int) -> list[int]:
     """Return the registers in a bit set."""
-    return [number for number in range(REGISTERS) if registers >> number & 1]
+    registers &= (1 << REGISTERS) - 1
+    numbers = []
+    while registers:
+        lowest = registers & -registers
+        numbers.append(lowest.bit_length() - 1)
+        registers ^= lowest
+    return numbers
 
 
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
@@ -254,7 +262,7 @@ def effects(instruction: SassInstruction) -> Effects:
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT, TENSOR, INSTRUCTION):
-            bits = _address_registers(operand, 2 if opcode in _TO_SHARED | TENSOR_READS else 1)
+            bits = _address_registers(operand, 2 if opcode in _TWO_REGISTERS else 1)
             addresses |= bits if operand.kind == MEMORY else 0
         else:
             bits = _registers(operand, source_width(instruction, position))
@@ -262,8 +270,9 @@ def effects(instruction: SassInstruction) -> Effects:
             addresses |= bits if opcode == "LDGSTS" and operand.kind == PRED else 0
         reads |= bits
     word = "BAR.RED" if opcode == "BAR" and instruction.has("RED") else opcode
-    reads |= _memories(word, _MEMORIES_READ)
-    writes = _written(instruction, count) | _memories(word, _MEMORIES_WRITTEN)
+    memories_read, memories_written = _memories(word)
+    reads |= memories_read
+    writes = _written(instruction, count) | memories_written
     if opcode in CONTROL or opcode in _SYNCHRONISING or opcode == "BMOV" or instruction.has(INITIALISES):
         roots = reads
     elif opcode in ADDRESSED:
@@ -329,8 +338,14 @@ _MEMORIES_WRITTEN = {
 }
 
 
-def _memories(word: str, accessed: Mapping[int, frozenset[str]]) -> int:
-    return sum(1 << memory for memory, opcodes in accessed.items() if word in opcodes)
+@functools.lru_cache(maxsize=1024)  # opcodes
+def _memories(word: str) -> tuple[int, int]:
+    """Return the memories that an opcode reads and writes as a whole."""
+    read, written = (
+        sum(1 << memory for memory, opcodes in accessed.items() if word in opcodes)
+        for accessed in (_MEMORIES_READ, _MEMORIES_WRITTEN)
+    )
+    return read, written
 
 
 def _written(instruction: SassInstruction, count: int) -> int:

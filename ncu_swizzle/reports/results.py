@@ -140,6 +140,7 @@ KINDS = ("none", "ok", "warning", "error", "optimization")  # RuleResultMessageT
 _ADDRESS, _COUNT = 1, 2
 _WHOLE = rb"([\x00-\x7f])[\x20\x28]([\x80-\xff]*+[\x00-\x7f])"
 _ELEMENT = re.compile(rb"\x1a([\x00-\x7f])\x0a" + _WHOLE + rb"\x12" + _WHOLE, re.DOTALL)
+_ALIKE = re.compile(rb"(?:" + _ELEMENT.pattern + rb")*+", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,16 +303,13 @@ def _value(message: Message) -> Number | str | None:
 def _by_address(elements: memoryview) -> dict[int, int]:
     """Return a metric's counts by address; empty if its elements have no addresses.
 
-    A launch has tens of thousands of elements, nearly always of the same form: a regular expression reads those.
+    A launch has tens of thousands of elements, nearly always of the same form: a regular expression reads those that a
+    list begins with. Other fields of the metric follow them.
     """
-    alike = _ELEMENT.findall(elements)
-    # Beside its two numbers an element has 8 bytes: the tags and lengths of three messages, and the tags of the two
-    # numbers.
-    end = sum(len(pc) + len(count) + 8 for _, _, pc, _, count in alike)
-    if end != len(elements):  # others lie between them, or nothing matches
-        alike, end = [], 0
+    alike = _ALIKE.match(elements)
+    end = alike.end() if alike else 0
     counts = {}
-    for size, pc_size, pc, count_size, count in alike:
+    for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements[:end]):
         if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
             raise ValueError("an element of a metric has the wrong length")
         counts[_number(pc)] = _number(count)

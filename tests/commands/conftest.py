@@ -1,5 +1,7 @@
 """Fixtures of the tests of commands."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import shutil
@@ -7,18 +9,20 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ncu_swizzle.commands import run_program
 from ncu_swizzle.reports.model import Profile
-from tests.support import captures, fake_ncu, writers
+from tests.support import captures, fake_ncu
 from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE, LAUNCHABLE
 from tests.support.process import Typed
 from tests.support.recordings import Recorded
 from tests.support.reports import LAUNCHED, join
+
+if TYPE_CHECKING:
+    from tests.support.writers import Made
 
 
 @pytest.fixture
@@ -42,18 +46,24 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def pair(recorded: Recorded) -> tuple[Profile, ...]:
     """Return two small profiles."""
+    from tests.support import writers
+
     return writers.pair_of(recorded)
 
 
 @pytest.fixture(scope="module")
-def inputs(recorded: Recorded) -> dict[str, tuple[Any, writers.Made]]:
+def inputs(recorded: Recorded) -> dict[str, tuple[Any, Made]]:
     """Return every kind of value that is shown, with what makes its writers."""
+    from tests.support import writers
+
     return writers.inputs(recorded)
 
 
 @pytest.fixture
 def hostile_profile(recorded: Recorded, tmp_path: Path) -> Path:
     """Return a saved profile with hostile text in every field but the engine, in a file with a hostile name."""
+    from tests.support import writers
+
     good = writers.small(recorded("transpose-plain"))
     made = poisoned(good, lambda text: f"{text}{VALID}")
     profile = dataclasses.replace(made, engine=good.engine, metrics={**made.metrics, **good.metrics})
@@ -116,6 +126,8 @@ def fake(tmp_path: Path, several: Path) -> dict[str, str]:
 @pytest.fixture
 def reports(work: Path, recorded_file: Callable[[str], Path]) -> None:
     """Put a report of three launches into the folder, and one of as many as are profiled."""
+    from ncu_swizzle.commands import run_program
+
     fewer = ("transpose-xor", "transpose-plain", "gemm-plain")
     for name, launched in {"fewer": fewer, "many": ["tma-32"] * run_program.MOST_LAUNCHES}.items():
         (work / f"{name}.ncu-rep").write_bytes(join([recorded_file(kernel) for kernel in launched]))

@@ -40,11 +40,8 @@ def codes(found: events.Hazards) -> str:
     return " ".join(sorted({hazard.code.removeprefix("RACE0") for hazard in found.found}))
 
 
-# Those of tensor memory take half a second each: one of them stands for all unless everything runs.
-CASES = [
-    pytest.param(*case, marks=[pytest.mark.long] * (case[0] == "tensor_races" and case[1] != "read_by_all"))
-    for case in EXPECTED
-]
+# Those of tensor memory take half a second each: one of them stands for all, below, unless everything runs.
+CASES = [pytest.param(*case, marks=[pytest.mark.long] * (case[0] == "tensor_races")) for case in EXPECTED]
 
 
 @pytest.mark.parametrize(("file", "name"), CASES)

@@ -17,21 +17,6 @@ from tests.support.places import DATA, table
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten, web_of
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[32][32]; int x = threadIdx.x; {body} }}\n"
-CLASS = """template <int R, int C>
-class Tile {{
-    float v[R][C];
-  public:
-    __device__ float& operator()(int r, int c) {{ return v[r][c]; }}
-    __device__ float* operator[](int r) {{ return this->v[r]; }}
-    __device__ float* part(int r) {{ return v[r * 2]; }}
-    {method}
-}};
-{before}
-__global__ void k(float *o, int x, int y) {{
-    __shared__ Tile<32, 32> t;
-    t.part(0)[0] = 0; t[0][0] = 0; {body}
-}}
-"""
 FACTS = table("facts/reaching.toml")
 OF_THE_CLASS = [("v", "r c"), ("v", "0 0"), ("v", "r * 2 0")]
 
@@ -41,7 +26,8 @@ def in_kernel(body: str) -> Web:
 
 
 def in_class(body: str, before: str = "", method: str = "") -> Web:
-    return web_of(CLASS.format(body=body, before=before, method=method))
+    source = (DATA / "fix" / "tile_class.cu").read_text(encoding="utf-8")
+    return web_of(source.replace("// METHOD", method).replace("// BEFORE", before).replace("// BODY", body))
 
 
 def accesses(web: Web) -> list[tuple[str, str]]:

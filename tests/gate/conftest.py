@@ -1,15 +1,14 @@
 """Fixtures of the gate's tests: folders to judge, and a verdict."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from ncu_swizzle.gate.baseline import Policy
-from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.reports.model import Profile
 from tests.support.gate_profiles import lasting, measured, named
 from tests.support.marks import PYTHON, program
@@ -17,6 +16,9 @@ from tests.support.own_kernel import KERNEL, own
 from tests.support.places import DATA
 from tests.support.recordings import Recorded
 from tests.support.repositories import repository
+
+if TYPE_CHECKING:
+    from ncu_swizzle.gate.verdict import Verdict
 
 
 @pytest.fixture
@@ -44,6 +46,9 @@ def work(tmp_path: Path, kernel1: Profile, kernel2: Profile) -> Path:
 @pytest.fixture
 def three(kernel1: Profile, kernel2: Profile, recorded: Recorded) -> Verdict:
     """Return a verdict with a failure, a pass, and a recorded kernel that is not judged."""
+    from ncu_swizzle.gate.baseline import Policy
+    from ncu_swizzle.gate.judge import judge
+
     return judge([kernel1, kernel2, recorded("transpose-plain")], Policy())
 
 
@@ -67,6 +72,8 @@ def inner_project(sources: Path) -> Path:
 @pytest.fixture
 def counted_bytes(sources: Path) -> None:
     """Put numbers from 0 to 255, four times, into x.npy."""
+    import numpy as np
+
     np.save(sources / "x.npy", np.arange(1024, dtype=np.uint8))
 
 

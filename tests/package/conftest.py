@@ -1,5 +1,7 @@
 """Fixtures of the tests of the API and of the pytest plugin."""
 
+from __future__ import annotations
+
 import os
 import tomllib
 from collections.abc import Callable
@@ -7,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import Profile
-from tests.support import fake_ncu, loaded  # noqa: F401 - a pytest within this one unloads what it loads first
+import ncu_swizzle
+from tests.support import fake_ncu
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 from tests.support.reports import join, save_run
@@ -36,6 +38,8 @@ def project(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> pytest.Pytester:
     """Return a folder in which pytest finds the plugin as pyproject.toml declares it, and every warning is an error."""
+    from tests.support import loaded  # noqa: F401 - a pytest within this one unloads what it loads first
+
     entries = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][
         "pytest11"
     ]
@@ -54,9 +58,9 @@ def project(
 
 
 @pytest.fixture
-def recorded(recorded: Recorded) -> Callable[[str], Profile]:
+def recorded(recorded: Recorded) -> Callable[[str], ncu_swizzle.Profile]:
     """Return a function that reads a recording as the functions of `ncu_swizzle` return it."""
-    return lambda name: Profile.of(recorded(name))
+    return lambda name: ncu_swizzle.Profile.of(recorded(name))
 
 
 @pytest.fixture

@@ -38,18 +38,6 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     assert fifo.is_fifo()
 
 
-def test_a_full_device_is_an_error_and_stays_one(tmp_path: Path) -> None:
-    full = tmp_path / "full"
-    try:
-        os.mknod(full, 0o20600, os.makedev(1, 7))
-        full.write_bytes(b"")
-    except PermissionError:
-        pytest.skip("cannot make devices here")
-    with pytest.raises(NotWritable, match="No space left"):
-        write_atomically(full, b"text")
-    assert full.is_char_device()
-
-
 def test_the_standard_streams_are_not_opened_again(tmp_path: Path) -> None:
     file = tmp_path / "out"
     handle = os.open(file, os.O_WRONLY | os.O_CREAT)

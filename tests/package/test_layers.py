@@ -3,8 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.xdist_group("layers")  # one worker parses the package
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "ncu_swizzle"
 # From the ground up. A room imports rooms of lower layers only; rooms of one layer do not know each other.
@@ -53,14 +57,16 @@ def room(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-GRAPH = {module: sorted({other for other in imports(module) if other not in (module, PACKAGE.name)})
-         for module in MODULES if module != PACKAGE.name}  # fmt: skip
+@cache
+def graph() -> dict[str, set[str]]:
+    """Return what each module imports, by the module."""
+    return {module: {*imports(module)} - {module, PACKAGE.name} for module in MODULES if module != PACKAGE.name}
 
 
 def test_lower_never_imports_higher() -> None:
     climbs = [
         f"{module} imports {other}"
-        for module, others in GRAPH.items()
+        for module, others in graph().items()
         for other in others
         if room(module) != room(other) and LAYER[room(module)] <= LAYER[room(other)]
     ]
@@ -73,15 +79,15 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     def reach(module: str) -> set[str]:
         if module not in reached:
             reached[module] = set()
-            for other in GRAPH[module]:
+            for other in graph()[module]:
                 reached[module] |= {other} | reach(other)
         return reached[module]
 
-    assert [module for module in GRAPH if module in reach(module)] == []
+    assert [module for module in graph() if module in reach(module)] == []
 
 
 def test_every_room_has_a_layer() -> None:
-    assert {room(module) for module in GRAPH} == set(LAYER)
+    assert {room(module) for module in graph()} == set(LAYER)
 
 
 def test_contributing_draws_these_layers() -> None:

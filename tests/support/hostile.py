@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import pandas as pd
-from markdown_it import MarkdownIt
-
 from ncu_swizzle.base.errors import NcuSwizzleError
 from tests.support.pages import PACKED, Page, unpacked
 
@@ -130,6 +127,8 @@ def check_svg(text: str) -> None:
 def check_markdown(text: str) -> None:
     assert hidden(text) == []
     assert commands(text) == []
+    from markdown_it import MarkdownIt
+
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
     inline = [child for token in tokens for child in token.children or ()]
     assert not {"link_open", "image", "s_open"} & {child.type for child in inline}
@@ -144,6 +143,8 @@ def check_markdown(text: str) -> None:
 
 
 def check_csv(text: str) -> None:
+    import pandas as pd
+
     assert hidden(text) == []
     assert commands(text) == []
     rows = list(csv.reader(io.StringIO(text)))

@@ -81,7 +81,8 @@ class Leftovers:
         """Yield the checkout's files; those where commands write with the time at which they were written."""
         for folder, folders, files in os.walk(self.checkout):
             folders[:] = [name for name in folders if name not in KEPT]
-            for path in (Path(folder, name) for name in files):
-                file = path.relative_to(self.checkout)
-                written = f", written at {path.stat().st_mtime_ns} ns" if file.parts[0] == WRITTEN_TO else ""
-                yield f"{file}{written}"
+            within = "" if folder == str(self.checkout) else f"{Path(folder).relative_to(self.checkout)}/"
+            outputs = within.startswith(f"{WRITTEN_TO}/")
+            for name in files:
+                written = f", written at {Path(folder, name).stat().st_mtime_ns} ns" if outputs else ""
+                yield f"{within}{name}{written}"

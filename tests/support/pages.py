@@ -1,14 +1,17 @@
 """Pages of the report, parsed; and names that try to break out of them."""
 
+from __future__ import annotations
+
 import base64
 import gzip
 from collections import Counter
 from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 
-from ncu_swizzle.render import page as report
-from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
+
+if TYPE_CHECKING:
+    from ncu_swizzle.render.page import Report
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 PACKED = base64.b64encode(b"\x1f\x8b\x08").decode()  # how gzip in Base64 starts
@@ -52,11 +55,18 @@ class Page(HTMLParser):
         return [value for _, attribute, value in self.attributes if attribute == name]
 
 
-def shown(*profiles: Profile) -> report.Report:
+def shown(*profiles: Profile) -> Report:
+    from ncu_swizzle.render import page as report
+    from ncu_swizzle.render.colours import Colours
+    from ncu_swizzle.reports.comparison import compare
+
     return report.build(compare(profiles), Colours())
 
 
 def rendered(*profiles: Profile) -> Page:
+    from ncu_swizzle.render import page as report
+    from ncu_swizzle.reports.comparison import compare
+
     return Page(report.render(compare(profiles)))
 
 
