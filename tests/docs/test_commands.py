@@ -30,8 +30,8 @@ SLOW_TYPED = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md
               "docs/release.md", "docs/wavefronts.md"}  # fmt: skip
 LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kernels.md", "docs/your-kernels.md",
               "docs/agents.md", "docs/blackwell.md", "docs/cycles.md", "docs/describing-kernels.md", "docs/failures.md",
-              "docs/fix.md", "docs/launches.md", "docs/programs.md", "docs/races.md",
-              "docs/learn/kernel2.md"}  # fmt: skip
+              "docs/fix.md", "docs/install.md", "docs/launches.md", "docs/model.md", "docs/programs.md",
+              "docs/races.md", "docs/learn/kernel2.md"}  # fmt: skip
 LIBRARIES = {"serve mcp": "mcp", "serve lsp": "pygls", "--workers": "distributed", ".py": "triton"}
 LANGUAGES = ("triton", "cutlass", "numba")
 BESIDE = {  # what a page's commands name from its examples

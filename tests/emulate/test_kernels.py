@@ -143,7 +143,7 @@ RecordedFile = Callable[[str], Path]
 
 # A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
 ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
-LONG_FAMILIES = ("attention", "tma", "cute", "vectors")
+LONG_FAMILIES = ("attention", "tma", "transpose", "cute", "vectors")
 LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(wide|padded|half-swizzled|plain)")
 
 

@@ -48,7 +48,7 @@ def test_going_back_at_random_restores_everything(monkeypatch: pytest.MonkeyPatc
     holds(20, counts_all("loops"), chances)
 
 
-@pytest.mark.parametrize("programs", [5, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("programs", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_what_is_left_out_under_guards_decides_nothing(programs: int) -> None:
     holds(programs, counts_all("guards"), chances)
 

@@ -85,7 +85,7 @@ def rows() -> Iterator[tuple[str, list[int], Callable[..., int]]]:
 TABLE = [*rows()]
 
 
-@pytest.mark.parametrize("warps", [8, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("warps", [5, pytest.param(50, marks=pytest.mark.long)])
 def test_what_is_written_is_what_python_computes(warps: int) -> None:
     def check(lanes: list[Lane]) -> None:
         operands = [(*lane, *above[:3]) for lane, above in zip(lanes, lanes[::-1], strict=True)]
@@ -221,6 +221,7 @@ def test_the_forms_are_of_operations_and_leave_out_few() -> None:
     assert len(opcodes) > 0.6 * len(COMPILERS)
 
 
+@pytest.mark.long
 def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant() -> None:
     texts = [
         with_operand(*place, word)

@@ -52,6 +52,7 @@ def test_what_computes_right_results_is_not_flagged(group: str) -> None:
         assert (list(found.misfits), list(found.lacking), found.followed) == ([], [], count), one.label
 
 
+@pytest.mark.long
 @groups
 def test_what_computes_wrong_results_is_named(group: str) -> None:
     for one, said in cases(group, "wrong"):

@@ -235,7 +235,8 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
-@pytest.mark.parametrize("name", ["transpose-plain", *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["transpose-plain", *LONGER])
 def test_every_count_is_the_recorded_one(name: str) -> None:
     family, kernel = catalog.shipped().named(name)
     made = emulation.emulate_target(Target(family, kernel, family.problem()))

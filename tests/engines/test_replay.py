@@ -32,7 +32,7 @@ from tests.support.places import PROGRAMS, text
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("name", captures.NAMES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "sorting")) for n in captures.NAMES])
 def test_every_count_is_ncu_s(name: str) -> None:
     with open_launches(recorded(name)) as file:
         launches, counted = file.manifest.launches, captures.counts(name)

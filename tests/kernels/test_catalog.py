@@ -210,6 +210,7 @@ def test_stated_degrees_are_what_arithmetic_predicts() -> None:
     assert {name: degrees for name, degrees in different.items() if degrees} == {}
 
 
+@pytest.mark.long
 def test_the_worked_example_of_contributing_works(tmp_path: Path) -> None:
     family, kernel = worked_example.follow(tmp_path)
     assert kernel.baseline == "kernel1"
@@ -231,7 +232,9 @@ RUNS_ON = {
 }
 
 
-@pytest.mark.parametrize("name", tensor_cores.KERNELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * n.startswith("mxf8")) for n in tensor_cores.KERNELS]
+)
 def test_kernels_that_never_ran_compute_their_products(name: str) -> None:
     error, tolerance = tensor_cores.error_and_tolerance(name)
     assert error < tolerance

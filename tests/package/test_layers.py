@@ -40,9 +40,17 @@ def modules() -> dict[str, Path]:
 MODULES = {name: file for name, file in modules().items() if "_data" not in name}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in a module, which alone can import."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
 def imports(module: str) -> Iterator[str]:
     """Yield what a module imports of the package: at the top, inside functions, for types only."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom):

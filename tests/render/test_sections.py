@@ -27,6 +27,7 @@ from tests.support.reports import EMPTY, ENGINE, laid_out, program, shown, witho
 from tests.support.shown import counted, inlined
 
 
+@pytest.mark.long
 def test_a_timeline_is_drawn_with_the_lines_of_its_steps(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     first = profile.instructions[0]

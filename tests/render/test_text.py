@@ -4,7 +4,6 @@ import dataclasses
 import marshal
 import pickle
 import threading
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import listing, page, source, text
 from ncu_swizzle.render.colours import Coloured, Colours, Token
-from ncu_swizzle.reports import reader, run_folder
+from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import TimedFamily, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, Metric, Profile
@@ -193,7 +192,11 @@ DEEP = tuple(("a.cu", number) for number in range(20_000))
     ("profile", "limit"),
     [
         (dataclasses.replace(EMPTY, instructions=(Instruction(0, "LDS", "LDS", "LDS", DEEP),) * 1000), "20,000 deep"),
-        (dataclasses.replace(EMPTY, metrics={f"m{n}": Metric(n) for n in range(30_000)}), "30,000 metrics"),
+        pytest.param(
+            dataclasses.replace(EMPTY, metrics={f"m{n}": Metric(n) for n in range(30_000)}),
+            "30,000 metrics",
+            marks=pytest.mark.long,
+        ),
         (
             dataclasses.replace(EMPTY, findings=(Finding(rule="r", kind="k", title="t", message="m"),) * 6_000),
             "6,000 findings",
@@ -207,19 +210,6 @@ def test_what_no_compiler_or_ncu_writes_is_refused_with_the_limit(profile: Profi
     with pytest.raises(UsageError, match=limit) as error:
         run_folder.load_profile(tmp_path / "a.json")
     assert "limit" in str(error.value)
-
-
-def test_kernels_of_two_families_with_equally_many_tiles_have_no_common_bank_map(
-    recorded_file: Callable[[str], Path],
-) -> None:
-    profiles = [reader.read(recorded_file(name))[0] for name in ("tma-128", "vectors-4-stride")]
-    for pair in (profiles, profiles[::-1]):
-        section = shown(*pair).banks
-        assert section is not None
-        assert "; " in section.access, "each shows an access of its own"
-        assert [picture.title.partition(":")[0] for picture in section.board.pictures] == [p.kernel.name for p in pair]
-        assert section.board.step_kind == "Step"
-        assert page.render(compare(pair))
 
 
 class Hostile:
