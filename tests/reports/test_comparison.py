@@ -121,6 +121,7 @@ def test_without_times_what_two_simulations_say_of_cycles_is_in_the_verdict(reco
     assert both.saves == saved_by(*(profile.simulated for profile in untimed))
     assert compare(untimed[:1]).saves is None
     assert "simulated" not in compare(timed).verdict, "what was measured says it better"
+    assert compare(timed).headline.startswith("kernel2 removes all excessive wavefronts of kernel1 and is 5.56")
 
 
 Row = tuple[int | None, ...]
