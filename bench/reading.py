@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,12 +67,11 @@ def make_report(program: Path, folder: Path) -> Path:
 
 def measure(program: Path, report: Path, folder: Path, rounds: int) -> dict[str, list[float]]:
     """Return the seconds of each method, alternating; the first round only warms up."""
-    cache = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "reader")
+    answers = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", reader.KIND)
     exported = [str(program), "--import", str(report), "--csv", "--page", "source", "--print-source", "sass"]
 
     def anew() -> None:
-        for file in cache.glob("*"):
-            file.unlink()
+        shutil.rmtree(answers)
         reader.read(report)
 
     ways: dict[str, Callable[[], object]] = {
