@@ -16,8 +16,8 @@ from tables import ROOT, head, replace, row
 from ncu_swizzle.base import paths
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports import reader
-from ncu_swizzle.reports.comparison import METRICS
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.side_by_side import METRICS
 
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
 BUSY = "Shared pipe", "Tensor pipe", "L2", "DRAM", "Issue slots"

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import pairing
-from ncu_swizzle.reports.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.memory import MemoryLine, everything
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import EMULATED, RECORDED
 from ncu_swizzle.reports.remarks import speedup
+from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 
 # Rows of many profiles and of many launches, as every output shows them; bars are drawn by the templates.
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import pack
-from ncu_swizzle.reports.comparison import METRICS, Comparison
+from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
+from ncu_swizzle.reports.side_by_side import METRICS
 
-COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `comparison.METRICS`
+COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `METRICS`
 DECIMALS = {"%": 1, "GHz": 2}
 
 

@@ -21,6 +21,7 @@ from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
 from ncu_swizzle.reports.model import Metric, Profile
 from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.side_by_side import COUNT, RATIO
 
 # The instruction mix: warp instructions executed, by class of SASS opcode.
 #
@@ -124,7 +125,6 @@ def key(opcode: str) -> tuple[str, str]:
 Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
 Row = TypeVar("Row")
 
-COUNT, RATIO = "Int64", "Float64"
 TEXT = "string[python]"  # where pyarrow is installed, plain "string" is its kind, which holds valid UTF-8 only
 STALL = "stall_"  # + the reason: one column of warp samples per reason that occurs
 

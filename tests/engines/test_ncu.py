@@ -27,7 +27,7 @@ from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
 from ncu_swizzle.engines.settings import Done, Launches, Options
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports.comparison import SHARED_PIPE
+from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support import process
 from tests.support.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.support.marks import executable, without_gpu

@@ -25,11 +25,12 @@ from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.render.formats import to_csv
 from ncu_swizzle.reports import model, reader, remarks, run_folder
-from ncu_swizzle.reports.comparison import SHARED_PIPE, compare
+from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
 from ncu_swizzle.reports.frames import of_comparison, of_profile
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts, Violation
 from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support.gate_profiles import measured
 from tests.support.places import PROGRAMS
 from tests.support.properties import chances, examples, holds

@@ -1,23 +1,19 @@
 """Reports of several kernels, made of recorded ones, and a program's, laid out and shown."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports import pairing, run_folder
+from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import MAGIC
 from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
 from ncu_swizzle.reports.options import Engine
 from tests.support.places import PROGRAMS
 from tests.support.recordings import Recorded
-
-if TYPE_CHECKING:
-    from ncu_swizzle.reports.comparison import JobResult
 
 
 def join(reports: Sequence[Path]) -> bytes:
@@ -111,9 +107,6 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 
 
 def laid_out(*reports: Sequence[Profile]) -> JobResult:
-    from ncu_swizzle.reports import pairing
-    from ncu_swizzle.reports.comparison import JobResult
-
     columns = [f"run{number}" for number in range(len(reports))]
     comparisons, notes = pairing.lay_out(pairing.rows(reports), columns)
     return JobResult(comparisons=comparisons, engine=ENGINE, notes=notes, title="a program")

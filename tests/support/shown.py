@@ -16,7 +16,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import formats, page
 from ncu_swizzle.reports import reader, remarks
-from ncu_swizzle.reports.comparison import SHARED_PIPE, JobResult, compare
+from ncu_swizzle.reports.comparison import JobResult, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (
     DURATION,
@@ -32,6 +32,7 @@ from ncu_swizzle.reports.model import (
     stall_reason,
 )
 from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS
 from tests.support.recordings import KERNELS, Recorded
