@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.reports import memory as traffic
 from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
@@ -71,7 +72,7 @@ def _row(total: Total) -> dict[str, float | None]:
 
 def _countable(count: int | None) -> int | None:
     """Return a count that fits in 64 bits, else None; `remarks` reports those."""
-    return count if count is None or abs(count) < 1 << 63 else None
+    return count if count is None or abs(count) < LIMIT else None
 
 
 def accesses(named: Named) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
 
 if TYPE_CHECKING:
@@ -58,14 +59,12 @@ class Page(HTMLParser):
 def shown(*profiles: Profile) -> Report:
     from ncu_swizzle.render import page as report
     from ncu_swizzle.render.colours import Colours
-    from ncu_swizzle.reports.comparison import compare
 
     return report.build(compare(profiles), Colours())
 
 
 def rendered(*profiles: Profile) -> Page:
     from ncu_swizzle.render import page as report
-    from ncu_swizzle.reports.comparison import compare
 
     return Page(report.render(compare(profiles)))
 
