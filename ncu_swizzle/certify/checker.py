@@ -18,6 +18,7 @@ Hoare logic: Benton, POPL 2004).
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
-from ncu_swizzle.certify.ptx import Module, Symbol, Unfollowed, parse
+from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
 from ncu_swizzle.certify.symbolic import GENERIC, NUMBER, Memory, Run, Shape
 from ncu_swizzle.certify.terms import (
@@ -44,7 +45,11 @@ MOST_PAIRS = 20_000  # of accesses
 SAMPLES = 5  # of each access, to find one mapping of all
 CPU_S = 30.0  # of one kernel
 # What is assumed, in turn, as far as it is needed.
-LEVELS = (frozenset[Assumption](), frozenset({Assumption.IN_BOUNDS}), frozenset({Assumption.IN_BOUNDS, Assumption.NO_WRAP}))
+LEVELS = (
+    frozenset[Assumption](),
+    frozenset({Assumption.IN_BOUNDS}),
+    frozenset({Assumption.IN_BOUNDS, Assumption.NO_WRAP}),
+)
 
 
 def certify(
@@ -146,7 +151,10 @@ class Comparison:
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
         """Return the verdict, loops unrolled as far as they step through local arrays."""
         unrolled: list[tuple[int, int]] = []
-        found = self._attempt(unrolled, verdict)
+        try:
+            found = self._attempt(unrolled, verdict)
+        except Different as error:
+            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
         while found.outcome is not Outcome.PROVED and len(unrolled) < MOST_UNROLLED:
             if (wish := self._to_unroll()) is None:
                 break
@@ -193,6 +201,8 @@ class Comparison:
                 self._check(array)
         except _Refuted as error:
             return replace(verdict, outcome=Outcome.REFUTED, counterexample=error.counterexample)
+        except Different:
+            raise
         except Unfollowed as error:
             return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
         return replace(
@@ -241,15 +251,16 @@ class Comparison:
     def _compare_structure(self) -> None:
         old, new = self.old, self.new
         if [block.successors for block in old.graph.blocks] != [block.successors for block in new.graph.blocks]:
-            raise Unfollowed("the versions branch differently")
+            raise Different("the versions branch differently")
         if old.reached != new.reached or old.dead != new.dead:
-            raise Unfollowed("the versions do not execute the same branches")
+            raise Different("the versions do not execute the same branches")
         for one, other in zip(old.effects, new.effects, strict=True):
             for first, second in itertools.zip_longest(one, other):
-                if first is None or second is None or first.opcode != second.opcode:
-                    at = (first or second).line
+                if first is None or second is None or _meaning(first.opcode) != _meaning(second.opcode):
+                    known = first or second
+                    at = known.line if known is not None else None
                     has = [each.opcode if each else "nothing" for each in (first, second)]
-                    raise Unfollowed(f"the old version has {has[0]} here, and the new one {has[1]}", at)
+                    raise Different(f"the old version has {has[0]} here, and the new one {has[1]}", at)
 
     def _obligations(self) -> Iterator[tuple[Term, Term, str, Location | None]]:
         """Yield pairs of terms that are equal or addresses, what they are, and where."""
@@ -400,9 +411,7 @@ class Comparison:
                 for offset, each in zip(offsets, memory, strict=True)
             ]
             array.accesses.append(
-                MappedAccess(
-                    symbol, rows[0], rows[1], width or 1, memory[0].write, conditions, at, _unwrapped(rows[0])
-                )
+                MappedAccess(symbol, rows[0], rows[1], width or 1, memory[0].write, conditions, at, _unwrapped(rows[0]))
             )
 
     def _guards(self, number: int, memory: tuple[Memory, Memory]) -> Iterator[Term | None]:
@@ -420,11 +429,9 @@ class Comparison:
             old, new = (self._bytes(array.symbol, n) for n in (0, 1))
             smaller = old is not None and new is not None and new < old
             array.mapped = smaller or any(self._may_move(access) for access in array.accesses)
-        same_layout = all(
-            (old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()
-        ) and [symbol.name for symbol in self.modules[0].shared()] == [
-            self.names[symbol.name] for symbol in self.modules[1].shared()
-        ]
+        same_layout = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()) and [
+            symbol.name for symbol in self.modules[0].shared()
+        ] == [self.names[symbol.name] for symbol in self.modules[1].shared()]
         for symbol, (reason, at) in escaped.items():
             name = symbol.name.removeprefix(SHARED)
             if symbol in arrays and arrays[symbol].mapped:
@@ -440,15 +447,22 @@ class Comparison:
             self._check_alignment(array, same_layout)
 
     def _check_alignment(self, array: ArrayAccesses, same_layout: bool) -> None:
-        """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now."""
+        """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
+
+        Arrays lie one after the other: they all begin at multiples of what all sizes are multiples of.
+        """
         old, new = self._sizes[array.symbol.name]
         if new.align < old.align:
             raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
         if same_layout or len(self._sizes) == 1:
             return
-        wide = next((access for access in array.accesses if min(access.width, 16) > new.align), None)
+        sizes = {symbol.size for pair in self._sizes.values() for symbol in pair}
+        kept = max(new.align, math.gcd(16, *sizes))
+        wide = next((access for access in array.accesses if min(access.width, 16) > kept), None)
         if wide is not None:
-            raise Unfollowed(f"{old.name} is accessed by more bytes than it is aligned to, and arrays change size", wide.line)
+            raise Unfollowed(
+                f"{old.name} is accessed by more bytes than it is aligned to, and arrays change size", wide.line
+            )
 
     def _may_move(self, access: MappedAccess) -> bool:
         if access.before is access.after:
@@ -478,7 +492,8 @@ class Comparison:
     ) -> tuple[Answer, list[int]]:
         """Ask about one access, with as few assumptions as are needed."""
         levels = [
-            [*assumed, *self.facts.about([*access.reached, *conditions, *assumed])] for assumed in self._levels([access])
+            [*assumed, *self.facts.about([*access.reached, *conditions, *assumed])]
+            for assumed in self._levels([access])
         ]
         return self._least([*access.reached, *conditions], levels, wanted)
 
@@ -526,7 +541,9 @@ class Comparison:
         if answer is Answer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise self._refuted(what, access.symbol, [(access, dict(zip(wanted, values, strict=True)))])
-        self._note("an access stays in its array, as aligned as it was", access.line, [*access.reached, outside], access)
+        self._note(
+            "an access stays in its array, as aligned as it was", access.line, [*access.reached, outside], access
+        )
 
     def _follows_mapping(self, accesses: Sequence[MappedAccess]) -> bool:
         """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
@@ -565,7 +582,9 @@ class Comparison:
         found = []
         for tag in ("'1", "'2"):
             rename = instance(tag)
-            found.append(_View(rename(access.before), rename(access.after), [[*map(rename, each)] for each in levels], tag))
+            found.append(
+                _View(rename(access.before), rename(access.after), [[*map(rename, each)] for each in levels], tag)
+            )
         return found[0], found[1]
 
     def _check_pair(self, one: MappedAccess, other: MappedAccess, first: _View, second: _View) -> None:
@@ -662,6 +681,13 @@ def _paired(modules: tuple[Module, Module]) -> dict[str, str]:
     if len(old) != len(new):
         raise Unfollowed("the new version has other shared arrays")
     return dict(zip(new, old, strict=True))
+
+
+def _meaning(opcode: str) -> list[str]:
+    """Return an opcode without what only hints at caches."""
+    return [
+        part for part in opcode.split(".") if part not in ("ca", "cg", "cs") and not part.startswith(("L1::", "L2::"))
+    ]
 
 
 def _base(address: Term) -> Term | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ncu_swizzle.certify.solver import Answer, Solver
 from ncu_swizzle.certify.symbolic import Phi, Run, Shape
 from ncu_swizzle.certify.terms import (
-    APPLY, ATOM, SHARED, Term, apply, atom, bitwise, both, compare, const, either, equal, invert, leaves, rebuilt,
+    APPLY, ATOM, SHARED, Term, apply, atom, bitwise, both, compare, const, either, equal, invert, leaves, mul, rebuilt,
 )  # fmt: skip
 
 MOST_THREADS = 1_024
@@ -72,6 +72,8 @@ class Facts:
         elif kind == "ntid":
             yield compare("ule", const(1, 32), leaf)
             yield compare("ule", leaf, const(64 if axis == "z" else MOST_THREADS, 32))
+            x, y, z = (atom(f"ntid.{each}", 32) for each in "xyz")
+            yield compare("ule", mul(mul(x, y), z), const(MOST_THREADS, 32))
         elif kind == "ctaid":
             yield compare("ult", leaf, atom(f"nctaid.{axis}", 32))
         elif kind == "nctaid":
@@ -109,7 +111,9 @@ class Facts:
             places = [n for n, successor in enumerate(successors) if successor == target]
             return [equal(condition, const(places[0], condition.width))] if len(places) == 1 else []
         if opcode == "bra":
-            return [] if successors[0] == successors[-1] else [condition if successors[0] == target else invert(condition)]
+            return (
+                [] if successors[0] == successors[-1] else [condition if successors[0] == target else invert(condition)]
+            )
         return [invert(condition)]  # it was not left by ret
 
     def path(self, run: Run, number: int, stop: int = 0) -> list[Term]:

@@ -111,7 +111,9 @@ class _Guesses:
                 yield compare(relation, variable, start)
         for growth in self._growths(variable) or {1}:
             yield from self._bounded(variable, growth, start)
-        yield equal(bitwise("and", variable, sub(variable, const(1, width))), const(0, width))  # it is doubled, or halved
+        yield equal(
+            bitwise("and", variable, sub(variable, const(1, width))), const(0, width)
+        )  # it is doubled, or halved
         yield invert(equal(variable, const(0, width)))
         yield from self._beside_parameters(variable)
         yield from self._beside_others(variable)
@@ -144,7 +146,9 @@ class _Guesses:
         _, phi = self.facts.phis[variable]
         for sides in self._orders:
             for one, other in (sides, sides[::-1]):
-                fixed = all(leaf not in self.facts.phis or self.facts.phis[leaf][1].block < phi.block for leaf in other.atoms)
+                fixed = all(
+                    leaf not in self.facts.phis or self.facts.phis[leaf][1].block < phi.block for leaf in other.atoms
+                )
                 if one is variable and not other.is_const and fixed:
                     yield compare("sle", variable, other)
 
@@ -167,7 +171,9 @@ class _Guesses:
         """Yield how a variable of the new version may follow from the same one of the old version."""
         if not variable.name.endswith(":a"):
             return
-        old = next((v for v in self.variables if v.name == variable.name[:-1] + "b" and v.width == variable.width), None)
+        old = next(
+            (v for v in self.variables if v.name == variable.name[:-1] + "b" and v.width == variable.width), None
+        )
         if old is None:
             return
         width = variable.width
@@ -215,5 +221,3 @@ def _swizzled(term: Term) -> Iterator[Term]:
         field = bitwise("and", shift("lshr", term, const(high, width)), const((1 << bits) - 1, width))
         for low in range(min(high, 5)):
             yield bitwise("xor", term, shift("shl", field, const(low, width)))
-
-

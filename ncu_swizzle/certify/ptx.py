@@ -22,6 +22,10 @@ class Unfollowed(Exception):
         self.line = line
 
 
+class Different(Unfollowed):
+    """The versions are not the same program but for addresses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction, such as ``@!%p1 ld.f32 %f1, [%rd1+4];``."""
@@ -124,7 +128,8 @@ _TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|[{};\n]|[^"/{};\n]+|.', re.DO
 _LINE_DIRECTIVE = re.compile(r"\s*(?:[%$\w]+\s*:\s*)*\.(loc|file|version|target|address_size)\b")
 _LABEL = re.compile(r"\s*([%$\w]+)\s*:(?!:)\s*")
 _HEADER = re.compile(
-    r"\.(entry|func)\s*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[$\w]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>.*)", re.DOTALL
+    r"\.(entry|func)\s*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[$\w]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>.*)",
+    re.DOTALL,
 )
 _DECLARED = re.compile(
     r"(?:\.\w+\s+)*?\.(?P<space>shared|global|const|local)\s+(?:\.attribute\([^)]*\)\s*)?"
@@ -253,9 +258,7 @@ def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
     if found["data"] is not None and re.fullmatch(r"[\s\d,-]*", found["data"]):
         values = [int(value) % (1 << 8 * width) for value in split(found["data"])]
         data = b"".join(value.to_bytes(width, "little") for value in values).ljust(size, b"\0")
-    symbol = Symbol(
-        name=found["name"], space=found["space"], size=size, align=int(found["align"] or width), data=data
-    )
+    symbol = Symbol(name=found["name"], space=found["space"], size=size, align=int(found["align"] or width), data=data)
     symbols[symbol.name] = symbol
     return symbol
 

@@ -116,7 +116,9 @@ def _setp(instruction: Instruction, value: Operands) -> list[Term] | None:
         holds = terms.equal(one, other)
         holds = invert(holds) if parts[1] == "ne" else holds
     elif parts[1] in _ORDER:
-        kind = "s" if _is_signed(instruction) and len(parts[1]) == 2 and parts[1] not in ("lo", "ls", "hi", "hs") else "u"
+        kind = (
+            "s" if _is_signed(instruction) and len(parts[1]) == 2 and parts[1] not in ("lo", "ls", "hi", "hs") else "u"
+        )
         one, other = (other, one) if parts[1] in ("gt", "ge", "hi", "hs") else (one, other)
         holds = compare(kind + _ORDER[parts[1]], one, other)
     else:

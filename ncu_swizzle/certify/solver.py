@@ -42,7 +42,9 @@ class Solver:
         try:
             import bitwuzla
         except ImportError as error:
-            raise EnvironmentLacking("a proof needs bitwuzla, which is not installed", "pip install bitwuzla") from error
+            raise EnvironmentLacking(
+                "a proof needs bitwuzla, which is not installed", "pip install bitwuzla"
+            ) from error
         self._api: Any = bitwuzla
         self._kind: Any = bitwuzla.Kind
         self._manager: Any = bitwuzla.TermManager()

@@ -129,7 +129,9 @@ class Run:
         self.loops = {number: body for number in range(len(graph.blocks)) if (body := graph.loop(number))}
         self._labels = self._register_labels()
         self._carried: set[tuple[int, Key]] = {
-            (header, name) for header, body in self.loops.items() for name in self._live[header] & graph.written_in(body)
+            (header, name)
+            for header, body in self.loops.items()
+            for name in self._live[header] & graph.written_in(body)
         }
         self._baseless: set[tuple[int, Key]] = set()
         self._dynamic: dict[str, list[tuple[int, int]]] = {}  # parts of local objects that are memory
@@ -427,7 +429,9 @@ class Run:
     def _leaves_at_header(self, header: int) -> bool:
         body = self.loops[header]
         return all(
-            number == header or set(self.graph.blocks[number].successors) <= body for number in body if self.reached[number]
+            number == header or set(self.graph.blocks[number].successors) <= body
+            for number in body
+            if self.reached[number]
         )
 
     def iterations(self, header: int) -> dict[Term, list[Term]]:
@@ -436,7 +440,7 @@ class Run:
         back = [n for n in self.graph.blocks[header].predecessors if n in body and self.reached[n]]
         if len(back) != 1:
             return {}
-        phis = [phi for phi in self.phis.values() if phi.block == header and phi.base is None]
+        phis = [phi for phi in self.phis.values() if phi.block == header]
         value: dict[Term, Term] = {}
         following: dict[Term, Term] = {}
         for phi in phis:
@@ -620,7 +624,11 @@ class Run:
                 "lt": compare("slt", first, second), "gt": compare("slt", first, second),
                 "le": compare("sle", first, second), "ge": compare("sle", first, second),
             }[kind]  # fmt: skip
-        elif width == 64 and comparison in ("eq", "ne") and any(term.is_const and term.value == 0 for term in (one, other)):
+        elif (
+            width == 64
+            and comparison in ("eq", "ne")
+            and any(term.is_const and term.value == 0 for term in (one, other))
+        ):
             holds = const(comparison == "ne", 1)  # no address in the window of shared memory is null
         else:
             self._leak(one, "it is compared")
@@ -635,7 +643,9 @@ class Run:
         """Return an address in another space: the same, but a number that is made an address of shared memory is not."""
         value = self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32)
         value = zext(value, 64)
-        known = value.symbols or any(leaf.name.startswith((OBJECT, GLOBAL, "phi:")) for leaf in value.atoms if leaf.op == ATOM)
+        known = value.symbols or any(
+            leaf.name.startswith((OBJECT, GLOBAL, "phi:")) for leaf in value.atoms if leaf.op == ATOM
+        )
         if "shared" in instruction.parts and "to" not in instruction.parts and not known:
             return semantics.apply(NUMBER, 64, value)
         return value
