@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,11 +32,32 @@ from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
 from ncu_swizzle.certify.symbolic import GENERIC, NUMBER, Memory, Run, Shape
 from ncu_swizzle.certify.terms import (
-    APPLY, ATOM, OBJECT, SHARED, Term, add, atom, bitwise, both, compare, const, either, equal, invert, scale, sext,
-    shift, signed, sub, zext,
+    APPLY,
+    ATOM,
+    OBJECT,
+    SHARED,
+    Term,
+    atom,
+    both,
+    compare,
+    const,
+    either,
+    equal,
+    scale,
+    sext,
+    shift,
+    signed,
+    zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import (
-    Access, Assumption, Counterexample, KernelVerdict, Location, Obstacle, Outcome, Query,
+    Access,
+    Assumption,
+    Counterexample,
+    KernelVerdict,
+    Location,
+    Obstacle,
+    Outcome,
+    Query,
 )  # fmt: skip
 
 MOST_UNROLLED = 40  # loops
@@ -77,14 +99,17 @@ def certify(
         block=block,
         dynamic=dynamic[0] if dynamic and any(array.size == 0 for array in modules[0].shared()) else None,
     )
-    terms.forget()
-    comparison = Comparison(modules, names, block, dynamic, Solver(), certificate)
-    try:
-        return comparison.verdict(verdict)
-    except Unfollowed as error:
-        return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
-    except RecursionError:
-        return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
+    with _TERMS:
+        terms.forget()
+        try:
+            return Comparison(modules, names, block, dynamic, Solver(), certificate).verdict(verdict)
+        except Unfollowed as error:
+            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+        except RecursionError:
+            return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
+
+
+_TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 
 def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
@@ -108,6 +133,7 @@ class MappedAccess:
     before: Term
     after: Term
     width: int
+    align: int
     write: bool
     reached: list[Term]  # conditions under which it is executed
     line: Location | None
@@ -139,10 +165,21 @@ class Comparison:
         self.modules, self.kernels, self.block, self.dynamic = modules, kernels, block, dynamic
         self.solver, self._certificate = solver, certificate
         self.names = _paired(modules)
+        self._check_modules()
         self._sizes = {SHARED + old.name: (old, new) for old, new in self._arrays()}
         self._assumed: set[Assumption] = set()
         self._queries: list[Query] = []
         self._started = time.process_time()
+
+    def _check_modules(self) -> None:
+        """Refuse what has other variables, or another launch: the kernels' instructions do not show that."""
+        old, new = self.modules
+        for name in old.symbols.keys() & new.symbols.keys():
+            one, other = old.symbols[name], new.symbols[name]
+            if one.space in ("global", "const") and (one.size, one.initial) != (other.size, other.initial):
+                raise Unfollowed(f"{name} has other contents in the new version")
+        if old.functions[self.kernels[0]].launch != new.functions[self.kernels[1]].launch:
+            raise Unfollowed("the kernels have other launch bounds")
 
     def _arrays(self) -> Iterator[tuple[Symbol, Symbol]]:
         new = {self.names[symbol.name]: symbol for symbol in self.modules[1].shared()}
@@ -314,7 +351,7 @@ class Comparison:
             return True
         if one.width != other.width:
             return False
-        return self.facts.ask([*conditions, invert(equal(one, other))])[0] is Answer.NEVER
+        return self.facts.ask([*conditions, ~equal(one, other)])[0] is Answer.NEVER
 
     # 2. Everything but addresses of shared arrays is equal; what those are is gathered.
 
@@ -355,7 +392,7 @@ class Comparison:
             return
         if one.width != other.width:
             raise Unfollowed(f"{what} has another width in the new version", at)
-        conditions = [*self.facts.reaching(number), invert(equal(one, other))]
+        conditions = [*self.facts.reaching(number), ~equal(one, other)]
         answer, _ = self.facts.ask(conditions)
         if answer is not Answer.NEVER:
             raise Unfollowed(f"{what} may differ between the versions", at)
@@ -364,7 +401,7 @@ class Comparison:
     def _check_origin(self, memory: Memory, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         atoms = memory.address.atoms
-        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in terms.leaves(memory.address)):
+        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in self.facts.sources([memory.address])):
             raise Unfollowed("an address of shared memory is made from a number", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in atoms)
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):
@@ -374,8 +411,8 @@ class Comparison:
         """Check that the new version's loads from tables of constants are in bounds."""
         for lookup in self.new.lookups:
             within = compare("ule", lookup.offset, const(lookup.last, 64))
-            aligned = equal(bitwise("and", lookup.offset, const(lookup.size - 1, 64)), const(0, 64))
-            conditions = [*self.facts.path(self.new, lookup.block), invert(bitwise("and", within, aligned))]
+            aligned = equal(lookup.offset & const(lookup.size - 1, 64), const(0, 64))
+            conditions = [*self.facts.path(self.new, lookup.block), ~(within & aligned)]
             if self.facts.ask(conditions)[0] is not Answer.NEVER:
                 raise Unfollowed(f"an index of the table {lookup.table} may be out of bounds")
             self._assumed.add(Assumption.TABLES)
@@ -393,7 +430,7 @@ class Comparison:
         if bases[0] is None or bases[0] is not bases[1]:
             raise Unfollowed("an access does not show which array it is to", at)
         symbol = bases[0]
-        offsets = [sub(each.address, zext(symbol, 64)) for each in memory]
+        offsets = [each.address - zext(symbol, 64) for each in memory]
         for other in self._symbols(*offsets) - {symbol}:
             doubtful[other] = at
         if any(offset.symbols for offset in offsets):
@@ -407,11 +444,21 @@ class Comparison:
             array.opaque.append((f"{memory[0].space} access", at))
         for row in range(memory[0].reaches):
             rows = [
-                add(offset, scale(each.stride, row)) if each.stride is not None else offset
+                offset + scale(each.stride, row) if each.stride is not None else offset
                 for offset, each in zip(offsets, memory, strict=True)
             ]
             array.accesses.append(
-                MappedAccess(symbol, rows[0], rows[1], width or 1, memory[0].write, conditions, at, _unwrapped(rows[0]))
+                MappedAccess(
+                    symbol=symbol,
+                    before=rows[0],
+                    after=rows[1],
+                    width=width or 1,
+                    align=memory[0].align,
+                    write=memory[0].write,
+                    reached=conditions,
+                    line=at,
+                    unwrapped=_unwrapped(rows[0]),
+                )
             )
 
     def _guards(self, number: int, memory: tuple[Memory, Memory]) -> Iterator[Term | None]:
@@ -457,8 +504,8 @@ class Comparison:
         if same_layout or len(self._sizes) == 1:
             return
         sizes = {symbol.size for pair in self._sizes.values() for symbol in pair}
-        kept = max(new.align, math.gcd(16, *sizes))
-        wide = next((access for access in array.accesses if min(access.width, 16) > kept), None)
+        kept = max(new.align, math.gcd(32, *sizes))
+        wide = next((access for access in array.accesses if access.align > kept), None)
         if wide is not None:
             raise Unfollowed(
                 f"{old.name} is accessed by more bytes than it is aligned to, and arrays change size", wide.line
@@ -467,7 +514,7 @@ class Comparison:
     def _may_move(self, access: MappedAccess) -> bool:
         if access.before is access.after:
             return False
-        return self._ask(access, [invert(equal(access.before, access.after))])[0] is not Answer.NEVER
+        return self._ask(access, [~equal(access.before, access.after)])[0] is not Answer.NEVER
 
     # 3. Mapped arrays: in bounds, aligned, and each two accesses meet in both versions alike.
 
@@ -529,11 +576,11 @@ class Comparison:
     def _check_bounds(self, access: MappedAccess) -> None:
         """Check that an access stays in the array, and as aligned as it was."""
         self._check_time()
-        outside = invert(self._in_bounds(access.symbol, access.after, access.width, 1))
-        if access.width > 1 and access.width & (access.width - 1) == 0:
-            low = const(min(access.width, 16) - 1, 64)
-            misaligned = [equal(bitwise("and", each, low), const(0, 64)) for each in (access.before, access.after)]
-            outside = either([outside, bitwise("and", misaligned[0], invert(misaligned[1]))])
+        outside = ~self._in_bounds(access.symbol, access.after, access.width, 1)
+        if access.align > 1:
+            low = const(access.align - 1, 64)
+            misaligned = [equal(each & low, const(0, 64)) for each in (access.before, access.after)]
+            outside = either([outside, misaligned[0] & ~misaligned[1]])
         wanted = _leaves([*access.reached, access.before, access.after])
         answer, values = self._ask(access, [outside], wanted)
         if answer is Answer.UNKNOWN:
@@ -556,7 +603,7 @@ class Comparison:
                     break
                 samples.add((values[0], values[1]))
                 row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
-                apart.append(invert(equal(shift("lshr", access.before, row), shift("lshr", const(values[0], 64), row))))
+                apart.append(~equal(shift("lshr", access.before, row), shift("lshr", const(values[0], 64), row)))
         return any(all(self._follows(mapping, access) for access in accesses) for mapping in mappings_of(samples))
 
     def _follows(self, mapping: ByteMapping, access: MappedAccess) -> bool:
@@ -565,9 +612,9 @@ class Comparison:
         last = const(access.width - 1, 64)
         moved = [
             equal(mapping.of(access.before), access.after),
-            equal(mapping.of(add(access.before, last)), add(access.after, last)),
+            equal(mapping.of(access.before + last), access.after + last),
         ]
-        conditions = [invert(both(moved))]
+        conditions = [~both(moved)]
         if self._ask(access, conditions)[0] is not Answer.NEVER:
             return False
         self._note(f"an access moves by {mapping}", access.line, [*access.reached, *conditions], access)
@@ -589,12 +636,12 @@ class Comparison:
 
     def _check_pair(self, one: MappedAccess, other: MappedAccess, first: _View, second: _View) -> None:
         """Check that two accesses, in any two threads, meet in both versions alike."""
-        distances = sub(first.before, second.before), sub(first.after, second.after)
+        distances = first.before - second.before, first.after - second.after
         if distances[0] is distances[1]:
             return
         span = one.width + other.width - 1
-        meet = [compare("ult", add(each, const(one.width - 1, 64)), const(span, 64)) for each in distances]
-        conditions = [invert(equal(*distances)), either(meet)]
+        meet = [compare("ult", each + const(one.width - 1, 64), const(span, 64)) for each in distances]
+        conditions = [~equal(*distances), either(meet)]
         levels = [[*a, *b] for a, b in zip(first.levels, second.levels, strict=True)]
         wanted = _leaves([first.before, first.after, second.before, second.after, *levels[0]])
         answer, values = self._least(conditions, levels, wanted)
@@ -711,7 +758,7 @@ def _unwrapped(offset: Term) -> list[Term]:
         if part.width == 64 and inner is not None and inner.op == terms.LINEAR and inner.width == 32:
             total = const(signed(inner.constant, 32), 64)
             for term, factor in inner.coefficients():
-                total = add(total, scale(sext(term, 64), signed(factor, 32)))
+                total = total + scale(sext(term, 64), signed(factor, 32))
             found.append(equal(part, total))
     return found
 

@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ncu_swizzle.certify.solver import Answer, Solver
 from ncu_swizzle.certify.symbolic import Phi, Run, Shape
 from ncu_swizzle.certify.terms import (
-    APPLY, ATOM, SHARED, Term, apply, atom, bitwise, both, compare, const, either, equal, invert, leaves, mul, rebuilt,
+    APPLY,
+    ATOM,
+    SHARED,
+    Term,
+    apply,
+    atom,
+    both,
+    compare,
+    const,
+    either,
+    equal,
+    leaves,
+    mul,
+    rebuilt,
 )  # fmt: skip
 
 MOST_THREADS = 1_024
@@ -81,7 +94,7 @@ class Facts:
         elif name.startswith(SHARED):
             yield compare("ule", leaf, const(SHARED_BYTES, 32))
             align = self._align.get(name.removeprefix(SHARED), 1)
-            yield equal(bitwise("and", leaf, const(align - 1, 32)), const(0, 32))
+            yield equal(leaf & const(align - 1, 32), const(0, 32))
 
     def _entered(self, run: Run, phi: Phi) -> Term:
         """Return that a joined value is what came in along one of the edges, under that edge's condition.
@@ -111,10 +124,8 @@ class Facts:
             places = [n for n, successor in enumerate(successors) if successor == target]
             return [equal(condition, const(places[0], condition.width))] if len(places) == 1 else []
         if opcode == "bra":
-            return (
-                [] if successors[0] == successors[-1] else [condition if successors[0] == target else invert(condition)]
-            )
-        return [invert(condition)]  # it was not left by ret
+            return [] if successors[0] == successors[-1] else [condition if successors[0] == target else ~condition]
+        return [~condition]  # it was not left by ret
 
     def path(self, run: Run, number: int, stop: int = 0) -> list[Term]:
         """Return conditions that hold whenever a block is executed, from those of a block that dominates it on."""

@@ -29,7 +29,7 @@ class Block:
 
 @dataclass(eq=False, kw_only=True)
 class Graph:
-    """A kernel: blocks in reverse postorder, the first is the entry. A loop's header dominates what leads back to it."""
+    """A kernel: blocks in reverse postorder, the entry first. A loop's header dominates what leads back to it."""
 
     blocks: list[Block]
     registers: dict[str, int]  # bits
@@ -193,7 +193,7 @@ class _Inliner:
         self._calls = 0
 
     def inline(self, function: Function, path: str, bound: dict[str, str], end: str) -> None:
-        """Write out a function: `bound` are its parameters' and results' names at the call, `end` is where it returns."""
+        """Write out a function: `bound` has its parameters' and results' names at the call; it returns to `end`."""
         if path.count("~") > DEEPEST:
             raise Unfollowed(f"{function.name} is called recursively, or through more than {DEEPEST} calls")
 

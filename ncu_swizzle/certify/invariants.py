@@ -13,7 +13,18 @@ from ncu_swizzle.certify.facts import Facts
 from ncu_swizzle.certify.solver import Answer
 from ncu_swizzle.certify.symbolic import Phi
 from ncu_swizzle.certify.terms import (
-    Term, bitwise, compare, const, divide, either, equal, invert, rebuilt, scale, sext, shift, signed, sub, subterms,
+    Term,
+    compare,
+    const,
+    divide,
+    either,
+    equal,
+    scale,
+    sext,
+    shift,
+    signed,
+    substituted,
+    subterms,
 )  # fmt: skip
 
 CONSTANTS = 1 << 20  # bounds of loops that are smaller are tried
@@ -52,12 +63,11 @@ def _kept_along(facts: Facts, phi: Phi, source: int) -> bool:
         for value, (_, other) in facts.phis.items()
         if other.block == phi.block
     }
-    memo: dict[Term, Term] = {}
     taken = facts.taken(source, phi.block)
     dropped = False
     while alive := facts.invariants[phi.value]:
-        following = [rebuilt(term, lambda leaf: incoming.get(leaf, leaf), memo) for term in alive]
-        answer, holds = facts.ask([*taken, either(invert(term) for term in following)], following)
+        following = substituted(incoming, alive)
+        answer, holds = facts.ask([*taken, either(~term for term in following)], following)
         if answer is Answer.NEVER:
             break
         kept = [term for term, value in zip(alive, holds, strict=True) if value] if answer is Answer.POSSIBLE else []
@@ -93,7 +103,7 @@ class _Guesses:
 
     def _growths(self, variable: Term) -> set[int]:
         _, phi = self.facts.phis[variable]
-        found = {sub(value, variable) for source, value in phi.incoming if source >= phi.block}
+        found = {value - variable for source, value in phi.incoming if source >= phi.block}
         return {signed(term.value, term.width) for term in found if term.is_const and term.value}
 
     def of(self, variable: Term) -> Iterator[Term]:
@@ -111,10 +121,8 @@ class _Guesses:
                 yield compare(relation, variable, start)
         for growth in self._growths(variable) or {1}:
             yield from self._bounded(variable, growth, start)
-        yield equal(
-            bitwise("and", variable, sub(variable, const(1, width))), const(0, width)
-        )  # it is doubled, or halved
-        yield invert(equal(variable, const(0, width)))
+        yield equal(variable & (variable - const(1, width)), const(0, width))  # it is doubled, or halved
+        yield ~equal(variable, const(0, width))
         yield from self._beside_parameters(variable)
         yield from self._beside_others(variable)
         yield from self._between_versions(variable)
@@ -124,10 +132,10 @@ class _Guesses:
         width = variable.width
         lowest = growth & -growth
         if start is not None and lowest > 1:
-            aligned = bitwise("and", sub(variable, start), const(lowest - 1, width))
+            aligned = (variable - start) & const(lowest - 1, width)
             yield equal(aligned, const(0, width))
         if start is not None and start.is_const and abs(growth) & (abs(growth) - 1):
-            distance = sub(variable, start) if growth > 0 else sub(start, variable)
+            distance = variable - start if growth > 0 else start - variable
             yield equal(divide("urem", distance, const(abs(growth), width)), const(0, width))
         for bound in self._bounds:
             if growth > 0:
@@ -138,8 +146,8 @@ class _Guesses:
                 yield compare("sle", const(bound + growth + 1, width), variable)
                 yield compare("sle", const(bound + growth, width), variable)
             if start is not None and not start.is_const and growth > 0 and bound > 0:
-                yield compare("sle", sub(variable, start), const(bound, width))
-                yield compare("ule", sub(variable, start), const(bound - 1, width))
+                yield compare("sle", variable - start, const(bound, width))
+                yield compare("ule", variable - start, const(bound - 1, width))
 
     def _beside_parameters(self, variable: Term) -> Iterator[Term]:
         """Yield that a variable stays below what it is compared with, if that does not change in the loop."""
@@ -161,8 +169,8 @@ class _Guesses:
             same = other is not variable and self._block(other) == self._block(variable)
             if same and growth % step == 0 and variable.width <= other.width:
                 # Stated of the wider one; `_drop` checks it wherever it stands.
-                distance = sext(sub(variable, start), other.width)
-                yield equal(sub(other, begins), scale(distance, growth // step))
+                distance = sext(variable - start, other.width)
+                yield equal(other - begins, scale(distance, growth // step))
 
     def _block(self, variable: Term) -> int:
         return self.facts.phis[variable][1].block
@@ -185,19 +193,17 @@ class _Guesses:
                 turns = shift("ashr", old, const(numerator.bit_length() - 1, width))
                 yield equal(variable, scale(turns, denominator))
         for bits in range(2, 13):
-            yield equal(bitwise("and", old, const((1 << bits) - 1, width)), const(0, width))
+            yield equal(old & const((1 << bits) - 1, width), const(0, width))
         if width >= 32:
             yield from (equal(variable, mapped) for mapped in _swizzled(old))
         constants = [(one, other) for one, other in pairs if one.is_const and other.is_const]
         if constants:
-            yield either(
-                bitwise("and", equal(old, one), equal(variable, other)) for one, other in dict.fromkeys(constants)
-            )
+            yield either(equal(old, one) & equal(variable, other) for one, other in dict.fromkeys(constants))
         growing = self._steps.get(old), self._steps.get(variable)
         if all(growing):
             (step, start), (growth, begins) = growing  # type: ignore[misc]
             if growth % step == 0:
-                yield equal(sub(variable, begins), scale(sub(old, start), growth // step))
+                yield equal(variable - begins, scale(old - start, growth // step))
 
     def _ratios(self, pairs: list[tuple[Term, Term]], width: int) -> Iterator[tuple[int, int]]:
         """Yield coefficients that a value has in the old version and in the new one."""
@@ -218,6 +224,6 @@ def _swizzled(term: Term) -> Iterator[Term]:
     """Yield a term XORed with bits of its own, as swizzles of offsets are."""
     width = term.width
     for high, bits in itertools.product(range(2, 12), range(1, 6)):
-        field = bitwise("and", shift("lshr", term, const(high, width)), const((1 << bits) - 1, width))
+        field = shift("lshr", term, const(high, width)) & const((1 << bits) - 1, width)
         for low in range(min(high, 5)):
-            yield bitwise("xor", term, shift("shl", field, const(low, width)))
+            yield term ^ shift("shl", field, const(low, width))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ncu_swizzle.certify.terms import Term, add, bitwise, const, scale, shift
+from ncu_swizzle.certify.terms import Term, const, scale, shift
 
 
 class ByteMapping(Protocol):
@@ -37,8 +37,8 @@ class Xor:
         return offset ^ (offset >> self.high & (1 << self.bits) - 1) << self.low
 
     def of(self, offset: Term) -> Term:
-        field = bitwise("and", shift("lshr", offset, const(self.high, 64)), const((1 << self.bits) - 1, 64))
-        return bitwise("xor", offset, scale(field, 1 << self.low))
+        field = shift("lshr", offset, const(self.high, 64)) & const((1 << self.bits) - 1, 64)
+        return offset ^ scale(field, 1 << self.low)
 
     def __str__(self) -> str:
         return f"offset ^ ((offset >> {self.high} & {(1 << self.bits) - 1:#x}) << {self.low})"
@@ -59,7 +59,7 @@ class Padding:
         return offset + offset // self.row * self.by
 
     def of(self, offset: Term) -> Term:
-        return add(offset, scale(shift("lshr", offset, const(self.row.bit_length() - 1, 64)), self.by))
+        return offset + scale(shift("lshr", offset, const(self.row.bit_length() - 1, 64)), self.by)
 
     def __str__(self) -> str:
         return f"offset + offset / {self.row} * {self.by}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.certify.verdict import Location
 
@@ -53,13 +53,13 @@ class Instruction:
             return []
         if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval")):
             return []
-        return [name for part in elements(self.operands[0]) for name in part.split("|") if name != "_"]
+        return [name for part in elements(self.operands[0]) for name in part.split("|")]  # "_" is one that is dropped
 
 
 # Without a result, although their first operand is not in brackets.
 NO_RESULT = frozenset(
     """bar barrier bra brx ret exit trap brkpt call discard fence griddepcontrol membar nanosleep pmevent prefetch
-    setmaxnreg cp""".split()
+    setmaxnreg cp""".split()  # noqa: SIM905
 )
 
 
@@ -71,7 +71,8 @@ class Symbol:
     space: str
     size: int  # 0 for an array of which the launch says how long it is
     align: int
-    data: bytes | None = None  # of an initialised variable of the module
+    initial: str = ""  # what initialises a variable of the module
+    data: bytes | None = None  # that, if it is numbers
 
 
 @dataclass(kw_only=True)
@@ -83,6 +84,7 @@ class Function:
     parameters: tuple[str, ...]
     returns: tuple[str, ...]
     threads: tuple[int, int, int] | None = None  # that .reqntid states
+    launch: str = ""  # all directives of its launch but for how many blocks an SM is to hold
     body: list[Instruction | str] = field(default_factory=list)  # a str is a label
     registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
     objects: set[str] = field(default_factory=set)  # .param and .local variables
@@ -140,7 +142,7 @@ _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
 _GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
 
 
-def _statements(text: str) -> Iterator[str]:
+def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for each kind of token
     """Yield what semicolons, braces of scopes and the ends of line directives separate; braces by themselves."""
     buffer, depth, skipping = "", 0, False
     for match in _TOKEN.finditer(text):
@@ -226,8 +228,7 @@ def _located(each: Instruction | str, files: dict[str, str]) -> Instruction | st
     """Return the instruction with the name of its file in place of the number."""
     if isinstance(each, str) or each.line is None:
         return each
-    line = (files.get(each.line[0], each.line[0]), each.line[1])
-    return Instruction(each.opcode, each.operands, each.guard, each.negated, line, each.targets)
+    return replace(each, line=(files.get(each.line[0], each.line[0]), each.line[1]))
 
 
 def _function(header: re.Match[str]) -> Function:
@@ -242,6 +243,7 @@ def _function(header: re.Match[str]) -> Function:
         parameters=names(header["parameters"]),
         returns=names(header["returns"]),
         threads=(int(threads[1]), int(threads[2] or 1), int(threads[3] or 1)) if threads else None,
+        launch=" ".join(re.sub(r"\.minnctapersm\s+\d+|\.maxnreg\s+\d+", "", header["rest"]).split()),
     )
 
 
@@ -258,7 +260,14 @@ def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
     if found["data"] is not None and re.fullmatch(r"[\s\d,-]*", found["data"]):
         values = [int(value) % (1 << 8 * width) for value in split(found["data"])]
         data = b"".join(value.to_bytes(width, "little") for value in values).ljust(size, b"\0")
-    symbol = Symbol(name=found["name"], space=found["space"], size=size, align=int(found["align"] or width), data=data)
+    symbol = Symbol(
+        name=found["name"],
+        space=found["space"],
+        size=size,
+        align=int(found["align"] or width),
+        initial=found["data"] or "",
+        data=data,
+    )
     symbols[symbol.name] = symbol
     return symbol
 
@@ -269,6 +278,7 @@ class _FunctionReader:
     def __init__(self, function: Function, symbols: dict[str, Symbol]) -> None:
         self.function, self._symbols = function, symbols
         self._scopes: list[dict[str, str]] = [{}]
+        self._starts = [0]  # where each scope's instructions begin
         self._count, self._line = 0, None
         self._targets: dict[str, tuple[str, ...]] = {}
 
@@ -279,12 +289,27 @@ class _FunctionReader:
         if statement == "{":
             self._count += 1
             self._scopes.append({})
+            self._starts.append(len(self.function.body))
         elif statement == "}":
             self._scopes.pop()
+            self._close_labels(self._starts.pop())
             return bool(self._scopes)
         else:
             self._labelled(statement)
         return True
+
+    def _close_labels(self, start: int) -> None:
+        """Rename the labels of a scope that ends: another one may have the same."""
+        body = self.function.body
+        own = {item: f"{item}#{start}" for item in body[start:] if isinstance(item, str)} if self._scopes else {}
+        for at in range(start, len(body) if own else start):
+            item = body[at]
+            if isinstance(item, str):
+                body[at] = own[item]
+            elif item.opcode.startswith("bra") and item.operands[0] in own:
+                body[at] = replace(item, operands=(own[item.operands[0]],))
+            elif item.targets:
+                body[at] = replace(item, targets=tuple(own.get(target, target) for target in item.targets))
 
     def _labelled(self, statement: str) -> None:
         while label := _LABEL.match(statement):

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 from ncu_swizzle.certify import terms
 from ncu_swizzle.certify.ptx import BITS, Instruction
 from ncu_swizzle.certify.terms import (
-    Term, add, apply, bitwise, choose, compare, concat, const, divide, extract, invert, mul, scale, sext, shift, sub, zext,
+    Term,
+    apply,
+    bitwise,
+    choose,
+    compare,
+    concat,
+    const,
+    divide,
+    extract,
+    invert,
+    mul,
+    scale,
+    sext,
+    shift,
+    zext,
 )  # fmt: skip
 
 # What computes its results from its operands alone: the same operands give the same results, in any thread. What works
@@ -15,10 +30,14 @@ from ncu_swizzle.certify.terms import (
 PURE = frozenset(
     """abs add and bfe bfi bfind bmsk brev clz cnot copysign cos cvt div dp2a dp4a ex2 fma isspacep lg2 lop3 mad mad24
     max min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub szext tanh
-    testp xor""".split()
+    testp xor""".split()  # noqa: SIM905
 )
-INTEGERS = "usb"
 Operands = Callable[[int, int], Term]  # the operand at a position, with a width
+
+
+def is_integer(kind: str) -> bool:
+    """Return whether a type is one of integers or of bits; bf16 begins with a b, too."""
+    return kind[:1] in ("u", "s", "b") and kind[1:].isdigit()
 
 
 def narrowed(term: Term, width: int) -> Term:
@@ -29,7 +48,7 @@ def narrowed(term: Term, width: int) -> Term:
 def computed(instruction: Instruction, value: Operands) -> list[Term]:
     """Return the results of an instruction of `PURE`, in the order of its results."""
     parts, kind = instruction.parts, instruction.type
-    integral = kind[:1] in INTEGERS or kind == "pred"
+    integral = is_integer(kind) or kind == "pred"
     known = _RULES.get(parts[0]) if integral and "sat" not in parts and "cc" not in parts else None
     if known is not None and (results := known(instruction, value)) is not None:
         return results
@@ -80,7 +99,7 @@ def _mul(instruction: Instruction, value: Operands) -> list[Term] | None:
 
 def _mad(instruction: Instruction, value: Operands) -> list[Term] | None:
     product = _mul(instruction, value)
-    return [add(product[0], value(3, product[0].width))] if product else None
+    return [product[0] + value(3, product[0].width)] if product else None
 
 
 def _shift(instruction: Instruction, value: Operands) -> list[Term] | None:
@@ -98,7 +117,7 @@ def _divide(instruction: Instruction, value: Operands) -> list[Term]:
 
 def _cvt(instruction: Instruction, value: Operands) -> list[Term] | None:
     types = [part for part in instruction.parts if part in BITS]
-    if len(types) != 2 or not all(kind[0] in INTEGERS for kind in types):
+    if len(types) != 2 or not all(map(is_integer, types)):
         return None
     to, width = BITS[types[0]], BITS[types[1]]
     source = value(1, width)
@@ -114,7 +133,7 @@ def _setp(instruction: Instruction, value: Operands) -> list[Term] | None:
     one, other = value(1, width), value(2, width)
     if parts[1] in ("eq", "ne"):
         holds = terms.equal(one, other)
-        holds = invert(holds) if parts[1] == "ne" else holds
+        holds = ~holds if parts[1] == "ne" else holds
     elif parts[1] in _ORDER:
         kind = (
             "s" if _is_signed(instruction) and len(parts[1]) == 2 and parts[1] not in ("lo", "ls", "hi", "hs") else "u"
@@ -123,7 +142,7 @@ def _setp(instruction: Instruction, value: Operands) -> list[Term] | None:
         holds = compare(kind + _ORDER[parts[1]], one, other)
     else:
         return None
-    found = [holds, invert(holds)]
+    found = [holds, ~holds]
     if parts[2] in ("and", "or", "xor"):
         found = [bitwise(parts[2], each, value(3, 1)) for each in found]
     return found[: len(instruction.results())]
@@ -148,7 +167,7 @@ def _abs(instruction: Instruction, value: Operands) -> list[Term]:
 
 def _bfe(instruction: Instruction, value: Operands) -> list[Term] | None:
     width, start, length = _width(instruction), value(2, 32), value(3, 32)
-    if not (start.is_const and length.is_const and 0 < length.value and start.value + length.value <= width):
+    if not (start.is_const and length.is_const and length.value and start.value + length.value <= width):
         return None
     field = extract(value(1, width), start.value + length.value - 1, start.value)
     return [(sext if _is_signed(instruction) else zext)(field, width)]
@@ -156,11 +175,11 @@ def _bfe(instruction: Instruction, value: Operands) -> list[Term] | None:
 
 def _bfi(instruction: Instruction, value: Operands) -> list[Term] | None:
     width, start, length = _width(instruction), value(3, 32), value(4, 32)
-    if not (start.is_const and length.is_const and 0 < length.value and start.value + length.value <= width):
+    if not (start.is_const and length.is_const and length.value and start.value + length.value <= width):
         return None
     mask = (1 << length.value) - 1 << start.value
-    moved = bitwise("and", shift("shl", value(1, width), const(start.value, width)), const(mask, width))
-    return [bitwise("or", moved, bitwise("and", value(2, width), const(~mask, width)))]
+    moved = shift("shl", value(1, width), const(start.value, width)) & const(mask, width)
+    return [moved | (value(2, width) & const(~mask, width))]
 
 
 def _brev(term: Term) -> Term:
@@ -174,7 +193,7 @@ def _brev(term: Term) -> Term:
 def _popc(term: Term) -> Term:
     total = const(0, 32)
     for n in range(term.width):
-        total = add(total, zext(extract(term, n, n), 32))
+        total = total + zext(extract(term, n, n), 32)
     return total
 
 
@@ -187,8 +206,8 @@ def _lop3(instruction: Instruction, value: Operands) -> list[Term] | None:
         if table.value >> row & 1:
             match = const(-1, 32)
             for n, term in enumerate(inputs):
-                match = bitwise("and", match, term if row >> (2 - n) & 1 else invert(term))
-            total = bitwise("or", total, match)
+                match = match & (term if row >> (2 - n) & 1 else ~term)
+            total = total | match
     return [total]
 
 
@@ -226,12 +245,11 @@ def _mov(instruction: Instruction, value: Operands) -> list[Term] | None:
 
 
 _RULES: dict[str, Rule] = {
-    "add": _two(add), "sub": _two(sub), "mul": _mul, "mad": _mad, "div": _divide, "rem": _divide,
-    "and": _two(lambda a, b: bitwise("and", a, b)), "or": _two(lambda a, b: bitwise("or", a, b)),
-    "xor": _two(lambda a, b: bitwise("xor", a, b)), "not": _one(invert), "neg": _one(lambda a: scale(a, -1)),
-    "abs": _abs, "min": _extreme, "max": _extreme, "shl": _shift, "shr": _shift, "shf": _shf, "cvt": _cvt, "setp": _setp,
-    "selp": _selp, "bfe": _bfe, "bfi": _bfi, "brev": _one(_brev), "popc": _one(_popc), "lop3": _lop3, "prmt": _prmt,
-    "mov": _mov,
+    "add": _two(operator.add), "sub": _two(operator.sub), "mul": _mul, "mad": _mad, "div": _divide, "rem": _divide,
+    "and": _two(operator.and_), "or": _two(operator.or_), "xor": _two(operator.xor), "not": _one(invert),
+    "neg": _one(lambda a: scale(a, -1)), "abs": _abs, "min": _extreme, "max": _extreme, "mov": _mov,
+    "shl": _shift, "shr": _shift, "shf": _shf, "cvt": _cvt, "setp": _setp, "selp": _selp, "bfe": _bfe, "bfi": _bfi,
+    "brev": _one(_brev), "popc": _one(_popc), "lop3": _lop3, "prmt": _prmt,
 }  # fmt: skip
 
 

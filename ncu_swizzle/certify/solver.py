@@ -99,7 +99,7 @@ class Solver:
         self._terms[term] = made = self._made(term)
         return made
 
-    def _made(self, term: Term) -> Any:
+    def _made(self, term: Term) -> Any:  # noqa: PLR0911 - one operation after the other
         make, kind, width = self._manager.mk_term, self._kind, term.width
         if term.op == CONST:
             return self._value(term.value, width)

@@ -1,11 +1,12 @@
 """One version of a kernel, run on symbols: the terms of its conditions, effects and addresses, block by block.
 
-Each block is run once. Where paths join, a value on which they differ is a *phi*: an atom, with what comes in along each
-edge. A loop's header has phis for what its body changes; which those are is found by running until nothing changes
+Each block is run once. Where paths join, a value on which they differ is a *phi*: an atom, with what comes in along
+each edge. A loop's header has phis for what its body changes; which those are is found by running until nothing changes
 (optimistic value numbering: at the fixed point, what is no phi has the same value along every edge).
 
-Local memory at constant offsets is variables, too: parameters of calls, and what a compiler without optimisation spills.
-Offsets that loops with constant bounds step through are enumerated; what else is accessed in an object is memory.
+Local memory at constant offsets is variables, too: parameters of calls, and what a compiler spills that does not
+optimise. Offsets that loops with constant bounds step through are enumerated; what else is accessed in an object is
+memory.
 """
 
 from __future__ import annotations
@@ -20,8 +21,28 @@ from ncu_swizzle.certify.graph import EXTERNAL, Graph
 from ncu_swizzle.certify.ptx import BITS, SPACES, Instruction, Module, Unfollowed, elements, split
 from ncu_swizzle.certify.semantics import narrowed
 from ncu_swizzle.certify.terms import (
-    APPLY, ATOM, GLOBAL, OBJECT, SHARED, Term, add, atom, bitwise, choose, compare, concat, const, equal, extract, invert,
-    leaves, rebuilt, sext, signed, sub, zext,
+    APPLY,
+    ATOM,
+    GLOBAL,
+    OBJECT,
+    SHARED,
+    Term,
+    apply,
+    atom,
+    bitwise,
+    choose,
+    compare,
+    concat,
+    const,
+    equal,
+    extract,
+    leaves,
+    mul,
+    scale,
+    sext,
+    signed,
+    substituted,
+    zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
@@ -50,6 +71,7 @@ class Memory:
     width: int | None
     space: str
     write: bool
+    align: int = 1  # bytes that its address has to be a multiple of
     reaches: int = 1  # accesses of that width, `stride` bytes apart
     stride: Term | None = None
 
@@ -86,7 +108,7 @@ class State:
     def copy(self) -> State:
         return State(dict(self.registers), {name: dict(slots) for name, slots in self.slots.items()})
 
-    def keys(self) -> set[Slot]:
+    def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
 
 
@@ -253,24 +275,26 @@ class Run:
                 continue
             known = [value if value is not None else self._undefined(name) for value in values]
             state.registers[name] = self._merged(number, name, sources, known)
-        slots = set().union(*(each.keys() for each in states))
+        slots = set().union(*(each.parts() for each in states))
         slots |= {key for at, key in self._carried if at == number and not isinstance(key, str)}
         for key in sorted(slots, key=lambda slot: (slot[0], -slot[2], slot[1])):
-            values = [self._loaded(each, key) for each in states]
-            self._store(state, key, self._merged(number, key, sources, values))
+            held = [self._loaded(each, key) for each in states]
+            self._store(state, key, self._merged(number, key, sources, held))
         return state
 
     def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term]) -> Term:
         if (number, key) not in self._carried and all(value is values[0] for value in values):
             return values[0]
         base = None if (number, key) in self._baseless else _common_base(values)
+        if base is None:
+            self._lose(values)
         label = self._label(key)
         mark = f":{self.version}" if (number, label) in self.split else ""
         phi = Phi(number, label, atom(f"phi:{number}:{label}{mark}", values[0].width), base)
-        offsets = [sub(value, base) if base is not None else value for value in values]
+        offsets = [value - base if base is not None else value for value in values]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
-        return add(base, phi.value) if base is not None else phi.value
+        return base + phi.value if base is not None else phi.value
 
     def _close_loops(self) -> None:
         """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
@@ -279,11 +303,11 @@ class Run:
                 state = self._exit[source]
                 if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
                     continue
-                for key in state.keys():
-                    if (header, key) not in self._keys:
-                        if self._loaded(state, key) is not self._loaded(self._entry[header], key):
-                            self._carried.add((header, key))
-                            self._changed = True
+                for slot in state.parts():
+                    old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
+                    if (header, slot) not in self._keys and old is not new:
+                        self._carried.add((header, slot))
+                        self._changed = True
                 for (at, key), phi in self._keys.items():
                     if at == header:
                         self._enter(phi, key, source, state)
@@ -299,8 +323,17 @@ class Run:
                 self._baseless.add((phi.block, key))
                 self._changed = True
                 return
-            value = sub(value, phi.base)
+            value = value - phi.base
+        else:
+            self._lose([value])
         phi.incoming.append((source, value))
+
+    def _lose(self, values: Sequence[Term]) -> None:
+        """Treat as memory what a phi without a base may point to: accesses through it do not show that."""
+        for value in values:
+            for leaf in leaves(value):
+                if leaf.op == ATOM and leaf.name.startswith(OBJECT):
+                    self._make_memory(leaf.name.removeprefix(OBJECT))
 
     def _undefined(self, name: str) -> Term:
         return atom(f"undef:{self._label(name)}", self.graph.registers[name])
@@ -350,7 +383,7 @@ class Run:
         if not objects:
             return None
         name = objects[0].name.removeprefix(OBJECT)
-        rest = sub(address, objects[0]) if len(objects) == 1 else address
+        rest = address - objects[0] if len(objects) == 1 else address
         if len(objects) > 1 or objects[0] in rest.atoms:
             for each in objects:
                 self._make_memory(each.name.removeprefix(OBJECT))
@@ -393,7 +426,7 @@ class Run:
             offsets = []
             for combination in itertools.product(*values):
                 meant = dict(zip(offset.atoms, combination, strict=True))
-                offsets.append(rebuilt(offset, meant.__getitem__, {}))
+                offsets += substituted(meant, [offset])
             if not all(each.is_const for each in offsets):
                 self._make_memory(name)
                 continue
@@ -464,18 +497,17 @@ class Run:
         seen = {leaf: [start] for leaf, start in value.items()}
         for _ in range(MOST_ITERATIONS if exits else 0):
             for number, condition in exits:
-                holds = rebuilt(condition, lambda leaf: value.get(leaf, leaf), {})
+                [holds] = substituted(value, [condition])
                 if holds.is_const and self.graph.blocks[number].successors[0 if holds.value else -1] not in body:
                     return seen
-            memo: dict[Term, Term] = {}
-            value = {leaf: rebuilt(following[leaf], lambda each: value.get(each, each), memo) for leaf in value}
+            value = dict(zip(value, substituted(value, [following[leaf] for leaf in value]), strict=True))
             for leaf, term in value.items():
                 seen[leaf].append(term)
         return {}
 
     # Operands.
 
-    def _value(self, operand: str, width: int) -> Term:
+    def _value(self, operand: str, width: int) -> Term:  # noqa: PLR0911 - one kind of operand after the other
         """Return an operand; with a width of 0, as its register has it."""
         state = self._state
         if operand in self.graph.registers:
@@ -491,9 +523,9 @@ class Run:
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
         if found := re.fullmatch(r"(.+?)\s*([+-])\s*(\d+)", operand):
             base = self._value(found[1], width)
-            return add(base, const(int(found[2] + found[3]), base.width))
+            return base + const(int(found[2] + found[3]), base.width)
         if operand.startswith("!"):
-            return invert(self._value(operand[1:].strip(), width))
+            return ~self._value(operand[1:].strip(), width)
         if operand.startswith("%") and not operand.startswith("%SP"):
             return self._special(operand, width or 32)
         return self._symbol(operand, width or 64)
@@ -521,9 +553,9 @@ class Run:
         index = [self._special(f"%tid.{axis}", 32) for axis in "xyz"]
         shape = [self._special(f"%ntid.{axis}", 32) for axis in "xy"]
         if shape[0].is_const and shape[0].value % 32 == 0:
-            return bitwise("and", index[0], const(31, 32))
-        within = add(semantics.mul(add(semantics.mul(index[2], shape[1]), index[1]), shape[0]), index[0])
-        return bitwise("and", within, const(31, 32))
+            return index[0] & const(31, 32)
+        within = mul(mul(index[2], shape[1]) + index[1], shape[0]) + index[0]
+        return within & const(31, 32)
 
     def _symbol(self, name: str, width: int) -> Term:
         symbol = self.module.symbols.get(name)
@@ -544,7 +576,7 @@ class Run:
 
     def _guard(self, instruction: Instruction) -> Term:
         predicate = self._value(instruction.guard, 1)
-        return invert(predicate) if instruction.negated else predicate
+        return ~predicate if instruction.negated else predicate
 
     def _set(self, name: str, value: Term, guard: Term | None, is_signed: bool = False) -> None:
         if name not in self.graph.registers:
@@ -615,12 +647,12 @@ class Run:
         bases = [_common_base([term]) for term in (one, other)]
         comparison = instruction.parts[1]
         if bases[0] is not None and bases[0] is bases[1]:
-            one, other = sub(one, bases[0]), sub(other, bases[0])
+            one, other = one - bases[0], other - bases[0]
             kind = comparison if comparison in ("eq", "ne") else comparison.replace("lo", "lt").replace("ls", "le")
             kind = kind.replace("hi", "gt").replace("hs", "ge")
             first, second = (other, one) if kind in ("gt", "ge") else (one, other)
             holds = {
-                "eq": equal(one, other), "ne": invert(equal(one, other)),
+                "eq": equal(one, other), "ne": ~equal(one, other),
                 "lt": compare("slt", first, second), "gt": compare("slt", first, second),
                 "le": compare("sle", first, second), "ge": compare("sle", first, second),
             }[kind]  # fmt: skip
@@ -634,20 +666,17 @@ class Run:
             self._leak(one, "it is compared")
             self._leak(other, "it is compared")
             return None
-        found = [holds, invert(holds)]
+        found = [holds, ~holds]
         if instruction.parts[2] in ("and", "or", "xor"):
             found = [bitwise(instruction.parts[2], each, self._value(instruction.operands[3], 1)) for each in found]
         return found[: len(instruction.results())]
 
     def _converted(self, instruction: Instruction) -> Term:
-        """Return an address in another space: the same, but a number that is made an address of shared memory is not."""
+        """Return an address in another space: the same, but for a number that is made a shared address."""
         value = self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32)
         value = zext(value, 64)
-        known = value.symbols or any(
-            leaf.name.startswith((OBJECT, GLOBAL, "phi:")) for leaf in value.atoms if leaf.op == ATOM
-        )
-        if "shared" in instruction.parts and "to" not in instruction.parts and not known:
-            return semantics.apply(NUMBER, 64, value)
+        if "shared" in instruction.parts and "to" not in instruction.parts and not value.symbols:
+            return apply(NUMBER, 64, value)
         return value
 
     def _is_in_space(self, instruction: Instruction) -> Term:
@@ -655,7 +684,7 @@ class Run:
         if _common_base([value]) is not None:
             return const(space == "shared", 1) if value.symbols else const(space == "local", 1)
         self._leak(value, "its space is asked for")
-        return semantics.apply(instruction.opcode, 1, value)
+        return apply(instruction.opcode, 1, value)
 
     def _load_or_store(self, instruction: Instruction, guard: Term | None) -> None:
         parts = instruction.parts
@@ -681,7 +710,7 @@ class Run:
         if not store and count == 1 and (found := self._looked_up(address, width // 8)) is not None:
             self._set(names[0], found, guard, instruction.type.startswith("s"))
             return
-        memory = Memory(address, count * width // 8, _space(parts), store)
+        memory = Memory(address, count * width // 8, _space(parts), store, _alignment(count * width // 8))
         effect = Effect(instruction.opcode, [memory], [], guard, self._line)
         if store:
             effect.values = [narrowed(self._value(name, width), width) for name in names]
@@ -712,7 +741,7 @@ class Run:
         symbol = self.module.symbols.get(name)
         if symbol is None or symbol.data is None or symbol.size > TABLE_BYTES or symbol.size % size:
             return None
-        offset = sub(address, based[0])
+        offset = address - based[0]
         if based[0] in offset.atoms:
             return None
         data = symbol.data
@@ -774,13 +803,11 @@ class Run:
         """Yield what an operand in brackets accesses."""
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
         address = self._address(operand)
-        for leaf in address.atoms:
-            if leaf.op == ATOM and leaf.name.startswith(OBJECT):
-                self._make_memory(leaf.name.removeprefix(OBJECT))
+        self._lose([address])
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES]
         space = GENERIC if not spaces else spaces[min(position, len(spaces) - 1)] if head == "cp" else spaces[0]
         width: int | None = None
-        write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and not parts[:2] == ["wmma", "load"]
+        write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
         if head in ("atom", "red"):
             count = next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
             width = BITS[instruction.type] * count // 8 if instruction.type and "x2" not in instruction.type else None
@@ -796,28 +823,24 @@ class Run:
             lines, length, bits = tile
             pitch = self._value(operands[-1], 32) if not operands[-1].startswith(("[", "{")) else None
             if pitch is not None:
-                stride = semantics.scale(sext(pitch, 64), bits // 8)
-                yield Memory(address, length * bits // 8, space, write, lines, stride)
+                stride = scale(sext(pitch, 64), bits // 8)
+                yield Memory(address, length * bits // 8, space, write, 32, lines, stride)
                 return
         elif head == "cp" and position:
             write = False
-        yield Memory(address, width, space, write)
+        yield Memory(address, width, space, write, _alignment(width))
 
     def _add(self, effect: Effect) -> None:
+        described = effect.opcode.startswith(("wgmma", "tcgen05"))
         for value in effect.values:
-            self._leak(value, f"{effect.opcode} has it as a value")
-            for leaf in leaves(value):
-                if leaf.op == ATOM and leaf.name.startswith(OBJECT):
-                    self._make_memory(leaf.name.removeprefix(OBJECT))
+            self._leak(value, "the layout is in a descriptor" if described else f"it is a value of {effect.opcode}")
         self.effects[self._number].append(effect)
 
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
         for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
             self.escapes.setdefault(symbol, []).append(Escape(reason, self._line))
-        for leaf in leaves(value):
-            if leaf.op == ATOM and leaf.name.startswith(OBJECT):
-                self._make_memory(leaf.name.removeprefix(OBJECT))
+        self._lose([value])
 
     def _escape_all(self, reason: str) -> None:
         for symbol in self.module.shared():
@@ -825,6 +848,11 @@ class Run:
 
 
 NUMBER = "shared address from a number"
+
+
+def _alignment(width: int | None) -> int:
+    """Return what an access of some bytes has to be aligned to."""
+    return min(width, 16) if width and width & (width - 1) == 0 else 1
 
 
 def _space(parts: Sequence[str]) -> str:
@@ -841,7 +869,7 @@ def _common_base(values: Sequence[Term]) -> Term | None:
             if factor == 1 and (part.symbols or (part.op == ATOM and part.name.startswith(OBJECT)))
         ]
         plain = len(found) == 1 and (found[0].op == ATOM or (found[0].op == "zext" and len(found[0].symbols) == 1))
-        bases.add(found[0] if plain and not sub(value, found[0]).symbols else None)
+        bases.add(found[0] if plain and not (value - found[0]).symbols else None)
     return bases.pop() if len(bases) == 1 else None
 
 

@@ -74,6 +74,24 @@ class Term:
     def __repr__(self) -> str:
         return show(self)
 
+    def __add__(self, other: Term) -> Term:
+        return add(self, other)
+
+    def __sub__(self, other: Term) -> Term:
+        return add(self, other, -1)
+
+    def __and__(self, other: Term) -> Term:
+        return bitwise("and", self, other)
+
+    def __or__(self, other: Term) -> Term:
+        return bitwise("or", self, other)
+
+    def __xor__(self, other: Term) -> Term:
+        return bitwise("xor", self, other)
+
+    def __invert__(self) -> Term:
+        return invert(self)
+
 
 _MADE: dict[tuple[object, ...], Term] = {}
 
@@ -158,10 +176,6 @@ def add(one: Term, other: Term, factor: int = 1) -> Term:
     return linear(total, one.constant + factor * other.constant, one.width)
 
 
-def sub(one: Term, other: Term) -> Term:
-    return add(one, other, -1)
-
-
 def scale(term: Term, factor: int) -> Term:
     return linear({part: c * factor for part, c in term.coefficients()}, term.constant * factor, term.width)
 
@@ -186,7 +200,7 @@ def zext(term: Term, width: int) -> Term:
         # A 32-bit shared address of an array: the array plus a signed offset, which does not wrap if the access is in
         # bounds. That is assumed of the old version, and shown of the new one with this very offset.
         wide = _first(base) if base.op == "low" else _make("zext", 64, base)
-        return add(wide, sext(sub(term, base), 64))
+        return add(wide, sext(term - base, 64))
     return _make("zext", width, term)
 
 
@@ -223,7 +237,17 @@ def _second(term: Term) -> Term:
     return second
 
 
-def extract(term: Term, high: int, low: int) -> Term:
+def _bits(term: Term) -> tuple[int, int]:
+    """Return the highest and the lowest bit that is extracted."""
+    if term.op == "low":
+        return 31, 0
+    _, high, low = term.args
+    assert isinstance(high, int)
+    assert isinstance(low, int)
+    return high, low
+
+
+def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911, PLR0912 - one rule for each operation
     """Return bits ``high`` to ``low`` of a term."""
     width = high - low + 1
     if width == term.width:
@@ -255,8 +279,7 @@ def extract(term: Term, high: int, low: int) -> Term:
         if low >= split:
             return extract(_first(term), high - split, low - split)
     if term.op == "extract":
-        offset = term.args[2]
-        assert isinstance(offset, int)
+        offset = _bits(term)[1]
         return extract(_first(term), high + offset, low + offset)
     return _make("extract", width, term, high, low)
 
@@ -266,8 +289,7 @@ def concat(high: Term, low: Term) -> Term:
     if high.is_const and low.is_const:
         return const(high.value << low.width | low.value, width)
     if high.op == low.op == "extract" and high.args[0] is low.args[0]:
-        (top, middle), (below, bottom) = high.args[1:], low.args[1:]
-        assert isinstance(top, int) and isinstance(middle, int) and isinstance(below, int) and isinstance(bottom, int)
+        (top, middle), (below, bottom) = _bits(high), _bits(low)
         if middle == below + 1:
             return extract(_first(high), top, bottom)
     return _make("concat", width, high, low)
@@ -364,7 +386,7 @@ def compare(op: str, one: Term, other: Term) -> Term:
     if one is other:
         return const(op in ("eq", "ule", "sle"), 1)
     if op == "eq":
-        difference = sub(one, other)
+        difference = one - other
         if difference.is_const:
             return const(difference.value == 0, 1)
         if len(difference.atoms) < len(one.atoms | other.atoms):
@@ -382,6 +404,12 @@ def choose(condition: Term, one: Term, other: Term) -> Term:
     if condition.is_const:
         return one if condition.value else other
     return one if one is other else _make("ite", one.width, condition, one, other)
+
+
+def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
+    """Return terms with values in place of some of their leaves."""
+    memo: dict[Term, Term] = {}
+    return [rebuilt(term, lambda leaf: values.get(leaf, leaf), memo) for term in of]
 
 
 def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term]) -> Term:
@@ -403,14 +431,12 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
     return result
 
 
-def _remade(term: Term, parts: list[Term]) -> Term:
+def _remade(term: Term, parts: list[Term]) -> Term:  # noqa: PLR0911
     op, width = term.op, term.width
     if op in ("zext", "sext"):
         return (zext if op == "zext" else sext)(parts[0], width)
     if op in ("extract", "low"):
-        high, low = term.args[1:] if op == "extract" else (31, 0)
-        assert isinstance(high, int) and isinstance(low, int)
-        return extract(parts[0], high, low)
+        return extract(parts[0], *_bits(term))
     if op in ("and", "or", "xor"):
         return bitwise(op, *parts)
     if op in ("shl", "lshr", "ashr"):
@@ -419,7 +445,9 @@ def _remade(term: Term, parts: list[Term]) -> Term:
         return divide(op, *parts)
     if op in ("eq", "ult", "ule", "slt", "sle"):
         return compare(op, *parts)
-    return {"mul": mul, "not": invert, "concat": concat, "ite": choose}[op](*parts)
+    if op == "not":
+        return invert(parts[0])
+    return choose(parts[0], parts[1], parts[2]) if op == "ite" else (mul if op == "mul" else concat)(parts[0], parts[1])
 
 
 def leaves(term: Term) -> set[Term]:

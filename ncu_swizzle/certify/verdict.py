@@ -40,7 +40,7 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Counterexample:
-    """Values for which the versions differ: two accesses that meet in one of them alone, or one that leaves the array."""
+    """Values for which the versions differ: two accesses that meet in one of them alone, or one out of bounds."""
 
     what: str  # a sentence without its full stop
     array: str  # its symbol
