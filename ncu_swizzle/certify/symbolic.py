@@ -149,7 +149,6 @@ class Run:
         self.names = {name: names[extern[0] if name in extern else name] for name in shared}
         self._live = graph.live()
         self.loops = {number: body for number in range(len(graph.blocks)) if (body := graph.loop(number))}
-        self._labels = self._register_labels()
         self._carried: set[tuple[int, Key]] = {
             (header, name)
             for header, body in self.loops.items()
@@ -172,39 +171,6 @@ class Run:
                 return
         raise Unfollowed("its loops carry too many values")
 
-    # Names of phis, the same in both versions: registers are numbered otherwise if code was added.
-
-    def _register_labels(self) -> dict[str, str]:
-        """Return a name for each register that is written twice, or around a loop: its kind, and which of these."""
-        count: dict[str, int] = {}
-        for block in self.graph.blocks:
-            for instruction in block.instructions:
-                for name in instruction.results():
-                    count[name] = count.get(name, 0) + 1
-        carried = {
-            name for header, body in self.loops.items() for name in self._live[header] & self.graph.written_in(body)
-        }
-
-        def order(name: str) -> tuple[str, str, int]:
-            path, _, own = name.rpartition("~")
-            digits = re.search(r"(\d*)(#\d+)?$", own)
-            return path, re.sub(r"\d+(#\d+)?$", "", own), int(digits[1] or 0) if digits else 0
-
-        found: dict[str, str] = {}
-        for group in ({n for n, c in count.items() if c > 1}, {n for n, c in count.items() if c == 1} & carried):
-            seen: dict[tuple[str, str], int] = {}
-            for name in sorted(group, key=order):
-                path, kind, _ = order(name)
-                seen[path, kind] = seen.get((path, kind), 0) + 1
-                mark = "" if count[name] > 1 else "c"
-                found[name] = f"{path}{kind}{mark}{seen[path, kind]}"
-        return found
-
-    def _label(self, key: Key) -> str:
-        if isinstance(key, str):
-            return self._labels.get(key, key)
-        return f"{key[0]}+{key[1]}.{key[2]}"
-
     # One pass over all blocks.
 
     def _pass(self) -> None:
@@ -221,6 +187,7 @@ class Run:
         self._exit: list[State | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
         self._offsets: list[tuple[str, Term, int, int]] = []
+        self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
         for number in range(count):
             if self.reached[number]:
                 self._run_block(number)
@@ -269,12 +236,11 @@ class Run:
         if len(states) == 1 and not header:
             return states[0].copy()
         state = State()
-        for name in sorted(self._live[number]):
+        for name in sorted(self._live[number], key=_register_order):
             values = [each.registers.get(name) for each in states]
             if all(value is None for value in values) and (number, name) not in self._carried:
                 continue
-            known = [value if value is not None else self._undefined(name) for value in values]
-            state.registers[name] = self._merged(number, name, sources, known)
+            state.registers[name] = self._merged(number, name, sources, values)
         slots = set().union(*(each.parts() for each in states))
         slots |= {key for at, key in self._carried if at == number and not isinstance(key, str)}
         for key in sorted(slots, key=lambda slot: (slot[0], -slot[2], slot[1])):
@@ -282,19 +248,37 @@ class Run:
             self._store(state, key, self._merged(number, key, sources, held))
         return state
 
-    def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term]) -> Term:
-        if (number, key) not in self._carried and all(value is values[0] for value in values):
+    def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term | None]) -> Term:
+        """Return the value on which some paths agree, or a phi. None is one that a path does not set."""
+        if (number, key) not in self._carried and values[0] is not None and all(value is values[0] for value in values):
             return values[0]
-        base = None if (number, key) in self._baseless else _common_base(values)
+        label = self._label(number, key)
+        # What is not set has any value: the same one in both versions.
+        known = [value if value is not None else self._unset(number, label, key) for value in values]
+        base = None if (number, key) in self._baseless else _common_base(known)
         if base is None:
-            self._lose(values)
-        label = self._label(key)
+            self._lose(known)
         mark = f":{self.version}" if (number, label) in self.split else ""
-        phi = Phi(number, label, atom(f"phi:{number}:{label}{mark}", values[0].width), base)
-        offsets = [value - base if base is not None else value for value in values]
+        phi = Phi(number, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
+        offsets = [value - base if base is not None else value for value in known]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
         return base + phi.value if base is not None else phi.value
+
+    def _label(self, number: int, key: Key) -> str:
+        """Return a name for a block's phi that is the same in both versions.
+
+        Registers have other numbers where code was added: what counts is which of the block's phis of its kind it is.
+        """
+        if not isinstance(key, str):
+            return f"{key[0]}+{key[1]}.{key[2]}"
+        path, kind, _ = _register_order(key)
+        self._count[number, path, kind] = which = self._count.get((number, path, kind), 0) + 1
+        return f"{path}{kind}{which}"
+
+    def _unset(self, number: int, label: str, key: Key) -> Term:
+        width = self.graph.registers[key] if isinstance(key, str) else 8 * key[2]
+        return atom(f"undef:{number}:{label}", width)
 
     def _close_loops(self) -> None:
         """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
@@ -315,7 +299,7 @@ class Run:
     def _enter(self, phi: Phi, key: Key, source: int, state: State) -> None:
         if isinstance(key, str):
             value = state.registers.get(key)
-            value = value if value is not None else self._undefined(key)
+            value = value if value is not None else self._unset(phi.block, phi.label, key)
         else:
             value = self._loaded(state, key)
         if phi.base is not None:
@@ -336,7 +320,7 @@ class Run:
                     self._make_memory(leaf.name.removeprefix(OBJECT))
 
     def _undefined(self, name: str) -> Term:
-        return atom(f"undef:{self._label(name)}", self.graph.registers[name])
+        return atom(f"undef:{name}", self.graph.registers[name])
 
     # Local objects.
 
@@ -845,6 +829,13 @@ class Run:
     def _escape_all(self, reason: str) -> None:
         for symbol in self.module.shared():
             self._leak(atom(SHARED + self.names[symbol.name], 32), reason)
+
+
+def _register_order(name: str) -> tuple[str, str, int]:
+    """Return a register's path, kind and number."""
+    path, mark, own = name.rpartition("~")
+    digits = re.search(r"(\d+)(#\d+)?$", own)
+    return path + mark, own[: digits.start()] if digits else own, int(digits[1]) if digits else 0
 
 
 NUMBER = "shared address from a number"
