@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -154,6 +155,9 @@ class Run:
             for header, body in self.loops.items()
             for name in self._live[header] & graph.written_in(body)
         }
+        self._definitions = Counter(
+            name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
+        )
         self._baseless: set[tuple[int, Key]] = set()
         self._dynamic: dict[str, list[tuple[int, int]]] = {}  # parts of local objects that are memory
         self._memory: set[str] = set()  # local objects that are memory as a whole
@@ -253,14 +257,14 @@ class Run:
         if (number, key) not in self._carried and values[0] is not None and all(value is values[0] for value in values):
             return values[0]
         label = self._label(number, key)
-        # What is not set has any value: the same one in both versions.
+        # What is not set has any value: the same one in both versions, and an address within what the others point to.
         known = [value if value is not None else self._unset(number, label, key) for value in values]
-        base = None if (number, key) in self._baseless else _common_base(known)
+        base = None if (number, key) in self._baseless else _common_base([v for v in known if not _is_unset(v)])
         if base is None:
             self._lose(known)
         mark = f":{self.version}" if (number, label) in self.split else ""
         phi = Phi(number, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
-        offsets = [value - base if base is not None else value for value in known]
+        offsets = [value - base if base is not None and not _is_unset(value) else value for value in known]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
         return base + phi.value if base is not None else phi.value
@@ -273,6 +277,7 @@ class Run:
         if not isinstance(key, str):
             return f"{key[0]}+{key[1]}.{key[2]}"
         path, kind, _ = _register_order(key)
+        kind += "" if self._definitions[key] > 1 else "once"
         self._count[number, path, kind] = which = self._count.get((number, path, kind), 0) + 1
         return f"{path}{kind}{which}"
 
@@ -302,14 +307,14 @@ class Run:
             value = value if value is not None else self._unset(phi.block, phi.label, key)
         else:
             value = self._loaded(state, key)
-        if phi.base is not None:
+        if phi.base is None:
+            self._lose([value])
+        elif not _is_unset(value):
             if _common_base([value]) is not phi.base:
                 self._baseless.add((phi.block, key))
                 self._changed = True
                 return
             value = value - phi.base
-        else:
-            self._lose([value])
         phi.incoming.append((source, value))
 
     def _lose(self, values: Sequence[Term]) -> None:
@@ -848,6 +853,10 @@ def _alignment(width: int | None) -> int:
 
 def _space(parts: Sequence[str]) -> str:
     return next((name for part in parts if (name := part.partition("::")[0]) in SPACES), GENERIC)
+
+
+def _is_unset(value: Term) -> bool:
+    return value.op == ATOM and value.name.startswith("undef:")
 
 
 def _common_base(values: Sequence[Term]) -> Term | None:
