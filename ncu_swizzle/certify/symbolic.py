@@ -93,6 +93,7 @@ class Phi:
     """A value that depends on the edge along which its block was entered; with a base, it is the offset from that."""
 
     block: int
+    key: Key
     label: str
     value: Term
     base: Term | None
@@ -159,6 +160,7 @@ class Run:
             name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
         )
         self._baseless: set[tuple[int, Key]] = set()
+        self._around: dict[tuple[int, Key], Term] = {}  # bases of what is only set within a loop
         self._dynamic: dict[str, list[tuple[int, int]]] = {}  # parts of local objects that are memory
         self._memory: set[str] = set()  # local objects that are memory as a whole
         self._changed = False
@@ -169,7 +171,10 @@ class Run:
             self._changed = False
             self._pass()
             self._close_loops()
-            self._resolve_offsets()
+            # What points where, and how far, is only known once the loops are.
+            for last in (self._resolve_offsets, self._give_up):
+                if not self._changed:
+                    last()
             if not self._changed:
                 self._check_tables()
                 return
@@ -191,6 +196,7 @@ class Run:
         self._exit: list[State | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
         self._offsets: list[tuple[str, Term, int, int]] = []
+        self._lost: set[str] = set()  # objects to which something may point that does not show it
         self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
         for number in range(count):
             if self.reached[number]:
@@ -259,12 +265,15 @@ class Run:
         label = self._label(number, key)
         # What is not set has any value: the same one in both versions, and an address within what the others point to.
         known = [value if value is not None else self._unset(number, label, key) for value in values]
-        base = None if (number, key) in self._baseless else _common_base([v for v in known if not _is_unset(v)])
+        base = None
+        if (number, key) not in self._baseless:
+            set_ = [each for each in known if not self._is_unset(each)]
+            base = _common_base(set_) if set_ else self._around.get((number, key))
         if base is None:
             self._lose(known)
         mark = f":{self.version}" if (number, label) in self.split else ""
-        phi = Phi(number, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
-        offsets = [value - base if base is not None and not _is_unset(value) else value for value in known]
+        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
+        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in known]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
         return base + phi.value if base is not None else phi.value
@@ -308,8 +317,16 @@ class Run:
         else:
             value = self._loaded(state, key)
         if phi.base is None:
-            self._lose([value])
-        elif not _is_unset(value):
+            base = _common_base([value])
+            if self._is_unset(phi.value) and not self._is_unset(value):
+                if base is not None:
+                    self._around[phi.block, key] = base
+                else:
+                    self._baseless.add((phi.block, key))
+                self._changed = True
+            else:
+                self._lose([value])
+        elif not self._is_unset(value):
             if _common_base([value]) is not phi.base:
                 self._baseless.add((phi.block, key))
                 self._changed = True
@@ -317,12 +334,30 @@ class Run:
             value = value - phi.base
         phi.incoming.append((source, value))
 
+    def _is_unset(self, value: Term) -> bool:
+        """Return whether a value was never set, or will only be known once its loop is: it may be based on anything."""
+        seen, waiting = {value}, [value]
+        while waiting:
+            each = waiting.pop()
+            phi = self.phis.get(each)
+            if phi is not None and phi.base is None and (phi.block, phi.key) not in self._baseless:
+                fresh = [incoming for _, incoming in phi.incoming if incoming not in seen]
+                seen.update(fresh)
+                waiting += fresh
+            elif each.op != ATOM or not each.name.startswith("undef:"):
+                return False
+        return True
+
     def _lose(self, values: Sequence[Term]) -> None:
         """Treat as memory what a phi without a base may point to: accesses through it do not show that."""
         for value in values:
             for leaf in leaves(value):
                 if leaf.op == ATOM and leaf.name.startswith(OBJECT):
-                    self._make_memory(leaf.name.removeprefix(OBJECT))
+                    self._lost.add(leaf.name.removeprefix(OBJECT))
+
+    def _give_up(self) -> None:
+        for name in self._lost:
+            self._make_memory(name)
 
     def _undefined(self, name: str) -> Term:
         return atom(f"undef:{name}", self.graph.registers[name])
@@ -853,10 +888,6 @@ def _alignment(width: int | None) -> int:
 
 def _space(parts: Sequence[str]) -> str:
     return next((name for part in parts if (name := part.partition("::")[0]) in SPACES), GENERIC)
-
-
-def _is_unset(value: Term) -> bool:
-    return value.op == ATOM and value.name.startswith("undef:")
 
 
 def _common_base(values: Sequence[Term]) -> Term | None:
