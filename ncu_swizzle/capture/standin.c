@@ -108,18 +108,18 @@ static void start(void) {
     if (started++) {
         return;
     }
-    int found = find_recording();
-    Mapped kernels = {.path = path};
-    snprintf(path, sizeof path, "%s/kernels.table", record_folder);
-    if (!found || !map_file(&kernels)) {
-        fputs("ncu-swizzle: this is no CUDA runtime, but the stand-in of ncu-swizzle capture --dry\n", stderr);
+    if (!find_recording()) {
+        fputs(*setting("NCU_SWIZZLE_CAPTURE", "") ? "ncu-swizzle: the folder that NCU_SWIZZLE_CAPTURE names is no recording\n"
+              : "ncu-swizzle: this is no CUDA runtime, but the stand-in of ncu-swizzle capture --dry\n", stderr);
         _exit(GAVE_UP);
     }
-    table = kernels.at;
-    const char *problem = read_filter();
+    Mapped kernels = {.path = path};
+    snprintf(path, sizeof path, "%s/kernels.table", record_folder);
+    const char *problem = map_file(&kernels) ? read_filter() : "the table of the program's kernels";
     if (problem) {
         write_said("problem", problem);
     }
+    table = kernels.at ? kernels.at : "";
     Event begins;
     begin_event(&begins, "start");
     end_event();
