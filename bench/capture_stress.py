@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.errors import NcuSwizzleError, NothingProfiled
 from ncu_swizzle.capture.launches import LaunchesFile, open_launches
 from ncu_swizzle.commands import capture
 from ncu_swizzle.commands.capture import Wanted
@@ -36,7 +36,9 @@ SOURCE = ROOT / "tests" / "data" / "runtime" / "stress.cu"
 TALLY = struct.Struct("=5Q")
 COUNTS = (2, 15, 1000)  # of -c, in turn
 WORDS = 8  # of a launch's table, each the launch's number
-_NOTED = re.compile(r"^(A|[\d,]+) launch(?:es)?\b.* (?:left out:|refused by|lost:)|the program launched ([\d,]+) more")
+_NOTED = re.compile(
+    r"\b(A|[\d,]+) launch(?:es)?(?: of \S+)? (?:was|were) (?:left out|refused|lost)|launched ([\d,]+) more"
+)
 
 
 @dataclass(kw_only=True)
@@ -73,12 +75,12 @@ def run(program: Path, folder: Path, seed: int) -> Run:
         found.noted = sum(map(noted, manifest.notes))
         with open_launches(out) as file:
             found.wrong = "; ".join(foreign(file))
+    except NothingProfiled as error:
+        found.noted = noted(str(error))
     except NcuSwizzleError as error:
         found.wrong = str(error)
     found.begun, found.returned, found.refused, wrong_answers, _ = TALLY.unpack(tally.read_bytes())
-    if not found.begun and "launched no kernel" in found.wrong:
-        found.wrong = ""
-    elif not found.returned <= found.kept + found.noted <= found.begun:
+    if not found.returned <= found.kept + found.noted <= found.begun:
         found.wrong += f"; {found.kept} kept, {found.noted} noted, {found.returned} to {found.begun} launched"
     if wrong_answers:
         found.wrong += f"; {wrong_answers} answers that no device gives"
@@ -89,11 +91,10 @@ def run(program: Path, folder: Path, seed: int) -> Run:
     return found
 
 
-def noted(note: str) -> int:
-    """Return how many launches a note counts."""
-    match = _NOTED.search(note)
-    number = (match[1] or match[2]).replace(",", "") if match else "0"
-    return 1 if number == "A" else int(number)
+def noted(text: str) -> int:
+    """Return how many launches are counted in a note, or in several."""
+    numbers = (one or more for one, more in _NOTED.findall(text))
+    return sum(1 if number == "A" else int(number.replace(",", "")) for number in numbers)
 
 
 def foreign(file: LaunchesFile) -> Iterator[str]:

@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "cannot run %s: %s\n", argv[1], strerror(errno));
         _exit(127);
     }
-    int status = 126 << 8, ended = program < 0, grace = GRACE;
+    int status = 126 << 8, ended = program < 0;
     long long since = 0;  // the program has ended, or is to end
     for (;;) {
         int one;
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         if (ended && !since) {
             since = now();
         }
-        long long passed = since ? now() - since : 0;
+        long long passed = since ? now() - since : 0, grace = ended ? GRACE : GRACE_OF_PROGRAM;
         if (passed > LINGER + grace + LAST) {
             break;
         }
@@ -104,7 +104,6 @@ int main(int argc, char **argv) {
         int number = since ? sigtimedwait(&awaited, NULL, &pause) : sigwaitinfo(&awaited, NULL);
         if (number > 0 && number != SIGCHLD) {
             since = now() - LINGER - 1;  // at once
-            grace = ended ? GRACE : GRACE_OF_PROGRAM;
         }
     }
     end_as(status);

@@ -173,7 +173,7 @@ class Recording:
             )
             more = ", …" if len(kinds) > _MOST_NAMED else ""
             shown = ", ".join([*kinds][:_MOST_NAMED])
-            notes.append(f"{_launches(counted.refused)} refused by CUDA as invalid: {shown}{more}.")
+            notes.append(f"{_launches(counted.refused)} refused by CUDA: {shown}{more}.")
         if lost > 0:
             notes.append(f"{_launches(lost)} lost: not recorded, or not to the end, such as on a full disk.")
         if further > 0:

@@ -255,6 +255,8 @@ def nothing(recording: Recording, limits: CaptureLimits) -> NothingProfiled | En
     if not recording.followed:
         return NothingProfiled("the program did not use a GPU", "run it by itself first: does it find the GPU?")
     if recording.notes and not (limits.kernel_name and recording.counted.unwanted):
-        return NothingProfiled(f"nothing was captured: {recording.notes[0]}", "see docs/launches.md, what is captured")
+        return NothingProfiled(
+            f"nothing was captured: {' '.join(recording.notes)}", "see docs/launches.md, what is captured"
+        )
     only = f" with the name {limits.kernel_name}" if limits.kernel_name else ""
     return NothingProfiled(f"the program launched no kernel{only}", "leave out -k to capture all of its kernels")

@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from bench import capture_stress
-from ncu_swizzle.base.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import (
+    DamagedFile,
+    EnvironmentLacking,
+    NothingProfiled,
+    ProgramFailed,
+    TimeLimit,
+    UsageError,
+)
 from ncu_swizzle.capture import dry, running
 from ncu_swizzle.capture.launches import CapturedLaunch, Manifest, open_launches
 from ncu_swizzle.commands import capture
@@ -40,9 +47,11 @@ def built(source: Path, folder: Path, *options: str) -> None:
     subprocess.run([str(Toolchain().find(NVCC)), *words, "-o", "app", str(source)], cwd=folder, check=True)
 
 
-def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100") -> Manifest:
+def captured(
+    folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100", timeout_s: float = 60
+) -> Manifest:
     wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True, like=like)
-    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
+    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=timeout_s), out)
 
 
 @pytest.mark.long
@@ -213,6 +222,15 @@ def test_no_launch_is_lost_by_what_a_program_does(
 
 @pytest.mark.long
 @NEEDS_ALL
+def test_what_a_program_started_ends_at_its_time_limit(misuse: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(misuse, tmp_path / "run")
+    with pytest.raises(TimeLimit):
+        captured(folder, "./app", "hang", out=tmp_path / "x.launches", timeout_s=1)
+    assert processes_in(folder) == []
+
+
+@pytest.mark.long
+@NEEDS_ALL
 @pytest.mark.parametrize("name", ["a:b", "$ORIGIN", "a;b $LIB"])
 def test_any_folder_for_temporary_files_will_do(
     name: str, misuse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -232,9 +250,7 @@ def test_what_cannot_be_is_answered_as_a_gpu_does_and_the_rest_is_kept(tmp_path:
     manifest = captured(tmp_path, "./app", "found.txt", out=out)
     assert (tmp_path / "found.txt").read_text(encoding="utf-8") == (RUNTIME / "answers.txt").read_text(encoding="utf-8")
     assert len(manifest.launches) == 5
-    assert manifest.notes[0].startswith(
-        "16 launches were refused by CUDA as invalid: plain (cudaErrorInvalidConfigurat"
-    )
+    assert manifest.notes[0].startswith("16 launches were refused by CUDA: plain (cudaErrorInvalidConfigurat")
     with open_launches(out) as file:
         assert file.manifest == manifest, "the file can be read"
 

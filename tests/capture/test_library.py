@@ -100,7 +100,7 @@ def test_graphs_are_recorded_when_they_are_launched(fake_program: Path, tmp_path
     assert found.notes == [
         "a CUDA graph was launched, of which is not known what it holds.",
         "a CUDA graph was launched, of which is not known how its nodes were changed.",
-        "A launch was refused by CUDA as invalid: columns (CUDA_ERROR_INVALID_VALUE).",
+        "A launch was refused by CUDA: columns (CUDA_ERROR_INVALID_VALUE).",
     ]
     assert (found.counted.seen, len(found.launches)) == (8, 7)
 

@@ -170,7 +170,7 @@ def test_launches_that_the_driver_refused_are_taken_back_and_a_record_without_an
     found = read(tmp_path, *keep(tmp_path, cubin), MODULE, *launches, refused, counted=(3, 0, 1, 2))
     assert [one.index for one in found.launches] == [0, 1]
     assert found.notes == [
-        "A launch was refused by CUDA as invalid: columns (CUDA_ERROR_INVALID_VALUE).",
+        "A launch was refused by CUDA: columns (CUDA_ERROR_INVALID_VALUE).",
         "A process ended by _exit, exec or a signal: more may have been launched.",
     ]
 

@@ -84,7 +84,7 @@ static int does(const char *what, char **argv) {
             open("own.txt", O_CREAT | O_RDWR, 0644);
         }
         launch(32);
-    } else if (!strcmp(what, "daemon")) {
+    } else if (!strcmp(what, "daemon") || !strcmp(what, "hang")) {
         launch(1);
         if (!fork()) {
             setsid();
@@ -95,6 +95,7 @@ static int does(const char *what, char **argv) {
             }
             _exit(0);
         }
+        sleep(what[0] == 'h' ? 600 : 0);
     } else {
         launch(1);
     }
