@@ -37,11 +37,21 @@ typedef struct {
     int error, whole;  // whole: it was opened, all of it was written, and it was closed
 } Output;
 
+// Opens a file, also where the program has as many as it may have: of the descriptors here, it does not need one.
+static int open_apart(const char *path, int flags) {
+    int file = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0 && errno == EMFILE) {
+        close(0);
+        file = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    }
+    return file;
+}
+
 static int write_out(void *with) {
     Output *out = with;
     const char *at = out->content;
     size_t left = out->size;
-    int file = open(out->path, out->flags | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int file = open_apart(out->path, out->flags | O_WRONLY);
     out->error = file < 0 ? errno : 0;
     while (file >= 0 && left) {
         ssize_t written = write(file, at, left);
@@ -65,7 +75,7 @@ typedef struct {
 static int map_in(void *with) {
     Mapped *mapped = with;
     struct stat status;
-    int file = open(mapped->path, (mapped->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    int file = open_apart(mapped->path, mapped->writable ? O_RDWR : O_RDONLY);
     if (file >= 0 && !fstat(file, &status) && status.st_size > 0) {
         int access = PROT_READ | (mapped->writable ? PROT_WRITE : 0);
         void *at = mmap(NULL, (size_t)status.st_size, access, MAP_SHARED, file, 0);

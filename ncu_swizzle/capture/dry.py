@@ -258,13 +258,15 @@ def record(
     into.mkdir(0o700)
     kernels = dict(_kernels(program, gpu, toolchain, cached))
     # For the stand-in, a line per kernel: its fat binary, its name, registers, static shared memory, the most threads
-    # that it may have, and the number, offsets and sizes of its parameters.
+    # that it may have, the cluster that it is compiled for, and the number, offsets and sizes of its parameters.
     table = []
     for checksum, cubins in kernels.items():
         for kernel, cubin in cubins.items():
             attributes = cubin.attributes(kernel)
             numbers = (
-                *(attributes.registers, attributes.static_shared, attributes.max_threads, len(attributes.parameters)),
+                *(attributes.registers, attributes.static_shared, attributes.max_threads),
+                *(attributes.cluster or (0, 0, 0)),
+                len(attributes.parameters),
                 *(number for slot in attributes.parameters for number in (slot.offset, slot.size)),
             )
             table.append(f"{checksum:x} {kernel} {' '.join(map(str, numbers))}\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import validate
-from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief
 from ncu_swizzle.capture.launches import (
     MOST_IMAGE,
@@ -124,6 +124,7 @@ LARGE = f"it has more than {MOST_IMAGE:,} bytes"
 COUNTERS = "counters"  # the file that all processes of a capture count in
 _COUNTERS = struct.Struct("=5Q")  # as `Counters` of log.h
 
+_RECORD = re.compile(r"[0-9]+-[0-9]+")
 _OWN_FILE = re.compile(r"([0-9]+-[0-9]+)-[cm][0-9]+")  # beside the record that it is named after
 # What an event raises that is not as the libraries write it.
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NcuSwizzleError)
@@ -196,7 +197,13 @@ def _launches(number: int, kernel: str = "") -> str:
 
 
 def _counted(file: Path) -> Counted:
-    seen, unwanted, refused, claimed, _ = _COUNTERS.unpack(file.read_bytes())
+    try:
+        seen, unwanted, refused, claimed, _ = _COUNTERS.unpack(file.read_bytes())
+    except (OSError, struct.error) as error:
+        raise ProgramFailed(
+            "the program removed or changed the files in which its launches are recorded",
+            "have it leave the temporary folder alone, or name another one: TMPDIR=/…",
+        ) from error
     return Counted(seen=seen, unwanted=unwanted, refused=refused, claimed=claimed)
 
 
@@ -319,7 +326,8 @@ class Record:
 def read(folder: Path, most: int, reader: Callable[[Path, Recording], Record] = Record) -> Recording:
     """Return what the processes recorded in the folder, in the order of their IDs, at most that many launches."""
     recording = Recording(counted=_counted(folder / COUNTERS))
-    for file in sorted(folder.glob("*.jsonl"), key=lambda file: [int(number) for number in file.stem.split("-")]):
+    records = [file for file in folder.glob("*.jsonl") if _RECORD.fullmatch(file.stem)]
+    for file in sorted(records, key=lambda file: [int(number) for number in file.stem.split("-")]):
         launches = reader(file, recording).launches()
         recording.launches += launches[: most - len(recording.launches)]
     recording.launches = [replace(launch, index=index) for index, launch in enumerate(recording.launches)]

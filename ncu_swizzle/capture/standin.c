@@ -69,6 +69,7 @@ typedef struct Function {
     Module *module;
     int registers, static_shared, most_threads;  // most_threads: 0 if only the hardware limits them
     int dynamic_shared;  // the most that a launch may ask for
+    unsigned cluster[3];  // that it is compiled for; zeros without
     int wanted, large_clusters;  // large: of more than 8 blocks
     int count;  // of parameters; -1 if it is in no cubin
     size_t offset[MOST_PARAMETERS], bytes[MOST_PARAMETERS];
@@ -181,8 +182,8 @@ API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 API void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
 API char __cudaInitModule(void **handle) { return handle != NULL; }
 
-// Finds what the table says of a kernel: checksum, name, registers, static shared memory, most threads, and count, offsets
-// and sizes of its parameters.
+// Finds what the table says of a kernel: checksum, name, registers, static shared memory, most threads, cluster, and count,
+// offsets and sizes of its parameters.
 static void find_properties(Function *function) {
     size_t length = strlen(function->name);
     function->count = -1;
@@ -197,6 +198,9 @@ static void find_properties(Function *function) {
         function->static_shared = (int)strtol(at, &at, 10);
         function->most_threads = (int)strtol(at, &at, 10);
         function->dynamic_shared = DEFAULT_SHARED - function->static_shared;
+        for (int axis = 0; axis < 3; ++axis) {
+            function->cluster[axis] = (unsigned)strtoul(at, &at, 10);
+        }
         int count = (int)strtol(at, &at, 10);
         for (int i = 0; i < count && i < MOST_PARAMETERS; ++i) {
             function->offset[i] = strtoul(at, &at, 10);

@@ -11,7 +11,8 @@ enum { LARGEST_CLUSTER = 8, LARGEST_IF_ASKED_FOR = 16, LIMIT_THREADS = 1, LIMIT_
 
 // Returns the error with which a device refuses a launch; OK if it does not.
 static int launch_error(const Function *function, const Launch *launch) {
-    const unsigned *grid = &launch->grid.x, *block = &launch->block.x, *cluster = &launch->cluster.x;
+    const unsigned *grid = &launch->grid.x, *block = &launch->block.x, *named = &launch->cluster.x;
+    const unsigned *cluster = named[0] || named[1] || named[2] ? named : function->cluster;
     uint64_t threads = 1, blocks = 1, clustered = 1, divides = 1;
     for (int axis = 0; axis < 3; ++axis) {
         if (!grid[axis] || !block[axis] || grid[axis] > (unsigned)device_value(LIMIT_GRID + axis) ||

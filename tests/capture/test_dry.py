@@ -180,6 +180,8 @@ def misuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ENDED = "A process ended by _exit, exec or a signal: more may have been launched."
+LOST = "2 launches were lost: not recorded, or not to the end, such as on a full disk."
+CUT = "Of the recording, a line is damaged and was left out."
 MORE = (
     "Only the first 2 launches were captured; the program launched 5 more. -c N captures more, -k NAME selects others."
 )
@@ -197,6 +199,8 @@ MORE = (
         ("quit", 2, 2, [MORE, ENDED]),
         ("crash", 32, 2, [ENDED]),
         ("descriptors", 32, 2, []),
+        ("descriptors-used-up", 32, 2, []),
+        ("full-disk", 32, 1, [LOST, CUT, ENDED]),
         ("daemon", 32, 1, []),
     ],
 )
@@ -249,8 +253,8 @@ def test_what_cannot_be_is_answered_as_a_gpu_does_and_the_rest_is_kept(tmp_path:
     out = tmp_path / "x.launches"
     manifest = captured(tmp_path, "./app", "found.txt", out=out)
     assert (tmp_path / "found.txt").read_text(encoding="utf-8") == (RUNTIME / "answers.txt").read_text(encoding="utf-8")
-    assert len(manifest.launches) == 5
-    assert manifest.notes[0].startswith("16 launches were refused by CUDA: plain (cudaErrorInvalidConfigurat")
+    assert len(manifest.launches) == 6
+    assert manifest.notes[0].startswith("17 launches were refused by CUDA: plain (cudaErrorInvalidConfigurat")
     with open_launches(out) as file:
         assert file.manifest == manifest, "the file can be read"
 

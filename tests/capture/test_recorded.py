@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, ProgramFailed
 from ncu_swizzle.capture.launches import Contents, Manifest, open_launches, write
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.recorded import read as read_recorded
@@ -159,6 +159,15 @@ def test_a_bad_event_is_noted_and_the_rest_is_kept(cubin: bytes, tmp_path: Path)
             1,
             [lost, "Of the recording, a line is damaged and was left out."],
         )
+
+
+def test_what_a_program_does_to_the_recording(cubin: bytes, tmp_path: Path) -> None:
+    (tmp_path / "its-own.jsonl").write_text("{}", encoding="utf-8")
+    assert len(read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(), END).launches) == 1
+    for destroy in (lambda file: file.write_bytes(b"x"), Path.unlink):
+        destroy(tmp_path / "counters")
+        with pytest.raises(ProgramFailed, match="removed or changed the files"):
+            read_recorded(tmp_path, 10)
 
 
 def test_launches_that_the_driver_refused_are_taken_back_and_a_record_without_an_end_is_noted(

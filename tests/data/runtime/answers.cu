@@ -7,6 +7,7 @@
 __constant__ int fixed[4];
 __global__ void plain(int *out) { out[threadIdx.x] = fixed[threadIdx.x % 4]; }
 __global__ void __launch_bounds__(128) bounded(int *out) { out[threadIdx.x] = 1; }
+__global__ void __cluster_dims__(2, 1, 1) in_pairs(int *out) { out[threadIdx.x] = 1; }
 __global__ void together(int *out) {
     cooperative_groups::this_grid().sync();
     out[threadIdx.x] = 1;
@@ -83,6 +84,8 @@ static void launches() {
     clustered("clusters of 2", 4, 2);
     clustered("clusters of 3 in a grid of 4", 4, 3);
     clustered("clusters of 16", 16, 16);
+    launched("a grid of 4 for clusters of 2", 4, 32, 0, in_pairs);
+    launched("a grid of 3 for clusters of 2", 3, 32, 0, in_pairs);
     cooperating("a cooperative launch that fits", 2);
     cooperating("a cooperative launch that does not", 1 << 20);
 }

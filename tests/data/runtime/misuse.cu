@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,19 @@ static int does(const char *what, char **argv) {
             open("own.txt", O_CREAT | O_RDWR, 0644);
         }
         launch(32);
+    } else if (!strcmp(what, "descriptors-used-up")) {
+        rlimit few = {64, 64};
+        launch(1);
+        setrlimit(RLIMIT_NOFILE, &few);
+        while (open("/dev/null", O_RDONLY) >= 0) {
+        }
+        launch(1);
+    } else if (!strcmp(what, "full-disk")) {
+        rlimit small = {700, 700};
+        launch(1);
+        setrlimit(RLIMIT_FSIZE, &small);
+        launch(1);
+        launch(1);
     } else if (!strcmp(what, "daemon") || !strcmp(what, "hang")) {
         launch(1);
         if (!fork()) {
