@@ -176,15 +176,16 @@ class Recording:
             shown = ", ".join([*kinds][:_MOST_NAMED])
             notes.append(f"{_launches(counted.refused)} refused by CUDA: {shown}{more}.")
         if lost > 0:
-            notes.append(f"{_launches(lost)} lost: not recorded, or not to the end, such as on a full disk.")
+            notes.append(f"{_launches(lost)} lost: the record is missing or incomplete (a full disk, or a kill).")
         if further > 0:
             notes.append(
                 f"Only the first {most} launches were captured; the program launched {further:,} more. -c N captures "
                 "more, -k NAME selects others."
             )
         if self.damaged:
-            lines = "a line is damaged and was" if self.damaged == 1 else f"{self.damaged:,} lines are damaged and were"
-            notes.append(f"Of the recording, {lines} left out.")
+            one = self.damaged == 1
+            lines = "A line of the recording is" if one else f"{self.damaged:,} lines of the recording are"
+            notes.append(f"{lines} damaged and {'was' if one else 'were'} left out.")
         if self.unended:
             processes = "A process" if self.unended == 1 else f"{self.unended:,} processes"
             notes.append(f"{processes} ended by _exit, exec or a signal: more may have been launched.")

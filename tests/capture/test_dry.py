@@ -180,8 +180,8 @@ def misuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ENDED = "A process ended by _exit, exec or a signal: more may have been launched."
-LOST = "2 launches were lost: not recorded, or not to the end, such as on a full disk."
-CUT = "Of the recording, a line is damaged and was left out."
+LOST = "2 launches were lost: the record is missing or incomplete (a full disk, or a kill)."
+CUT = "A line of the recording is damaged and was left out."
 MORE = (
     "Only the first 2 launches were captured; the program launched 5 more. -c N captures more, -k NAME selects others."
 )

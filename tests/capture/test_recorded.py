@@ -154,10 +154,10 @@ def test_a_bad_event_is_noted_and_the_rest_is_kept(cubin: bytes, tmp_path: Path)
         assert why in note
     for line in ('{"is": "launch", "kern', "[]", "{}", '{"is": "launch"}', "\0" * 9, "[" * 100_000, '{"is": "dry"}'):
         found = read(tmp_path, *keep(tmp_path, cubin), MODULE, line, launch(), END, counted=(2, 0, 0, 2))
-        lost = "A launch was lost: not recorded, or not to the end, such as on a full disk."
+        lost = "A launch was lost: the record is missing or incomplete (a full disk, or a kill)."
         assert (len(found.launches), found.notes) == (
             1,
-            [lost, "Of the recording, a line is damaged and was left out."],
+            [lost, "A line of the recording is damaged and was left out."],
         )
 
 
