@@ -72,11 +72,13 @@ def run(
     kept_bytes: int = KEPT_BYTES,
     memory_bytes: int = 0,
     stop: threading.Event | None = None,
+    started_by: Sequence[str] = (),
 ) -> Exit:
     """Run the program without standard input; `on_output` gets its output, stdout and stderr combined, as it comes.
 
     Of longer output than twice `kept_bytes`, at least that much is kept of its start and of its end. `memory_bytes`
     limits its address space, and that of what it starts; 0 does not. Another thread ends the program by setting `stop`.
+    `started_by` is a program that starts it and ends as it does.
     Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped.
     However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
     session if this process is killed.
@@ -86,7 +88,7 @@ def run(
             sentinel = _Sentinel()
             unless_started.callback(sentinel.dismiss)
             process = subprocess.Popen(
-                [*LIMITED, str(memory_bytes >> 10), *argv] if memory_bytes else argv,
+                [*((*LIMITED, str(memory_bytes >> 10)) if memory_bytes else ()), *started_by, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if with_stderr else subprocess.DEVNULL,

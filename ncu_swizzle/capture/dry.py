@@ -276,7 +276,7 @@ def record(
     with running.plain_path(scratch) as libraries:
         path = os.pathsep.join(filter(None, (str(libraries), os.environ.get("LD_LIBRARY_PATH"))))
         environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
-        outcome = child.run((*family, *argv), limits.timeout_s, folder, environment)
+        outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family)
     recording = recorded.read(into, limits.count, lambda file, of: DryRecord(file, of, kernels))
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)

@@ -178,7 +178,7 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
     Raises EnvironmentLacking without CUPTI or a C compiler, ProgramFailed if the program fails, and NothingProfiled.
     """
     with _prepared(limits, scratch, cached) as (environment, into):
-        outcome = child.run((*family(scratch, cached), *argv), limits.timeout_s, folder, environment)
+        outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family(scratch, cached))
     recording = recorded.read(into, limits.count)
     if outcome.status:
         raise ProgramFailed(

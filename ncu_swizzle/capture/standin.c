@@ -225,7 +225,7 @@ API void __cudaRegisterFunction(void **handle, const void *host, char *device, c
     function->wanted = is_wanted(name);
     find_properties(function);
     function->next = functions;
-    functions = function;
+    __atomic_store_n(&functions, function, __ATOMIC_RELEASE);
 }
 
 API void __cudaRegisterVar(void **handle, void *host, char *device, const char *name, int external, size_t size,
@@ -246,8 +246,9 @@ API void __cudaRegisterVar(void **handle, void *host, char *device, const char *
     variables = variable;
 }
 
+// Without the lock: functions are only ever added.
 static Function *function_of(const void *host) {
-    Function *function = functions;
+    Function *function = __atomic_load_n(&functions, __ATOMIC_ACQUIRE);
     while (function && function->host != host) {
         function = function->next;
     }

@@ -199,8 +199,9 @@ API int cudaLaunchKernelExC_ptsz(const Config *config, const void *function, voi
     return cudaLaunchKernelExC(config, function, arguments);
 }
 
+// nvcc's stub of a kernel asks for this once, while it holds the guard of a static variable. A thread that waited here for
+// the lock would hold the guard meanwhile, and a process forked then would wait for it forever: so there is no lock.
 API int __cudaGetKernel(const void **kernel, const void *function) {
-    LOCKED;
     *kernel = function;
     return function_of(function) ? OK : answered(INVALID_FUNCTION);
 }

@@ -195,6 +195,7 @@ MORE = (
         ("fork", 32, 3, []),
         ("plain-fork", 32, 3, []),
         ("threads", 2000, 1600, []),
+        ("first-launch", 32, 10, [ENDED.replace("A process", "5 processes")]),
         ("exec", 32, 3, [ENDED]),
         ("quit", 2, 2, [MORE, ENDED]),
         ("crash", 32, 2, [ENDED]),
@@ -228,7 +229,7 @@ def test_no_launch_is_lost_by_what_a_program_does(
 @NEEDS_ALL
 def test_what_a_program_started_ends_at_its_time_limit(misuse: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(misuse, tmp_path / "run")
-    with pytest.raises(TimeLimit):
+    with pytest.raises(TimeLimit, match="^app was still running"):
         captured(folder, "./app", "hang", out=tmp_path / "x.launches", timeout_s=1)
     assert processes_in(folder) == []
 

@@ -36,6 +36,38 @@ static void *launch_200(void *) {
     return nullptr;
 }
 
+enum { LARGE = 64 << 20 };
+static void *large, *copy;
+
+static void *copy_large(void *) { return cudaMemcpy(copy, large, LARGE, cudaMemcpyHostToDevice), nullptr; }
+
+static void *launch_first(void *table) {
+    usleep(2000);
+    look<<<1, 1>>>((int *)table, (int *)table);
+    return nullptr;
+}
+
+// Forks while one thread copies and another launches for the first time; then the child launches.
+static void fork_at_the_first_launch() {
+    pthread_t copying, launching;
+    void *table;
+    large = calloc(LARGE, 1);
+    cudaMalloc(&copy, LARGE);
+    cudaMalloc(&table, 128);
+    pthread_create(&copying, nullptr, copy_large, nullptr);
+    pthread_create(&launching, nullptr, launch_first, table);
+    usleep(1000);
+    pid_t child = fork();
+    if (!child) {
+        alarm(30);
+        launch(1);
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    pthread_join(copying, nullptr);
+    pthread_join(launching, nullptr);
+}
+
 // The child's table conflicts 32-way.
 static int forked(pid_t child) {
     launch(child ? 1 : 32);
@@ -59,6 +91,14 @@ static int does(const char *what, char **argv) {
         }
         for (pthread_t thread : threads) {
             pthread_join(thread, nullptr);
+        }
+    } else if (!strcmp(what, "first-launch")) {
+        for (int i = 0; i < 5; ++i) {
+            if (!fork()) {
+                fork_at_the_first_launch();
+                exit(0);
+            }
+            wait(nullptr);
         }
     } else if (!strcmp(what, "exec")) {
         launch(1);
