@@ -1,7 +1,7 @@
-// Files without a descriptor in the program. It may close descriptors that it did not open, and open files of its own
-// under their numbers, in any thread and at any moment: a check before each write would leave a gap. So files are opened,
-// written and closed by a process that shares the program's memory and has descriptors of its own, as posix_spawn's child
-// is before it execs. What it maps stays mapped, for the memory is the same.
+// Files without a descriptor in the program. A program may close descriptors that it did not open and reuse their numbers
+// for its files, at any moment and in any thread: comparing device and inode before each write would leave a gap. So files
+// are opened, written and closed by a process that shares the program's memory but has its own descriptors, like
+// posix_spawn's child before it execs. What it maps stays mapped: the memory is the same.
 #ifndef NCU_SWIZZLE_APART_H
 #define NCU_SWIZZLE_APART_H
 
@@ -31,13 +31,13 @@ static void run_apart(int (*work)(void *), void *with) {
 
 typedef struct {
     const char *path;
-    int flags;  // beside O_WRONLY
+    int flags;  // in addition to O_WRONLY
     const void *content;
     size_t size;
     int error, whole;  // whole: it was opened, all of it was written, and it was closed
 } Output;
 
-// Opens a file, also where the program has as many as it may have: of the descriptors here, it does not need one.
+// Opens a file, even if the program has used up its descriptors: here, one of them can be closed.
 static int open_apart(const char *path, int flags) {
     int file = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 && errno == EMFILE) {

@@ -66,6 +66,7 @@ static const char *read_filter(void) {
     const char *pattern = setting("NCU_SWIZZLE_CAPTURE_PATTERN", "");
     has_pattern = *pattern != 0;
     if (has_pattern && regcomp(&wanted_pattern, pattern, REG_EXTENDED | REG_NOSUB)) {
+        has_pattern = 0;
         return "the expression of -k is not a POSIX extended regular expression";
     }
     return NULL;

@@ -1,7 +1,7 @@
 // What a capture writes: one JSON object a line in PID-N.jsonl, cubins in PID-N-cM and contents of memory in PID-N-mM. N
-// tells what one process number was used for: a program that execs itself, and a number that is given again. Every event
-// names its files. How much was launched is counted where all processes of the capture see it, so that neither _exit nor
-// exec nor a kill loses the count.
+// tells apart the uses of one process ID: a program that execs itself, and an ID that is reused. Every event names its
+// files. Launches are counted in memory that all processes of the capture share, so that neither _exit nor exec nor a kill
+// loses the count.
 #ifndef NCU_SWIZZLE_LOG_H
 #define NCU_SWIZZLE_LOG_H
 
@@ -40,7 +40,7 @@ static uint64_t count(uint64_t *counter, uint64_t more) { return __atomic_fetch_
 static pthread_mutex_t mutex = UNLOCKED;
 static pid_t locked_for;  // the process that mutex, record and counters are of; negative while that changes
 
-// In a fork: the lock, which a thread that is not there may hold, is free, and the record is the parent's.
+// In a fork: the lock, which a thread of the parent may have held, is free; the record is the parent's.
 static void forget_parent(void) {
     mutex = (pthread_mutex_t)UNLOCKED;
     event = NULL;
@@ -77,7 +77,7 @@ static void release_lock(const int *cancel) {
 
 // ------------------------------------------------------------------------------------------------ files
 
-// Creates a file that nobody else has, and leaves its name in `record_name`; returns whether there is one.
+// Creates the record if there is none, under a name that is free; returns whether there is one.
 static int has_record(void) {
     char path[LONGEST_NAME];
     for (unsigned number = 1; !*record_name && number; ++number) {

@@ -1,4 +1,4 @@
-"""What the libraries in a program wrote: a line per event, in a file per process, and cubins and contents beside it."""
+"""What the libraries in a program wrote: a line per event, in a file per process, with cubins and contents next to it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ COUNTERS = "counters"  # the file that all processes of a capture count in
 _COUNTERS = struct.Struct("=5Q")  # as `Counters` of log.h
 
 _RECORD = re.compile(r"[0-9]+-[0-9]+")
-_OWN_FILE = re.compile(r"([0-9]+-[0-9]+)-[cm][0-9]+")  # beside the record that it is named after
+_OWN_FILE = re.compile(r"([0-9]+-[0-9]+)-[cm][0-9]+")  # next to the record that it is named after
 # What an event raises that is not as the libraries write it.
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NcuSwizzleError)
 _MOST_NAMED = 4

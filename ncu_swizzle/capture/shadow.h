@@ -39,7 +39,7 @@ static Allocation *allocation_at(const void *pointer) {
     return NULL;
 }
 
-// Returns whether bytes can be copied: on the device, within one allocation. Of the host's it is the program that knows.
+// Returns whether bytes can be copied: within one allocation if they are the device's. The host's are taken on trust.
 static int is_there(const void *pointer, size_t size) {
     uintptr_t address = (uintptr_t)pointer;
     if (address < ARENA || address >= ARENA_END) {
@@ -49,7 +49,7 @@ static int is_there(const void *pointer, size_t size) {
     return at && size <= at->size - (address - at->start);
 }
 
-// Reserves device memory, as far as the device has any; the system finds pages for what is used of it.
+// Reserves device memory, up to what the device has; the system finds pages for what is used of it.
 static void *allocate(size_t size, int shared) {
     if (size > DEVICE_MEMORY || (!shared && allocated + size > DEVICE_MEMORY) || ARENA_END - next_address < size + APART) {
         return NULL;

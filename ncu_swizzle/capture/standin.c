@@ -93,7 +93,7 @@ static int groups, reported;
 static const char *table;  // of the program's kernels, a line each
 static __thread int last_error;
 
-// A thread that forks holds the lock meanwhile: the child has what another thread was changing as it was before or after.
+// A thread that forks holds the lock meanwhile, so that the child does not see what another thread has half changed.
 static __thread int cancel_before_fork;
 static void before_fork(void) { cancel_before_fork = take_lock(); }
 static void after_fork(void) { release_lock(&cancel_before_fork); }
@@ -110,8 +110,10 @@ static void start(void) {
         return;
     }
     if (!find_recording()) {
-        fputs(*setting("NCU_SWIZZLE_CAPTURE", "") ? "ncu-swizzle: the folder that NCU_SWIZZLE_CAPTURE names is no recording\n"
-              : "ncu-swizzle: this is no CUDA runtime, but the stand-in of ncu-swizzle capture --dry\n", stderr);
+        fputs(*setting("NCU_SWIZZLE_CAPTURE", "")
+                  ? "ncu-swizzle: the recording that NCU_SWIZZLE_CAPTURE names cannot be opened\n"
+                  : "ncu-swizzle: this is not CUDA's runtime but the stand-in of ncu-swizzle capture --dry\n",
+              stderr);
         _exit(GAVE_UP);
     }
     Mapped kernels = {.path = path};

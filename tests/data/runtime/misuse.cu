@@ -1,4 +1,4 @@
-// What programs do beside launching, one thing a run: ./app WHAT
+// What else programs do, next to launching, one thing a run: ./app WHAT
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <pthread.h>
