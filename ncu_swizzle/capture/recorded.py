@@ -1,4 +1,4 @@
-"""What the libraries in a program wrote: a line per event, in a file per process, with cubins and contents next to it."""
+"""What the libraries in a program wrote: a line per event, in a file per process, next to cubins and contents."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ static void *launch_many(void *many) {
     return nullptr;
 }
 
-// Closes everything but the standard streams, and opens files of its own, under the numbers that are free now.
+// Closes everything but the standard streams, and opens its own files under the numbers that are free now.
 static void steal(uint64_t many) {
     char name[64];
     for (int i = 3; i < 64; ++i) {
@@ -158,7 +158,7 @@ static void thread(uint64_t &state, int depth) {
     }
 }
 
-// What ignores everything and stays, in a session of its own.
+// A process that ignores everything and stays, in its own session.
 static void leave_daemon() {
     if (fork() == 0) {
         setsid();
