@@ -24,6 +24,7 @@ AGAIN = "copy it again from its origin, or profile again"
 OURS = "give a .ncu-rep file, or a file that ncu-swizzle wrote"
 READER_S = 5.0  # how long a pipe may have no reader
 LARGEST = 4 << 30  # bytes of a file that is read into memory
+LARGEST_SOURCE = 64 << 20  # the same of a source
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d{1,4})|std(out|err))")
 LONGEST = 200  # characters of an error's text
 
