@@ -103,7 +103,7 @@ MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
 CAPTURE = "give a file that ncu-swizzle capture wrote"
 AGAIN = "copy it again from its origin, or capture again"
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # an unclosed one too
 _BRACKET = re.compile(rb"[][{}]")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
 

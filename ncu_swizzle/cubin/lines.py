@@ -31,8 +31,8 @@ _INSTALLED = (
     r"^/nix/store/",
     r"(^|/)(site|dist)-packages/",
     r"(^|/)\w*conda\d?/(envs/[^/]+/|pkgs/[^/]+/)?(include|lib)/",
-    r"^/(usr/local|opt)/(nvidia/([^/]+/)*)?cuda[^/]*/([^/]+/)*include/",
-    r"(^|/)cuda(-|/v?)\d+(\.\d+)*(-\w+)*/([^/]+/)*include/",  # cuda-12.4, CUDA/v12.4, cuda/12.3
+    r"^/(usr/local|opt)/(nvidia/([^/]+/){0,8})?cuda[^/]*/([^/]+/){0,8}include/",
+    r"(^|/)cuda(-|/v?)\d+(\.\d+)*(-\w+)*/([^/]+/){0,8}include/",  # cuda-12.4, CUDA/v12.4, cuda/12.3
     r"(^|/)targets/[\w-]+/include/",
 )
 # CUDA's own headers with device code, and those of libraries, wherever a copy of them lies.
@@ -41,7 +41,7 @@ _KNOWN = (
     r"(^|/)(device_(atomic_|double_)?functions|math_functions|vector_functions)\.(h|hpp)$",
     r"(^|/)cuda_(fp\d+|bf16|pipeline\w*|awbarrier\w*)\.(h|hpp)$",
     r"(^|/)sm_\d\d_\w+\.(h|hpp)$",
-    r"(^|/)cooperative_groups(/.+)?\.(h|hpp)$",
+    r"(^|/)cooperative_groups(/\w+){0,8}\.(h|hpp)$",
     r"(^|/)(include|cccl|libcudacxx)/(cub|thrust|cute|cutlass|cccl|cuda/(std|__\w+))/",
     r"(^|/)cutlass/(include|tools)/",
     r"^(cute|cutlass)/",  # below an installed package's root
@@ -64,10 +64,13 @@ def is_wmma(file: str) -> bool:
 
 def _plain_path(file: str) -> str:
     """Return the path with slashes, without the ``bin/..`` that nvcc writes."""
-    plain = file.replace("\\", "/")
-    while (shorter := re.sub(r"(^|/)(?!\.\.?/)[^/]+/\.\./", r"\1", plain, count=1)) != plain:
-        plain = shorter
-    return plain
+    parts: list[str] = []
+    for part in file.replace("\\", "/").split("/"):
+        if part == ".." and parts and parts[-1] not in ("", ".", ".."):
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
 
 
 # ---------------------------------------------------------------------------------------------- line tables

@@ -197,7 +197,7 @@ def _fitting(block: Sequence[int], threads: int) -> str:
 
 
 _DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
-_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
+_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^<>\n]+)>)')
 _COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
 MOST_NAMES = 32  # of one file that are followed
 FOLDER_OPTIONS = ("-I", "-isystem=")

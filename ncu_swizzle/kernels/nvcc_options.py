@@ -187,7 +187,7 @@ VALUES: Mapping[str, str] = {
 MACRO = re.compile(rf"[A-Za-z_]\w*(\([\w\s,.]*\))?(=[^{RUNS_QUOTED}]*)?")
 NAMES = re.compile(r"[A-Za-z_]\w*(,[A-Za-z_]\w*)*")
 FOLDER = re.compile(f"[^{RUNS_IN_PATHS}]+")
-FILE = re.compile(rf"(?!.*(^|/)\.\.(/|$))[^{RUNS_IN_PATHS},]+")  # one, without .. in its path
+FILE = re.compile(rf"\A(?!.*(^|/)\.\.(/|$))[^{RUNS_IN_PATHS},]+")  # one, without .. in its path
 
 
 def in_one_word(words: Iterable[str]) -> Iterator[str]:

@@ -40,7 +40,7 @@ from ncu_swizzle.reports.results import ReportResult
 # two files with the same name, the calls listed in ``.debug_info`` tell which is meant.
 
 AT = " @[ "  # in a comment, between what is called and its caller
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.MULTILINE)
+_FILE = re.compile(r'^[^\S\n]*+\.file\s++(\d++)\s++(?:"([^"\n]*+)"\s++)?"([^"\n]*+)"', re.MULTILINE)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+)(?:\s*// (.*))?$")
 _SAID = re.compile(r"^(.*):(\d+):(\d+)$")
 _CALL = re.compile(

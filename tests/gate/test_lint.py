@@ -270,7 +270,7 @@ def test_comments_are_read_in_linear_time(tmp_path: Path, name: str) -> None:
 def test_reading_comments_ends_with_its_time(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text("// ncu-swizzle: ignore SW001\n" * (1 << 16), encoding="utf-8")
-    with pytest.raises(TimeLimit, match="its comments were not read within 0.01 s") as error:
+    with pytest.raises(TimeLimit, match="its comments were not read within") as error:
         suppressions.in_source(str(file), readable([file]), 0.01)
     assert "--timeout" in error.value.hint
 
