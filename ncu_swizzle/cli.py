@@ -77,8 +77,6 @@ def overview(version: VersionOption = False) -> None:
 
 def main() -> int:
     """Run the command line and return the exit code; print every error as a message and what to try."""
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _end)
     prepare_streams()
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING)
     try:
@@ -91,12 +89,11 @@ def _run() -> int:
     try:
         _command()
         sys.stdout.flush()
-    except SystemExit as end:  # also after Ctrl-C
-        if stopped := interruption(end):
-            print(f"{stopped.word}: {output.kept()}", file=sys.stderr)
-        else:
-            sys.stdout.flush()
-        return end.code if isinstance(end.code, int) else 0
+    except (SystemExit, KeyboardInterrupt) as end:
+        if interruption(end):
+            return output.stopped(end)
+        sys.stdout.flush()
+        return end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
         output.discard(sys.stdout.fileno())
     return 0
@@ -106,6 +103,9 @@ def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
     command = typer.main.get_command(app)
     try:
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(ending, signal.default_int_handler if ending == signal.SIGINT else _end)
         with command.make_context(PROGRAM, sys.argv[1:] or ["--help"]) as context:
             command.invoke(context)
     except typer.Exit as end:
