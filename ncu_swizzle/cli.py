@@ -6,11 +6,12 @@ import logging
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ncu_swizzle.base.errors import UsageError, interruption
+from ncu_swizzle.base.errors import Hint, Typed, UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
 from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
@@ -123,7 +124,19 @@ def _usage_error(error: Any) -> UsageError:
         raise SystemExit(UsageError.exit_code)
     context = getattr(error, "ctx", None)
     named = context.command_path if context else shlex.join([PROGRAM, *sys.argv[1:2]])
-    return UsageError(" ".join(error.format_message().split()), f"{named} --help")
+    said = " ".join(error.format_message().split())
+    files = [word for word in sys.argv[1:] if _is_a_file(word, getattr(error, "option_name", ""))]
+    if files:
+        typed = shlex.join([PROGRAM, *(f"./{word}" if word in files else word for word in sys.argv[1:])])
+        return UsageError(said, Hint("a file whose name starts with - is typed ./-name: ", Typed(typed)))
+    return UsageError(said, f"{named} --help")
+
+
+def _is_a_file(word: str, option: str) -> bool:
+    """Return whether a word that was read as options names a file: -a.cu is read as -a, -., -c, -u."""
+    from ncu_swizzle.kernels.family import FILES
+
+    return bool(option) and word.startswith(option) and (Path(word).is_file() or Path(word).suffix in FILES)
 
 
 def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given

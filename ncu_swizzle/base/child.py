@@ -7,7 +7,9 @@ gone: that also reaches the programs that the program starts, and needs no threa
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -18,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Interrupted, TimeLimit, Typed, reason, remedy
+from ncu_swizzle.base.errors import REMEDIES, EnvironmentLacking, Hint, Interrupted, TimeLimit, Typed, reason, remedy
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
 KEPT_BYTES = 1 << 20  # of a program's output, at the start and at the end each
 LONGEST_PAUSE_S = 0.05  # between two looks at a program that is about to exit
+
+LEAST_FILES = 32  # open at once, in a program that is run
 
 LIMITED = ("/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"')
 
@@ -81,6 +85,9 @@ def run(
     However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
     session if this process is killed.
     """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files < LEAST_FILES:  # /bin/sh alone takes the tenth
+        raise EnvironmentLacking(f"no program can be run with {files} open files", REMEDIES[errno.EMFILE])
     with _Held() as held, contextlib.ExitStack() as unless_started:  # a signal must not come between start and `try`
         try:
             sentinel = _Sentinel()

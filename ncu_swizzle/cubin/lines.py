@@ -8,6 +8,7 @@ and ``nvdisasm --print-line-info-inline``; tests compare the two.)
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -84,6 +85,7 @@ _MOST_ROWS = 1 << 21
 _MOST_LINES = 1 << 31  # of a file
 _MOST_SHIFT = 63  # bits of a number, before its last byte
 _BEYOND_ASCII = re.compile(rb"\\([23][0-7]{2})")  # a byte as nvcc writes it in octal digits: \303
+_SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}  # bytes that nvcc escapes by a letter
 _MOST_KEPT = 8  # tables: a sweep asks for the same ones at each of its sizes
 _DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
 
@@ -165,6 +167,18 @@ def _path(folder: str, name: str) -> str:
 def _plain(text: str) -> str:
     encoded = text.encode(errors="surrogateescape")
     return _BEYOND_ASCII.sub(lambda found: bytes([int(found[1], 8)]), encoded).decode(errors="surrogateescape")
+
+
+def as_listed(path: str) -> str:
+    """Return what is read in a line table as the path of a source with unprintable characters.
+
+    nvcc escapes them, as in C, and takes the last backslash for the end of the folder.
+    """
+    escaped = "".join(
+        _SHORT.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in os.fsencode(path)
+    )
+    end = max(map(escaped.rfind, "/\\"))
+    return _path(escaped[: max(end, 0)], escaped[end + 1 :])
 
 
 class _Program:

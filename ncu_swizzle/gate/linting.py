@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base import codes, paths
-from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.base.errors import (
+    EnvironmentLacking,
+    LaunchLacking,
+    NcuSwizzleError,
+    NotComparable,
+    UsageError,
+    as_word,
+)
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
@@ -251,7 +258,7 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
                 name = names.function(names.demangle(launch.kernel))
                 yield _unjudged(name, Outcome.inconclusive, Place(file), error)
                 continue
-            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", file])})
+            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
 
 
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:
