@@ -113,7 +113,7 @@ def shorten(demangled: str, most: int = MOST) -> str:
     """Return a function's name with its template arguments, without namespaces, in at most `most` characters."""
     line = one_line(demangled[:LONGEST].strip())
     plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(line)))).strip() or line
-    short = re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
+    short = re.sub(r" (?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
     return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
 
 
@@ -233,10 +233,10 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
 
 MOST_LISTED = 8
 
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*+"?', re.DOTALL)
 _DECLARATION = re.compile(r"\b__global__\b([^;{]*)")
 _ATTRIBUTE = re.compile(r"\b__\w+__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")  # __launch_bounds__(256), …
-_CALLED = re.compile(r"(\w+)\s*\(")
+_CALLED = re.compile(r"\b(\w++)\s*+\(")
 
 
 def find(cubin: Cubin, wanted: str) -> str:

@@ -47,7 +47,7 @@ _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _DIRECTIVE = re.compile(
     r"""
     (?:\#|%:|\?\?=) [ \t\v\f\0]* (?P<word> include_next|include|import|embed ) (?![A-Za-z0-9_$]) [ \t\v\f\0]*
-    (?: "(?P<beside>[^"\n]*)" | <(?P<other>[^>\n]*)> | (?P<macro>[A-Za-z_$\x80-\U0010ffff]|\\[uU]) )
+    (?: "(?P<beside>[^"\n]*)" | <(?P<other>[^<>\n]*)> | (?P<macro>[A-Za-z_$\x80-\U0010ffff]|\\[uU]) )
     """,
     re.VERBOSE,
 )

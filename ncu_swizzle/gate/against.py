@@ -19,7 +19,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
 from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Verdict
-from ncu_swizzle.kernels import git
+from ncu_swizzle.kernels import git, nvcc_options
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.reports.remarks import fewer_cycles
@@ -117,11 +117,8 @@ def _linted(
 
 
 def lines_of(file: str) -> Sequence[str]:
-    """Return the lines of a source; none if it cannot be read."""
-    try:
-        return Path(file).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ()
+    """Return the lines of a source in the checkout; none if it cannot be read."""
+    return nvcc_options.source_bytes(file, nvcc_options.readable()).decode("utf-8", "replace").splitlines()
 
 
 Key = tuple[str, str, int]  # an access kind, a file and a line

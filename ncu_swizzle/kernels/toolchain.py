@@ -122,7 +122,9 @@ MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostil
 ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
 # In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
 _MODULE = re.compile(rb"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_9_kernel_cu_)")
-_NO_HOST_COMPILER = re.compile(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host")
+_NO_HOST_COMPILER = re.compile(
+    r"(gcc|g\+\+|cl\.exe|cc1plus)[^\s:]{0,40}: (command )?not found|Failed to preprocess host"
+)
 
 
 def nvcc_release(text: str) -> str:
@@ -185,7 +187,7 @@ class Toolchain:
 
     def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
         """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
-        target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+        target = re.search(rb"^[^\S\n]*+\.target\s++(sm_\w++)", ptx, re.MULTILINE)
         if target is None:
             raise BadFile(
                 f"{name} is not PTX: it has no .target", "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
@@ -406,7 +408,7 @@ def needed_arch(log: str) -> str:
     """Return the architecture that a refused source needs by ptxas's words, such as sm_90a; empty if another fault."""
     if required := re.search(r"requires .target (sm_\d+[af]?)\b", log):
         return required[1]
-    refused = re.search(r"'(\w+)\S*' (?:not supported on|cannot be compiled for) \S+ 'sm_\d+'", log)
+    refused = re.search(r"'(\w++)[^\s']*+' (?:not supported on|cannot be compiled for) \S+ 'sm_\d+'", log)
     return next((arch for arch, names in SPECIFIC.items() if refused and refused[1] in names), "")
 
 

@@ -160,8 +160,8 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     changes = [ChangedFile(path, b"old", b"new") for path in paths]
 
     @contextlib.contextmanager
-    def failing(path: Path) -> Iterator[BinaryIO]:
-        with replacing(path) as file:
+    def failing(path: Path, like_before: bool) -> Iterator[BinaryIO]:
+        with replacing(path, like_before=like_before) as file:
             yield file
             if path.name == "b.cuh":
                 raise NotWritable("no space", "")
@@ -178,3 +178,15 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     paths[2].write_bytes(b"old")
     sources.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"new"] * 3
+
+
+def test_a_source_keeps_its_mode_and_the_links_to_it(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.cu", tmp_path / "link.cu"
+    real.write_bytes(b"old")
+    link.symlink_to("real.cu")
+    for number, mode in enumerate((0o640, 0o755, 0o600, 0o666)):
+        real.chmod(mode)
+        before, after = real.read_bytes(), f"new {number}".encode()
+        sources.written_together([ChangedFile(link, before, after)], "again")
+        assert (real.read_bytes(), real.stat().st_mode & 0o777) == (after, mode)
+        assert link.is_symlink()
