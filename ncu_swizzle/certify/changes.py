@@ -127,7 +127,7 @@ def compare_texts(
     checking: Checking,
     sources: CatalogOptions = CatalogOptions(),
 ) -> ChangeVerdict:
-    """Return the verdict on a patch: new texts of files, by absolute paths, that kernels of one source are made from."""
+    """Return the verdict on a patch: new texts of files, by paths, that kernels of one source are made from."""
     project = Project(folder=project_of(targets[0].source), sources=sources)
     changed = {limits.plain(path): text for path, text in texts.items()}
     own = list(dict.fromkeys(map(halves.of_target, targets)))
@@ -171,7 +171,7 @@ def compare_with_commit(
 
 
 def _differing(root: Path, project: Project) -> Iterator[tuple[Path, tuple[bytes, bytes]]]:
-    """Yield the files that differ between a copy of a project and itself, or that one of them lacks, with both texts."""
+    """Yield the files that a copy of a project has with another text, or lacks, or has alone; and both texts."""
     files = {file for file in project.checkout.files if file.is_file()}
     for folder, _, names in os.walk(root):
         files |= {project.folder / Path(folder, name).relative_to(root) for name in names}

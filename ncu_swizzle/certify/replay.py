@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tracing import Version
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.engines.emulated_launch import ArgumentValue
+from ncu_swizzle.engines.emulated_launch import MOST_SHARED, ArgumentValue
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.smem.access import MOST_THREADS
@@ -164,6 +164,11 @@ class Assembled:
         )
         return replace(launch, buffers=())
 
+    @property
+    def most_dynamic(self) -> int:
+        """The most bytes of dynamic shared memory that it can be launched with."""
+        return MOST_SHARED - self.cubin.attributes(self.symbol).static_shared
+
     def trace(self, shape: ReplayLaunch, dynamic: int) -> Traced:
         """Run one block, and return its accesses. Raises MemoryFault, and whatever else the emulator raises."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
@@ -214,17 +219,20 @@ def _who(traced: Traced, number: int) -> str:
 
 
 def differences(
-    before: Assembled, after: Assembled, launches: Iterator[ReplayLaunch], dynamic: tuple[int, int]
+    before: Assembled, after: Assembled, launches: Iterable[ReplayLaunch], dynamic: tuple[int, int] | None
 ) -> Iterator[str]:
-    """Yield for each launch what differs in its block; empty if nothing does, or if the old version fails there."""
+    """Yield for each launch what differs in its block; empty if nothing does, or if the old version fails there.
+
+    `dynamic` are the bytes of dynamic shared memory of each version; None: as many as there can be.
+    """
     for launch in launches:
         try:
-            old = before.trace(launch, dynamic[0])
+            old = before.trace(launch, dynamic[0] if dynamic else before.most_dynamic)
         except NcuSwizzleError:  # not a launch that a proof is about, or one that the emulator cannot execute
             yield ""
             continue
         try:
-            yield difference(old, after.trace(launch, dynamic[1]))
+            yield difference(old, after.trace(launch, dynamic[1] if dynamic else after.most_dynamic))
         except MemoryFault as error:
             yield str(error)
         except NcuSwizzleError:
@@ -232,7 +240,7 @@ def differences(
 
 
 def replayed(
-    verdict: KernelVerdict, before: str, after: str, dynamic: tuple[int, int], toolchain: Toolchain
+    verdict: KernelVerdict, before: str, after: str, dynamic: tuple[int, int] | None, toolchain: Toolchain
 ) -> KernelVerdict:
     """Return a refutation if its counterexample, or a launch like it, shows in the emulator; else "not proved"."""
     found = verdict.counterexample

@@ -150,7 +150,7 @@ class Versions:
                 certificate=checking.certificate,
             )
             if verdict.outcome is Outcome.REFUTED:
-                verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic or (0, 0), checking.toolchain)
+                verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
             yield verdict
         checking.progress(name_of(symbol), Done(1))
 
@@ -269,10 +269,8 @@ class Project:
             if isinstance(unit, UnitVerdict):
                 yield unit
                 continue
-            described = (
-                KnownLaunch.of(target) for target in self.described if limits.plain(target.source) == unit.source
-            )
-            known = tuple(launches) if unit in own else tuple(described)
+            described = (KnownLaunch.of(each) for each in self.described if limits.plain(each.source) == unit.source)
+            known = tuple(launches) if unit in own else tuple(described) or tuple(launches)
             versions = Versions(before=unit, after=unit, trees=trees, launches=known, changed=frozenset(changed))
             for verdict in versions.verdicts(checking):
                 read |= verdict.read
