@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, KernelVerdict, Location, Outcome
 from ncu_swizzle.cubin.names import demangle, qualified
+from ncu_swizzle.cubin.shared_arrays import source_name
 
 SCHEMA = 1
 ALONE = "the host's code was not compared: two kernels were named"
+NUMBERLESS = "what code does with __LINE__, such as in messages, does not matter: lines have moved"
 NOT_COVERED = (
     "what the kernel costs: time, registers, shared memory, blocks per SM",
     "errors of the compilers and of the assembler, which translate both versions",
@@ -32,7 +33,8 @@ class UnitVerdict:
     kernels: tuple[KernelVerdict, ...] = ()  # those whose code differs
     unchanged: tuple[str, ...] = ()  # symbols of those whose code is the same
     obstacle: str = ""
-    whole: bool = True  # all kernels, and the host's half; else two kernels
+    named: tuple[str, str] | None = None  # two kernels that were compared alone; else all are, and the host's half
+    numberless: bool = False  # compiled with 0 for __LINE__, which moves
     digests: tuple[str, ...] = ()  # SHA-256 of the PTX before and after; none if it was not compiled
     read: frozenset[Path] = frozenset()  # files that it was compiled from
 
@@ -79,7 +81,7 @@ def name_of(symbol: str) -> str:
 
 def covers(verdict: KernelVerdict, unit: UnitVerdict, compiler: str) -> str:
     """Return which launches a proof covers: a sentence without its full stop."""
-    shape = f"blocks of {in_crosses(verdict.block)} threads" if verdict.block else "blocks of any shape"
+    shape = f"blocks of {_crossed(verdict.block)} threads" if verdict.block else "blocks of any shape"
     dynamic = f", {verdict.dynamic:,} bytes of dynamic shared memory" if verdict.dynamic else ""
     bounded = Assumption.IN_BOUNDS in verdict.assumptions
     arguments = "any arguments for which the old kernel stays within its arrays" if bounded else "any arguments"
@@ -90,16 +92,26 @@ def covers(verdict: KernelVerdict, unit: UnitVerdict, compiler: str) -> str:
     )
 
 
+def _crossed(block: tuple[int, int, int]) -> str:
+    """Return a shape of blocks, 32 x 8, without the sizes of 1 at its end."""
+    sizes = [*block]
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return " x ".join(map(str, sizes))
+
+
 def assumes(change: ChangeVerdict) -> Iterator[str]:
     """Yield what the proofs assume, beyond the launches that they cover."""
     for assumption in change.assumptions:
         if assumption is not Assumption.IN_BOUNDS:  # the launches that are covered say it
             yield assumption.value
+    if any(unit.numberless for unit in change.units):
+        yield NUMBERLESS
 
 
 def leaves_out(change: ChangeVerdict) -> Iterator[str]:
     """Yield what no proof here covers."""
-    if any(not unit.whole for unit in change.units):
+    if any(unit.named for unit in change.units):
         yield ALONE
     yield from NOT_COVERED
 
@@ -114,7 +126,7 @@ def located(line: Location | None) -> str:
 
 def met(found: Counterexample) -> Iterator[str]:
     """Yield a counterexample line by line."""
-    yield f"{found.what}, in {name_of(found.array)}"
+    yield f"{source_name(found.array)}: {found.what}"
     yield from map(_access, found.accesses)
     values = ", ".join(f"{name} = {value}" for name, value in sorted(found.values.items()))
     yield f"block {found.block}{f', {values}' if values else ''}"
@@ -158,7 +170,7 @@ def _kernel(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> dict[str
         "kernel": name_of(kernel.kernel),
         "symbol": kernel.kernel,
         "outcome": kernel.outcome.value,
-        "mapped": list(map(name_of, kernel.mapped)),
+        "mapped": list(map(source_name, kernel.mapped)),
         "block": kernel.block and list(kernel.block),
         "dynamic": kernel.dynamic,
         "covers": covers(kernel, unit, compiler) if kernel.outcome is Outcome.PROVED else "",

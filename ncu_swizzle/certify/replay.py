@@ -32,7 +32,7 @@ from ncu_swizzle.emulate.tracing import Version
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import MOST_SHARED, ArgumentValue
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 from ncu_swizzle.smem.access import MOST_THREADS
 from ncu_swizzle.smem.operations import WARP, Bools, Ints
 
@@ -41,6 +41,7 @@ BUFFER = 1 << 20  # bytes of zeros behind every pointer: data are arguments, too
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
 NOTHING = -1  # written by no thread
 _NUMBER = re.compile(r"param_(\d+)$")
+_TARGET = re.compile(r"^\.target sm_(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,7 @@ class Traced:
     known: bool  # whether every address is
     cubin: Cubin
     symbol: str
+    block: tuple[int, int, int]
 
     @cached_property
     def kinds(self) -> Ints:
@@ -141,7 +143,9 @@ class Assembled:
 
     @cached_property
     def cubin(self) -> Cubin:
-        return Cubin(self.toolchain.assemble(self.ptx.encode(), "kernel.ptx", level=0), "kernel.ptx")
+        old = (match := _TARGET.search(self.ptx)) and int(match[1]) < int(ARCH.removeprefix("sm_"))
+        arch = ARCH if old else ""  # the emulator executes no older code
+        return Cubin(self.toolchain.assemble(self.ptx.encode(), "kernel.ptx", arch, level=0), "kernel.ptx")
 
     def launch(self, shape: ReplayLaunch, dynamic: int) -> Launch:
         """Return the launch with buffers of zeros, and integers as they are given."""
@@ -192,6 +196,7 @@ class Assembled:
             known=not trace.unknown,
             cubin=self.cubin,
             symbol=self.symbol,
+            block=shape.block,
         )
 
 
@@ -215,7 +220,8 @@ def difference(before: Traced, after: Traced) -> str:
 def _who(traced: Traced, number: int) -> str:
     line = traced.line(number)
     where = f", {line[0]}:{line[1]}" if line else ""
-    return f"thread {int(traced.thread[number])}{where}"
+    (x, y, _), thread = traced.block, int(traced.thread[number])
+    return f"thread {(thread % x, thread // x % y, thread // (x * y))}{where}"
 
 
 def differences(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ncu_swizzle.base.cache import sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.certify.change import UnitVerdict, name_of
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.includers import CheckoutFiles
@@ -19,6 +20,7 @@ from ncu_swizzle.certify.modules import Module, kernels_apart, outside_of_kernel
 from ncu_swizzle.certify.replay import replayed
 from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
 from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
 from ncu_swizzle.kernels import halves, limits, naming
 from ncu_swizzle.kernels.family import Target
@@ -27,6 +29,9 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 
+_NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
+_NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
+SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
 Shape = tuple[int, int, int]
 Pair = tuple[int, int]
 
@@ -84,7 +89,7 @@ class Versions:
             arch=arch,
             options=self.after.options,
             origin=self.after.origin,
-            whole=self.entries is None,
+            named=self.entries,
         )
         try:
             old = self._halves(0, self.before, arch, checking)
@@ -94,7 +99,22 @@ class Versions:
             new = self._halves(1, self.after, arch, checking)
         except UsageError as error:
             return replace(verdict, obstacle=str(error))
-        return self._compared(replace(verdict, read=read), old, new, checking)
+        compared = self._compared(replace(verdict, read=read), old, new, checking)
+        return compared if compared.outcome is Outcome.PROVED else self._numberless(compared, arch, checking)
+
+    def _numberless(self, verdict: UnitVerdict, arch: str, checking: Checking) -> UnitVerdict:
+        """Return a better verdict, if there is one once __LINE__ is the same everywhere: a patch may move lines."""
+        own = (file for file in verdict.read if not is_library(str(file)))
+        if not any(_NUMBERED.search(read_bytes(self.trees[1].placed(file))) for file in own):
+            return verdict
+        units = (replace(unit, options=(*unit.options, *_NUMBERLESS)) for unit in (self.before, self.after))
+        try:
+            old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
+        except UsageError:  # names are made of line numbers, for example
+            return verdict
+        compared = self._compared(replace(verdict, obstacle="", kernels=(), numberless=True), old, new, checking)
+        better = compared.outcome is Outcome.PROVED or (verdict.obstacle and not compared.obstacle)
+        return compared if better else verdict
 
     def _halves(self, version: int, unit: Unit, arch: str, checking: Checking) -> Halves:
         """Return the halves of a version. Raises UsageError if they have another version's text: behind a link."""
@@ -149,7 +169,10 @@ class Versions:
                 dynamic=launch.dynamic,
                 certificate=checking.certificate,
             )
-            if verdict.outcome is Outcome.REFUTED:
+            if verdict.outcome is Outcome.REFUTED and block is None:
+                # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
+                verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
+            elif verdict.outcome is Outcome.REFUTED:
                 verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
             yield verdict
         checking.progress(name_of(symbol), Done(1))

@@ -76,7 +76,7 @@ def prove(
         write_atomically(options.certificate, certificate.written(change).encode())
     if not formats.write({"json": lambda: _json(change)}):
         for line in shown(change):
-            Output().print(line)
+            Output().print(line, soft_wrap=True, markup=False)
     conclude(change)
 
 
@@ -201,17 +201,16 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
         yield from _unit_lines(unit, change.compiler)
     if change.unknown:
         yield f"not proved: {change.unknown}"
-    if change.outcome is Outcome.PROVED and any(change.kernels):
-        for assumption in assumes(change):
-            yield f"Assumed: {assumption}."
+    if change.outcome is Outcome.PROVED:
+        yield from (f"Assumed: {assumption}." for assumption in assumes(change))
         yield f"Not covered: {'; '.join(leaves_out(change))}."
 
 
 def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import located, name_of
 
-    where = " ".join(filter(None, (located((str(unit.source), 0)).rpartition(":")[0], unit.arch)))
-    yield f"{where}{f', built with {unit.origin}' if unit.origin else ''}"
+    what = " and ".join(unit.named) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
+    yield f"{what}, {unit.arch}{f', built with {unit.origin}' if unit.origin else ''}"
     for kernel in unit.kernels:
         yield from _kernel_lines(kernel, unit, compiler)
     if unit.obstacle:
@@ -219,19 +218,20 @@ def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
     if unit.unchanged:
         names = ", ".join(map(name_of, unit.unchanged[:4])) + (" …" if len(unit.unchanged) > 4 else "")
         yield f"  the same code: {names}"
-    if unit.whole and not unit.obstacle:
+    if not unit.named and not unit.obstacle:
         yield "  the host's code is the same, but for the fat binary"
 
 
 def _kernel_lines(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import covers, located, met, name_of
     from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.cubin.shared_arrays import source_name
 
     name = name_of(kernel.kernel)
     if kernel.outcome is Outcome.PROVED:
         yield f"  proved: {name}, {covers(kernel, unit, compiler)}"
         if kernel.mapped:
-            yield f"    {kernel.accesses} accesses to {', '.join(map(name_of, kernel.mapped))} compared"
+            yield f"    {kernel.accesses} accesses to {', '.join(map(source_name, kernel.mapped))} compared"
         return
     if kernel.outcome is Outcome.REFUTED:
         yield f"  refuted: {name}"
@@ -247,7 +247,7 @@ def conclude(change: ChangeVerdict) -> None:
     from ncu_swizzle.certify.verdict import Outcome
 
     if change.outcome is Outcome.REFUTED:
-        raise GateFailed("the two versions compute different things", "the accesses above meet in one version alone")
+        raise GateFailed("the two versions compute different things", "correct the new version where the counterexample says, and prove it again")
     if change.outcome is Outcome.UNPROVED:
         raise NotComparable("the change is not proved", _hint(change))
 

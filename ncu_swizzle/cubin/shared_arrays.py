@@ -145,7 +145,7 @@ def _names(code: str, symbol: str) -> bool:
 def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) -> SharedArray:
     align = int(match[1] or int(match[2]) // 8)
     return SharedArray(
-        name=_source_name(match[3]),
+        name=source_name(match[3]),
         symbol=match[3],
         start=-(-end // align) * align,
         size=size,
@@ -154,7 +154,7 @@ def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) ->
     )
 
 
-def _source_name(symbol: str) -> str:
+def source_name(symbol: str) -> str:
     """Return a variable's name in the source: the last one in a mangled name."""
     name = symbol
     for match in re.finditer(r"(\d+)", symbol if symbol.startswith("_Z") else ""):
