@@ -92,6 +92,7 @@ def proved(
     description: KernelDescription,
     request: Request,
     progress: Progress = silent,
+    queries: bool = False,
 ) -> ChangeVerdict:
     """Return the verdict on what is named. Raises UsageError, and EnvironmentLacking without nvcc."""
     from ncu_swizzle.certify import changes
@@ -103,7 +104,7 @@ def proved(
     checking = Checking(
         toolchain=toolchain,
         cached=not request.no_cache,
-        certificate=options.certificate is not None,
+        certificate=queries or options.certificate is not None,
         trusted=description.sources.trust,
         progress=progress,
     )
@@ -247,7 +248,7 @@ def conclude(change: ChangeVerdict) -> None:
     from ncu_swizzle.certify.verdict import Outcome
 
     if change.outcome is Outcome.REFUTED:
-        raise GateFailed("the two versions compute different things", "correct the new version where the counterexample says, and prove it again")
+        raise GateFailed("the two versions compute different things", "correct what the counterexample names")
     if change.outcome is Outcome.UNPROVED:
         raise NotComparable("the change is not proved", _hint(change))
 
