@@ -335,10 +335,9 @@ def oracle(change: Change, after: str) -> tuple[str, str]:
     why = ""
     for number in range(LAUNCHES):
         argument_draw = draw.random()
-        try:
-            old = _results(versions[0], change.targets[0], number, argument_draw)
-        except NcuSwizzleError as error:  # not a launch of the old version
-            why = str(error)
+        old = _old(change, versions[0], number, argument_draw)
+        if isinstance(old, str):
+            why = old
             continue
         try:
             new = _results(versions[1], change.targets[1], number, argument_draw)
@@ -351,6 +350,19 @@ def oracle(change: Change, after: str) -> tuple[str, str]:
         if found := _difference(old, new):
             return WRONG, f"launch {number}: {found}"
     return (EQUIVALENT, f"{compared} launches") if compared else (UNSURE, why)
+
+
+_OLD: dict[tuple[str, int], Results | str] = {}  # of the old versions, in this process
+
+
+def _old(change: Change, version: Assembled, number: int, drawn: float) -> Results | str:
+    """Return what the old version stores in a launch, or why it is not one of its launches."""
+    if (change.name, number) not in _OLD:
+        try:
+            _OLD[change.name, number] = _results(version, change.targets[0], number, drawn)
+        except NcuSwizzleError as error:
+            _OLD[change.name, number] = str(error)
+    return _OLD[change.name, number]
 
 
 def _results(version: Assembled, target: Target, number: int, drawn: float) -> Results:
@@ -389,7 +401,7 @@ def _difference(old: Results, new: Results) -> str:
     return "" if old.atomics == new.atomics else "the atomic operations differ"
 
 
-# ------------------------------------------------------------------------------------------------------------- the bench
+# ----------------------------------------------------------------------------------------------------------- the bench
 
 
 def main() -> None:

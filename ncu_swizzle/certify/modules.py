@@ -125,7 +125,7 @@ def _is_visible(part: Part) -> bool:
 def kernels_apart(before: Module, after: Module) -> str:
     """Return which kernels only one version has, in words; empty if both have the same."""
     for first, second, version in ((before, after, "old"), (after, before, "new")):
-        if missing := [name_of(symbol) for symbol in first.kernels if symbol not in second.parts]:
+        if missing := [name_of(symbol) for symbol in first.kernels if symbol not in second.kernels]:
             return f"only the {version} version has the kernel {missing[0]}"
     return ""
 

@@ -140,7 +140,7 @@ class Versions:
             obstacle = obstacle or _host_differs(old.host, new.host)
             verdict = replace(verdict, obstacle=obstacle)
         same = [symbol for symbol in kernels if before.code(symbol) == after.code(symbol)]
-        differing = [symbol for symbol in kernels if symbol in after.parts and symbol not in same]
+        differing = [symbol for symbol in kernels if symbol in after.kernels and symbol not in same]
         return replace(
             verdict,
             unchanged=tuple(same),
