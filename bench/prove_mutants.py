@@ -20,10 +20,19 @@ _LAST_NUMBER = re.compile(r",\s*(-?\d+);\s*$")
 _TWO_REGISTERS = re.compile(r"^(\s*[\w.]+\s+%\w+, )(%\w+), (%\w+);$")
 _ADDRESS = re.compile(r"\[(%\w+)(\+\d+)?\]")
 EXCHANGED = (
-    ("xor.b32", "or.b32"), ("xor.b32", "and.b32"), ("xor.b32", "add.s32"), ("and.b32", "or.b32"),
-    ("shr.u32", "shr.s32"), ("shr.s32", "shr.u32"), ("cvt.s64.s32", "cvt.u64.u32"), ("%tid.x", "%tid.y"), ("%tid.y", "%tid.x"),
-    ("add.s32", "sub.s32"), ("setp.lt.s32", "setp.le.s32"), ("rem.s32", "div.s32"),
-)  # fmt: skip
+    ("xor.b32", "or.b32"),
+    ("xor.b32", "and.b32"),
+    ("xor.b32", "add.s32"),
+    ("and.b32", "or.b32"),
+    ("shr.u32", "shr.s32"),
+    ("shr.s32", "shr.u32"),
+    ("cvt.s64.s32", "cvt.u64.u32"),
+    ("%tid.x", "%tid.y"),
+    ("%tid.y", "%tid.x"),
+    ("add.s32", "sub.s32"),
+    ("setp.lt.s32", "setp.le.s32"),
+    ("rem.s32", "div.s32"),
+)
 
 
 def mutants_of_ptx(ptx: str, symbol: str) -> list[tuple[str, str]]:
