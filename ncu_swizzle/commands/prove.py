@@ -55,8 +55,8 @@ def prove(
 
     \b
     ncu-swizzle prove before.cu after.cu --kernel transpose --block 32,8
-    ncu-swizzle prove kernel1 kernel2           two variants, in the catalogue or in ncu-swizzle.toml
-    ncu-swizzle prove my.cu --against HEAD      what is edited, and all that includes it
+    ncu-swizzle prove kernel1 kernel2          two variants, shipped or described
+    ncu-swizzle prove my.cu --against HEAD     edits, and all that includes them
     ncu-swizzle prove my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
     \f
     Both versions are compiled without optimisation, and compared instruction by instruction: they must do the same but
