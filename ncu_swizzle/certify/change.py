@@ -60,8 +60,7 @@ class ChangeVerdict:
         outcomes = {unit.outcome for unit in self.units}
         if Outcome.REFUTED in outcomes:
             return Outcome.REFUTED
-        unproved = self.unknown or not self.units or Outcome.UNPROVED in outcomes
-        return Outcome.UNPROVED if unproved else Outcome.PROVED
+        return Outcome.UNPROVED if self.unknown or Outcome.UNPROVED in outcomes else Outcome.PROVED
 
     @property
     def kernels(self) -> Iterator[KernelVerdict]:

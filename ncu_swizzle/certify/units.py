@@ -59,7 +59,6 @@ class Checking:
     toolchain: Toolchain = field(default_factory=Toolchain)
     cached: bool = True
     certificate: bool = False  # keep the queries
-    trusted: bool = False  # let files of the checkout pass nvcc anything
     progress: Progress = silent
 
 
@@ -94,9 +93,13 @@ class Versions:
         try:
             old = self._halves(0, self.before, arch, checking)
             read = frozenset(map(self.trees[0].original, old.read))
-            if self.changed and self.changed.isdisjoint(read):
-                return None  # what is read is the same, and so is what is compiled
+            unread = bool(self.changed) and self.changed.isdisjoint(read)
+            # What is read is the same then, and so is what is compiled, unless a new file is found before another one.
+            if unread and all(self.trees[0].placed(file).exists() for file in self.changed):
+                return None
             new = self._halves(1, self.after, arch, checking)
+            if unread and (old.ptx, old.host) == (new.ptx, new.host):
+                return None
         except UsageError as error:
             return replace(verdict, obstacle=str(error))
         compared = self._compared(replace(verdict, read=read), old, new, checking)

@@ -105,7 +105,6 @@ def proved(
         toolchain=toolchain,
         cached=not request.no_cache,
         certificate=queries or options.certificate is not None,
-        trusted=description.sources.trust,
         progress=progress,
     )
     if options.against:
@@ -202,6 +201,8 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
         yield from _unit_lines(unit, change.compiler)
     if change.unknown:
         yield f"not proved: {change.unknown}"
+    elif not change.units:
+        yield "Nothing that is compiled reads what changed."
     if change.outcome is Outcome.PROVED:
         yield from (f"Assumed: {assumption}." for assumption in assumes(change))
         yield f"Not covered: {'; '.join(leaves_out(change))}."
