@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ncu_swizzle.base.cache import sha256_of_texts
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.certify.change import UnitVerdict, name_of
 from ncu_swizzle.certify.checker import certify
@@ -45,11 +45,11 @@ class KnownLaunch:
     dynamic: Pair | None = None
 
     @classmethod
-    def of(cls, target: Target, after: Target | None = None) -> KnownLaunch:
-        """Return the described launch of a kernel; of two versions, the new one's name is not looked at."""
-        old, new = target.launch, (after or target).launch
-        x, y, z = (*old.block, 1, 1, 1)[:3]
-        return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=(old.shared, new.shared))
+    def of(cls, target: Target) -> KnownLaunch:
+        """Return the described launch of a kernel."""
+        launch = target.launch
+        x, y, z = (*launch.block, 1, 1, 1)[:3]
+        return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=(launch.shared, launch.shared))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class Versions:
             new = self._halves(1, self.after, arch, checking)
             if unread and (old.ptx, old.host) == (new.ptx, new.host):
                 return None
-        except UsageError as error:
+        except (UsageError, ProgramFailed) as error:
             return replace(verdict, obstacle=str(error))
         compared = self._compared(replace(verdict, read=read), old, new, checking)
         return compared if compared.outcome is Outcome.PROVED else self._numberless(compared, arch, checking)
@@ -113,7 +113,7 @@ class Versions:
         units = (replace(unit, options=(*unit.options, *_NUMBERLESS)) for unit in (self.before, self.after))
         try:
             old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
-        except UsageError:  # names are made of line numbers, for example
+        except (UsageError, ProgramFailed):  # names are made of line numbers, for example
             return verdict
         compared = self._compared(replace(verdict, obstacle="", kernels=(), numberless=True), old, new, checking)
         better = compared.outcome is Outcome.PROVED or (verdict.obstacle and not compared.obstacle)
@@ -164,14 +164,17 @@ class Versions:
         known = [launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels)]
         for launch in dict.fromkeys(replace(launch, entry="") for launch in known) or (KnownLaunch(),):
             block = launch.block or after.block(symbol)
-            verdict = certify(
-                before.ptx,
-                after.ptx,
-                kernel=symbol,
-                block=block,
-                dynamic=launch.dynamic,
-                certificate=checking.certificate,
-            )
+            try:
+                verdict = certify(
+                    before.ptx,
+                    after.ptx,
+                    kernel=symbol,
+                    block=block,
+                    dynamic=launch.dynamic,
+                    certificate=checking.certificate,
+                )
+            except ValueError as error:  # PTX that is not read
+                verdict = KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=str(error)))
             if verdict.outcome is Outcome.REFUTED and block is None:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
                 verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
@@ -259,7 +262,7 @@ class Project:
             leading |= {*self.checkout.computed, *self.checkout.including(self.checkout.computed)}
         seen = {(unit.source, unit.options) for unit in own}
         for source, unit in self._named():
-            if source not in leading:
+            if source not in leading and source.name != halves.COMMANDS:  # of which nothing is known
                 continue
             if not isinstance(unit, Unit):
                 yield UnitVerdict(source=source, arch="", obstacle=str(unit))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.cache import sha256_of_texts
-from ncu_swizzle.base.errors import BadFile, UsageError
+from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError
 from ncu_swizzle.base.files import parse_json, read_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.kernels import limits, nvcc_options, toolchain
@@ -210,7 +210,10 @@ def command_files(project: Path) -> list[Path]:
 
 def of_commands(file: Path, trusted: bool = False) -> Iterator[tuple[Path, Unit | UsageError]]:
     """Yield each source that the file names, with its unit, or why that is not compiled. Raises BadFile."""
-    entries = read_json(file)
+    try:
+        entries = read_json(file)
+    except DamagedFile as error:
+        raise BadFile(str(error), "let the build write it again") from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise BadFile(f"{file} is not a list of commands", "let the build write it again")
     checkout = Checkout(file.parent, trusted)

@@ -79,6 +79,9 @@ def test_a_path_around_the_copy_is_noticed(units: Path) -> None:
 def test_options_of_a_build_are_not_trusted(units: Path) -> None:
     commands = units / "build/compile_commands.json"
     commands.write_text(commands.read_text().replace("-DNDEBUG", "-ccbin ./mine"))
-    change = compared(units, {"include/tile.cuh": ("[column]", "[column ^ row]")})
+    swizzled = {"include/tile.cuh": ("[column]", "[column ^ row]")}
+    change = compared(units, swizzled)
     assert "needs your trust" in by_unit(change)["other.cu"]
     assert change.outcome is Outcome.UNPROVED
+    commands.write_text("nonsense")
+    assert "is damaged" in by_unit(compared(units, swizzled))["compile_commands.json"]
