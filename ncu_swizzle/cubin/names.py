@@ -245,11 +245,16 @@ def find(cubin: Cubin, wanted: str) -> str:
     `wanted` is mangled or demangled, with or without parameters, namespace and template arguments; empty means the
     only kernel.
     """
+    return find_among(list(cubin.kernels), wanted, cubin.name)
+
+
+def find_among(symbols: Sequence[str], wanted: str, file: str) -> str:
+    """Return the one of a file's kernels that is called `wanted`, see `find`."""
     if not wanted:
-        return only_kernel(cubin)
-    if wanted in cubin.kernels:
+        return _only(symbols, file)
+    if wanted in symbols:
         return wanted
-    named = demangle_all(cubin.kernels)
+    named = demangle_all(symbols)
     for spelled in SPELLINGS:
         matching = [
             mangled
@@ -261,23 +266,26 @@ def find(cubin: Cubin, wanted: str) -> str:
         if matching:
             names = _listed(named[mangled] for mangled in matching)
             raise UsageError(
-                f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
+                f"{file} has {len(matching)} kernels called {wanted}: {names}",
                 Hint("give the full name of one: ", Typed(f'--kernel "{qualified(named[matching[0]])}"')),
             )
-    near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)[0]
-    raise UnknownKernel(
-        f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}", Typed(f'--kernel "{near}"')
-    )
+    near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)
+    hint = Typed(f'--kernel "{near[0]}"') if near else "name a file with kernels"
+    raise UnknownKernel(f"{file} has no kernel {wanted}; it has {_listed(named.values()) or 'none'}", hint)
 
 
 def only_kernel(cubin: Cubin) -> str:
     """Return the mangled name of the only kernel; raise UnknownKernel, with the candidates, if there are several."""
-    if len(cubin.kernels) == 1:
-        return cubin.kernels[0]
-    names = _listed(demangle_all(cubin.kernels).values())
+    return _only(cubin.kernels, cubin.name)
+
+
+def _only(symbols: Sequence[str], file: str) -> str:
+    if len(symbols) == 1:
+        return symbols[0]
+    named = list(demangle_all(symbols).values())
+    hint = Typed(f'--kernel "{qualified(named[0])}"') if named else "name a file with kernels"
     raise UnknownKernel(
-        f"{cubin.name} has {len(cubin.kernels)} kernels: {names}",
-        Typed(f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"'),
+        f"{file} has {len(symbols)} kernels: {_listed(named)}" if named else f"{file} has no kernel", hint
     )
 
 

@@ -157,7 +157,7 @@ def _symbols(code: str) -> set[str]:
 def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) -> SharedArray:
     align = int(match[1] or int(match[2]) // 8)
     return SharedArray(
-        name=_source_name(match[3]),
+        name=source_name(match[3]),
         symbol=match[3],
         start=-(-end // align) * align,
         size=size,
@@ -166,7 +166,7 @@ def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) ->
     )
 
 
-def _source_name(symbol: str) -> str:
+def source_name(symbol: str) -> str:
     """Return a variable's name in the source: the last one in a mangled name."""
     name = symbol
     for match in re.finditer(r"\d+", symbol if symbol.startswith("_Z") and len(symbol) <= LONGEST else ""):

@@ -199,10 +199,15 @@ def cubin_of(spec: KernelSpec, toolchain: Toolchain) -> Cubin:
     """Return the cubin of a described kernel, whatever its launch. Raises what compiling it raises."""
     if spec.source.suffix in BINARIES:
         return Cubin(code_in(spec.source, toolchain, arch=spec.launch.arch), spec.source.name)
-    launch = replace(spec.launch, grid="1", block="1", args=(), entry=spec.launch.entry or "any")
-    family = family_of(replace(spec, launch=launch, tolerance={}))
+    family = family_without_launch(spec)
     code = cubin(family, family.kernels[-1], family.arch or ARCH, toolchain, cached=False)
     return Cubin(code, spec.source.name)
+
+
+def family_without_launch(spec: KernelSpec) -> Family:
+    """Return a described kernel as a family that can be compiled, whatever is said of its launch."""
+    launch = replace(spec.launch, grid="1", block="1", args=(), entry=spec.launch.entry or "any")
+    return family_of(replace(spec, launch=launch, tolerance={}))
 
 
 def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple[str, str]:

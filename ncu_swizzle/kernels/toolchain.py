@@ -37,6 +37,16 @@ class Refused(Exception):
     """The compiler rejected the source; the text is what it printed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A translation unit as the two compilers of nvcc left it: PTX of the device, assembly of the host."""
+
+    ptx: str  # empty if it is not CUDA
+    host: str
+    module: str  # what the compiler calls the unit in the names of internal symbols, which differs in every folder
+    read: tuple[Path, ...]  # every file that the preprocessor read, but for the unit itself
+
+
 class Compiler(Protocol):
     """What compiles a translation unit."""
 
@@ -185,7 +195,32 @@ class Toolchain:
                 raise Refused(str(error)) from error
             return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
 
-    def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
+    def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
+        """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
+
+        The suffix says in which language it is. Raises Refused, or EnvironmentLacking if nvcc does not work.
+        """
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        with scratch() as folder:
+            source, out, read, kept = (folder / name for name in (f"kernel{suffix}", "kernel.s", "kernel.d", "kept"))
+            kept.mkdir()
+            source.write_bytes(os.fsencode(unit))
+            ways = ["-c", "-Xcompiler", "-S", "--keep", "--keep-dir", str(kept), "-MD", "-MF", str(read)]
+            try:
+                self._run(NVCC, [*options, *folders, *ways, str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
+            except ProgramFailed as error:
+                raise Refused(str(error)) from error
+            ptx, module = kept / "kernel.ptx", kept / "kernel.module_id"
+            return Translation(
+                ptx=_decoded(ptx) if ptx.exists() else "",
+                host=_decoded(out),
+                module=_decoded(module).strip() if module.exists() else "",
+                read=tuple(file for file in _prerequisites(_decoded(read)) if file != source),
+            )
+
+    def assemble(self, ptx: bytes, name: str, arch: str = "", level: int = 3) -> bytes:
         """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
         target = re.search(rb"^[^\S\n]*+\.target\s++(sm_\w++)", ptx, re.MULTILINE)
         if target is None:
@@ -195,7 +230,8 @@ class Toolchain:
         with scratch() as folder:
             source, out = folder / "kernel.ptx", folder / "kernel.cubin"
             source.write_bytes(ptx)
-            arguments = ["-arch", arch or target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
+            chosen = arch or target[1].decode()
+            arguments = ["-arch", chosen, f"-O{level}", "-lineinfo", str(source), "-o", str(out)]
             try:
                 self._run(PTXAS, arguments, folder, len(ptx))
             except ProgramFailed as error:
@@ -244,6 +280,17 @@ class Toolchain:
             return self.timeout_s
         allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
         return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _decoded(file: Path) -> str:
+    return os.fsdecode(file.read_bytes())
+
+
+def _prerequisites(rule: str) -> Iterator[Path]:
+    """Yield the files that a rule for make names, which the preprocessor wrote: all that it read."""
+    words = re.sub(r"\\\n", " ", rule).partition(": ")[2]
+    for word in re.findall(r"(?:\\.|\S)+", words):
+        yield Path(os.path.normpath(re.sub(r"\\(.)", r"\1", word).replace("$$", "$")))
 
 
 def _with_module(cubin: bytes, digest: str) -> bytes:

@@ -11,8 +11,9 @@ import pytest
 
 from ncu_swizzle.base.errors import NotWritable, UsageError
 from ncu_swizzle.base.files import replacing
-from ncu_swizzle.fix import edits, includers, sources
-from ncu_swizzle.fix.includers import CheckoutFiles, included
+from ncu_swizzle.certify import includers
+from ncu_swizzle.certify.includers import CheckoutFiles, included
+from ncu_swizzle.fix import edits, sources
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
 from ncu_swizzle.kernels import naming
 from tests.support import places
@@ -42,7 +43,7 @@ def made(folder: Path, files: dict[str, str]) -> Path:
 def judged(project: Path, changed: str = H) -> set[str] | str:
     checkout = CheckoutFiles(project)
     found = checkout.including([project / changed], {project / changed, project / CU})
-    return checkout.unknown or {os.path.relpath(file, project) for file in found}
+    return checkout.unclear or {os.path.relpath(file, project) for file in found}
 
 
 def test_what_may_include_the_header_is_judged(tmp_path: Path) -> None:
