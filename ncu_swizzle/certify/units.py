@@ -144,12 +144,13 @@ class Versions:
             verdict = replace(verdict, obstacle=obstacle)
         same = [symbol for symbol in kernels if before.code(symbol) == after.code(symbol)]
         differing = [symbol for symbol in kernels if symbol in after.kernels and symbol not in same]
+        compared = [kernel for symbol in differing for kernel in self._kernel(before, after, symbol, kernels, checking)]
+        if not verdict.obstacle and any(kernel.outcome is Outcome.PROVED for kernel in compared):
+            verdict = replace(verdict, obstacle=_not_assembled(new.ptx, checking.toolchain))
         return replace(
             verdict,
             unchanged=tuple(same),
-            kernels=tuple(
-                kernel for symbol in differing for kernel in self._kernel(before, after, symbol, kernels, checking)
-            ),
+            kernels=tuple(compared),
             digests=(sha256_of_texts(before.ptx), sha256_of_texts(after.ptx)),
         )
 
@@ -209,6 +210,15 @@ def _is_called(entry: str, symbol: str, kernels: Sequence[str]) -> bool:
     # A template's name alone stands for all of its instances.
     plain = name_of(symbol).partition("<")[0]
     return names.spaceless(entry) in (plain, plain.rpartition("::")[2])
+
+
+def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
+    """Return why a new version cannot be assembled, such as for its shared memory; empty if it can."""
+    try:
+        toolchain.assemble(ptx.encode(), "the new version", level=0)
+    except (BadFile, ProgramFailed) as error:
+        return "" if "nresolved extern" in str(error) else str(error)  # which the linker resolves
+    return ""
 
 
 def _host_differs(before: str, after: str) -> str:

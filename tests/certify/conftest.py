@@ -71,7 +71,9 @@ def turns(work: Path) -> Path:
     )
     left_out = plain.replace("tile[y + j][x]", "tile[y + j][x ^ (y + j)]")
     right = left_out.replace("tile[x][y + j]", "tile[x][(y + j) ^ x]")
+    large = "__shared__ float tile[32][2048];"
     versions = {
+        "large": plain.replace("__shared__ float tile[32][32];", large),
         "before": plain, "right": right, "wrong": left_out, "padded": plain.replace("[32][32]", "[32][33]"),
         "host": right.replace("return 1", "return 2"), "outside": plain.replace("tile[y + j][x]", "tile[y + j + 1][x]"),
     }  # fmt: skip
