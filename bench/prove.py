@@ -25,7 +25,7 @@ import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -436,12 +436,14 @@ def run(given: argparse.Namespace, folder: Path) -> int:
                 random.Random(given.seed).shuffle(cases)
                 print(f"{len(cases)} mutants of {len(right)} proved changes", flush=True)
             running = [pool.submit(judged, case) for case in cases]
-            for future in running:
-                if time.monotonic() - start > given.limit:
-                    future.cancel()
-                if not future.cancelled():
+            try:
+                for future in as_completed(running, timeout=max(0.0, start + given.limit - time.monotonic())):
                     made.append(one := future.result())
                     _tell(one, lines)
+            except TimeoutError:
+                left = sum(future.cancel() for future in running)
+                print(f"{left} of {len(running)} {stage} were not begun within {given.limit:.0f} s", flush=True)
+                break
     print(table(made))
     wrong = sum(one.word in BAD for one in made)
     slowest, total = max((one.seconds for one in made), default=0.0), sum(one.seconds for one in made)
