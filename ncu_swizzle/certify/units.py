@@ -103,7 +103,7 @@ class Versions:
         except (UsageError, ProgramFailed) as error:
             return replace(verdict, obstacle=str(error))
         compared = self._compared(replace(verdict, read=read), old, new, checking)
-        return compared if compared.outcome is Outcome.PROVED else self._numberless(compared, arch, checking)
+        return self._numberless(compared, arch, checking) if compared.outcome is Outcome.UNPROVED else compared
 
     def _numberless(self, verdict: UnitVerdict, arch: str, checking: Checking) -> UnitVerdict:
         """Return a better verdict, if there is one once __LINE__ is the same everywhere: a patch may move lines."""

@@ -166,10 +166,12 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     described = naming.described_in(source, description.sources) if source.exists() else []
     entry = description.launch.entry
     described = [target for target in described if entry in ("", target.name, target.kernel.entry)]
+    if described and entry:  # which may be the name of its description
+        entry = described[0].kernel.entry
     spec = KernelSpec.named(entry or "any", source)
-    given = (*(described[0].family.options if described and not description.options else ()), *description.options)
+    own = (*described[0].family.options, *described[0].kernel.options) if described else ()
     arch = description.launch.arch or (described[0].family.arch if described else "")
-    spec = replace(spec, options=(*given, *options), launch=replace(spec.launch, arch=arch))
+    spec = replace(spec, options=(*own, *description.options, *options), launch=replace(spec.launch, arch=arch))
     family = build.family_without_launch(spec)
     launches = (typed,) if typed.block or typed.dynamic else tuple(map(KnownLaunch.of, described))
     yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)
