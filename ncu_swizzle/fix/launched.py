@@ -12,9 +12,9 @@ from ncu_swizzle.cubin import names, shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import objects
+from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.effects import Changes
 from ncu_swizzle.fix.objects import fixed_value, inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import SIZES, Constants

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ncu_swizzle.fix import cuda, objects, ptx, scopes
+from ncu_swizzle.fix import cuda, objects, scopes
+from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
-from ncu_swizzle.fix.effects import Changes
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
 from ncu_swizzle.fix.sums import SIZES
@@ -207,11 +207,7 @@ class ReachWalk:
             case "return_statement":
                 self._return(parent, node, state)
             case "gnu_asm_input_operand":
-                if ptx.accesses(parent):
-                    self._access(node, state)
-                else:
-                    code = parent.above("gnu_asm_expression").part("assembly_code")
-                    self._stop(parent, state, f"{code.quoted(80)} computes with an address of {state.start.name}")
+                self._access(node, state)
             case kind if kind not in IDLE:
                 self._puzzled(node, parent, state)
 

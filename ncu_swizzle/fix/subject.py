@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
 from ncu_swizzle.fix import cuda, edits, launched
-from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
@@ -168,7 +167,7 @@ def _owner(seen: TileSeen) -> ReachedPlace:
 def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
     emulated = emulate_target(target, settings)
-    arrays = arrays_of(target, emulated)
+    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, target.launch.shared)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))

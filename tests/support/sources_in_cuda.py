@@ -8,7 +8,6 @@ from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import edited
-from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations
@@ -82,12 +81,10 @@ def rewritten(
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(node.text), of_launch=True)
         draft = replace(draft, constants=within, source=values)
-    unobstructed(draft, transform)
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, RowXor):
         edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
     else:
         edits = PaddingEdits(draft=draft, padding=transform, declarations=declarations, flat=flat).edits()
-    guard(draft, transform, edits, flat)
     return edited(file.text, edits).decode()
