@@ -13,7 +13,7 @@ from ncu_swizzle.base.files import note_finished, read_bytes, replacing
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
-from ncu_swizzle.fix import certified, edits, on_gpu
+from ncu_swizzle.fix import edits, on_gpu
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
@@ -115,13 +115,12 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     project = edits.project_of(targets[0].source, sources.config, sources.trust, query.within)
     targets = [_sampled(edits.with_headers(target, project)) for target in targets]
     before = text = edits.source_of(targets[0])
-    units = certified.Units(project=project)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
         query.progress(target.name, Done(0))
         beside = [*targets[:number], *targets[number + 1 :]]
         job = FixJob(
-            target=target, text=text, settings=settings, options=query.options, beside=beside, units=units,
+            target=target, text=text, settings=settings, options=query.options, beside=beside, sources=sources,
             cycles=query.request.cycles,
         )  # fmt: skip
         try:

@@ -28,6 +28,7 @@ from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
 
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
@@ -90,7 +91,7 @@ class FixJob:
     settings: EmulationSettings
     options: FixOptions = FixOptions()
     beside: Sequence[Target] = ()
-    units: certified.Units | None = None
+    sources: CatalogOptions = CatalogOptions()
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
 
@@ -149,7 +150,7 @@ class FixJob:
             return proof(claims=(*claims, worse))
         if ClaimState.FAILED in (trace.state, resources.state):
             return proof(claims=(*claims, trace, resources))
-        judged = certified.judged(self.units, self.target, self.beside, text, self.settings)
+        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings)
         return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
