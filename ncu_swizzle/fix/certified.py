@@ -12,7 +12,7 @@ from ncu_swizzle.certify import change
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.certify.changes import compare_texts
 from ncu_swizzle.certify.units import Checking
-from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Outcome
+from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Obstacle, Outcome
 from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -72,8 +72,8 @@ def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
     for unit in verdict.units:
         for kernel in unit.kernels:
             if kernel.outcome is not Outcome.PROVED:
-                reason = kernel.obstacle.reason if kernel.obstacle else "nothing is known of it"
-                return f"{change.name_of(kernel.kernel)}: {reason}", kernel.obstacle and kernel.obstacle.line
+                obstacle = kernel.obstacle or Obstacle(reason="nothing is known of it")
+                return f"{change.name_of(kernel.kernel)}: {obstacle.reason}", obstacle.line
         if unit.obstacle:
             return f"{unit.source.name}: {unit.obstacle}", None
     return verdict.unknown or "nothing that is compiled has changed", None
@@ -93,7 +93,7 @@ def _named(line: Line | None, target: Target) -> Location | None:
 
 def _covers(verdict: ChangeVerdict) -> Iterator[str]:
     """Yield what a proof covers, what it assumes and what it leaves out, in this order."""
-    said = {}
+    said: dict[str, list[str]] = {}
     for unit in verdict.units:
         for kernel in unit.kernels:
             said.setdefault(change.covers(kernel, unit, verdict.compiler), []).append(change.name_of(kernel.kernel))

@@ -291,7 +291,7 @@ class FixState:
 
     def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
         """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""
-        first = next((obstacle for obstacle in seen.tile.obstacles if not obstacle.length), None)
+        first = next(iter(seen.tile.obstacles), None)
         if first is None:
             return None
         advice = f"index {seen.roots[0].root.place.name} itself where its elements are accessed"

@@ -205,10 +205,10 @@ class Questions:
             statement = declared.above("declaration", "for_range_loop", *PARAMETERS)
             at = otherwise if holder is None or holder.macro else self._before(use)
             if statement.type in ("declaration", "for_range_loop") and self.scopes.holder(declared):
-                if statement.parent.type != "compound_statement" or self.changes.of(declared) != []:
+                if statement.parent.type != "compound_statement" or self.changes.of(declared):
                     continue  # a loop's, for example
                 at = statement.end_byte
-            elif declared and self.changes.of(declared) != []:
+            elif declared and self.changes.of(declared):
                 continue
             self.ask("name", question[0], at, use.text, question[1])
 
@@ -385,7 +385,7 @@ class _Launched:
             self.found[declared.id] = None  # while it is being found
             self.found[declared.id] = self._initialised(declared)
         known = self.found[declared.id]
-        return known if self.changes.of(declared) == [] else None
+        return None if self.changes.of(declared) else known
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""

@@ -82,7 +82,8 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
     for tile in kernel.tiles:
         yield _sentence(tile, kernel.source.name)
         if tile.offered:
-            yield f"  {tile.mapping}, below, leaves {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
+            left = f"{tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts"
+            yield f"  {tile.mapping}, as shown below, leaves {left}."
         elif not tile.proved and tile.mapping:
             yield f"  {tile.mapping} would leave {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
             yield f"  To apply it by hand: {kernel.suggest}"

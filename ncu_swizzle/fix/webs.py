@@ -69,18 +69,11 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Obstacle:
-    """A use of a place that cannot be followed, at a line of the file.
-
-    With `length` it is one for longer rows only. If a cast says that a row is `row` elements of type `unit`, it is one
-    for the XOR of other rows, too.
-    """
+    """A use of a place that is not followed, at a line of the file: a patch does not change it."""
 
     start: ReachedPlace
     line: int
     reason: str
-    length: bool = False
-    row: Node = NOTHING
-    unit: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
