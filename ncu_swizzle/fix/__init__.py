@@ -6,6 +6,6 @@
             → trial (excess, certified)
 
 The parser is tree-sitter's, imported only when a source is read; what walks a source sees the copy that `cuda` makes of
-its tree, of nodes that are never None. A proposal may be wrong: what is read from a source only serves to write it well,
-and `certify` decides what is called proved.
+its tree, of nodes that are never None. A proposal may be wrong: what is read from a source only serves to write it
+well, and `certify` decides what is called proved.
 """

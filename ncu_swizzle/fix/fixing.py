@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -138,7 +139,9 @@ class Applied:
 
 
 OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
-ATTEMPTS = 8  # patches of one tile that are tried
+ATTEMPTS = 10  # patches of one tile that are tried
+ALIKE = 3  # patches of one kind that may leave too much before others are tried
+Kind = tuple[type, str, bool]  # of a patch: the transform, how it is written, whether it takes vectors apart
 UNWRITTEN = "the source does not show where its elements are indexed"
 
 
@@ -152,20 +155,20 @@ class FixState:
     applied: tuple[Applied, ...] = ()
     proof: Proof | None = None
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
-    profiles: tuple[Profile, ...] = ()  # as it was, and with the patch if both are simulated
+    _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
     _open: list[str] = field(default_factory=list)  # tiles that have a patch which is not proved
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
         naming = Naming(job=self.job)
         named = naming.cheapest()
-        if named is not None and named.clean and self._worth(named) == "":
+        if named is not None and named.clean and not self._cost(named):
             yield from self._accepted(named)
             if named.proof.after.total == 0:
                 return
             named = None
         tiles = [naming.explained(tile) for tile in self._by_tile()]
-        if named is not None and not self.applied and self._worth(named) == "":
+        if named is not None and not self.applied and not self._cost(named):
             tiles = list(self._accepted(named))
         elif naming.open is not None and not (self.applied or self.candidate or self.proof):
             self.candidate = naming.open.text
@@ -248,15 +251,16 @@ class FixState:
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
         stop: Stop | None = None
-        proved: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
+        proved: list[tuple[str, TriedPatch, tuple[Applied, ...]]] = []  # with what each costs
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
         attempts = 0
-        wrong: set[tuple[type, str]] = set()  # such as splitting an index that may be longer than a row
+        failures = Counter[Kind]()
         for mapping, way, text in ((each, *one) for each in best for one in written(subject, seen, each)):
             if isinstance(text, Unfit):
                 stop = furthest(stop, _unwritten(text, subject.at(text.line or declared), seen, mapping, tile))
                 continue
-            if (kind := (type(mapping.transform), way)) in wrong:
+            kind = type(mapping.transform), way, mapping.narrower
+            if failures[kind] >= ALIKE:
                 continue
             if attempts >= (OTHERS if proved or possible or missed else ATTEMPTS):
                 break
@@ -267,21 +271,21 @@ class FixState:
             names = [root.root.name for root in seen.roots]
             patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
-                proved.append((patch, applied))
-                if not patch.fewer_blocks and patch.left <= seen.in_launch(mapping.candidate.excessive):
+                proved.append((self._cost(patch), patch, applied))
+                if not proved[-1][0] and patch.left <= seen.in_launch(mapping.candidate.excessive):
                     break
                 continue
             stopped = unproved(proof, line, str(mapping))
             stop = furthest(stop, stopped)
-            if any(proof.failed(about) for about in (About.TRACE, About.MEANING)):
-                wrong.add(kind)
+            # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
+            failures[kind] += 1 if proof.failed(About.EXCESS) else ALIKE
             if proof.offered:
                 (done,) = patch.tiles
                 done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
                 possible.append((replace(patch, tiles=(done,)), applied))
         if proved:
-            cheapest, applied = min(proved, key=lambda each: (each[0].fewer_blocks, each[0].left))
-            if cost := self._worth(cheapest):
+            cost, cheapest, applied = min(proved, key=lambda each: (bool(each[0]), each[1].left, each[1].fewer_blocks))
+            if cost:
                 return _because(tile, f"{cost}: --allow-slower offers it", line, subject), ()
             return cheapest, applied
         if possible:
@@ -298,10 +302,9 @@ class FixState:
         reason = f"{first.reason}: {advice}"
         return Stop(stage=0, reason=reason, line=subject.at(first.line), mapping=tile.mapping)
 
-    def _worth(self, patch: TriedPatch) -> str:
+    def _cost(self, patch: TriedPatch) -> str:
         """Return why a patch that is proved is not worth having; empty if it is, or is wanted all the same."""
-        self.profiles = _profiles(self.job, patch.text)
-        told = [profile.simulated for profile in self.profiles]
+        told = [profile.simulated for profile in self.profiles(patch.text)]
         saved = saved_by(*told) if len(told) > 1 else None
         if self.job.options.slower:
             return ""
@@ -314,6 +317,17 @@ class FixState:
             assert after is not None
             return f"it is proved, but {after.blocks_per_sm} blocks fit on an SM for {before.blocks_per_sm}"
         return ""
+
+    def profiles(self, text: bytes) -> tuple[Profile, ...]:
+        """Return the kernel as it was; if that is simulated, also as a text has it, simulated, too."""
+        job, old = self.job, self.job.old.emulated.profile
+        if text == job.text or old.simulated is None or old.simulated.cycles is None:
+            return (old,)
+        if text not in self._profiles:
+            with rebuilt(job.target, text) as after:
+                new = emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
+            self._profiles[text] = old, new
+        return self._profiles[text]
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -365,15 +379,6 @@ def _done(tile: TileFix, mapping: Ranked, proof: Proof, names: Sequence[str]) ->
     )
 
 
-def _profiles(job: FixJob, text: bytes) -> tuple[Profile, ...]:
-    """Return the kernel as it was; if that is simulated, also as the text has it, simulated, too."""
-    old = job.old.emulated.profile
-    if text == job.text or old.simulated is None or old.simulated.cycles is None:
-        return (old,)
-    with rebuilt(job.target, text) as after:
-        return old, emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
-
-
 def fix_kernel(job: FixJob, earlier: Sequence[Proof] = ()) -> KernelFix:
     """Return what fixing a kernel comes to; `earlier` are the proofs of the patches that the text has already.
 
@@ -393,6 +398,6 @@ def fix_kernel(job: FixJob, earlier: Sequence[Proof] = ()) -> KernelFix:
         proof=work.proof,
         along=along,
         unknowns=work.unknowns,
-        profiles=work.profiles if work.proof else _profiles(job, work.text),
+        profiles=work.profiles(work.text),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

@@ -97,7 +97,7 @@ class FixSubject:
             if reach.end is not None:
                 continue
             plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
-            plain = plain or draft.indexing(reach.node) is not None
+            plain = plain or draft.indexing(reach.node) is not None or reach.node.called.startswith("atomic")
             holder = reach.node.parent
             handed = holder.type == "gnu_asm_input_operand"
             if not plain or handed or reach.unit == BYTES:
