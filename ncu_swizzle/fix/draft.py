@@ -239,8 +239,6 @@ class Draft:
     element_bytes: int  # of what the mapping counts
     declared_bytes: int  # of an element as declared
     unit_bytes: Mapping[str, int]
-    block: Sequence[int]  # threads, as described
-    source: Constants | None = None  # what is constant whatever the launch, if `constants` are those of one
 
     def size(self, step_unit: str, node: Node) -> int:
         """Return the bytes that a step counts; raise Unfit if they are unknown."""
@@ -271,11 +269,6 @@ class Draft:
         """Return the index that a method of a view computes; None if a node is not a call of one."""
         call = self.constants.inline(node.bare)
         return call if call and call.indexing else None
-
-    def launch_decides(self, term: Term) -> list[str]:
-        """Return the factors of a product that only the launch makes constant, such as a row's length."""
-        known = [factor for factor in term.factors if factor.value is not None] if term.variable else []
-        return [factor.node.text for factor in known if self.source and self.source.value(factor.node) is None]
 
     def full(self, reach: Reach) -> bool:
         """Return whether the steps of a use begin with a subscript for every dimension."""

@@ -38,11 +38,8 @@ COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mappi
 
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tuple[str, bytes | Unfit]]:
     """Yield the texts that a mapping can be written as, or why it cannot be, each with the way of writing."""
-    launched, plain = subject.launched(seen), subject.draft(seen)
-    # What is right for rows of any length comes first; the other asks launches for one, see `xor_edits`.
-    ways = [(launched, COLUMNS)] if launched is not None else []
-    texts: set[bytes] = set()
-    for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):
+    draft, texts = subject.draft(seen), set[bytes]()
+    for way in (COLUMNS, FACTORS, FLAT):
         try:
             text = edited(subject.file.text, _edits(subject, draft, mapping, way))
         except Unfit as reason:

@@ -264,7 +264,7 @@ def compiler_knowledge(
         steps = [node for reach in web.reaches for node in (*(step.node for step in reach.steps), reach.leading)]
         for node in (*sizes, *(part for step in steps if step for part in parts(scopes, step))):
             questions.names(node, otherwise)
-    answered = _answered(questions, _compiled(target, questions, settings))
+    answered = _answered(questions, _compiled(target, questions, settings), target.launch.block)
     answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
     return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
 
@@ -290,7 +290,7 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
     return {}
 
 
-def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
+def _answered(questions: Questions, values: Mapping[int, int], block: Sequence[int]) -> Known:
     by_kind: dict[str, dict[tuple[int | str, str], int]] = {}
     for number, (kind, about, name) in enumerate(questions.probes):
         if number in values:
@@ -298,7 +298,12 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     scopes = questions.scopes
     names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
 
+    # A proof is one for blocks of the described shape.
+    threads = {f"blockDim.{axis}": size for axis, size in zip(AXES, block, strict=False)}
+
     def value(node: Node) -> int | None:
+        if node.type == "field_expression":
+            return threads.get(node.text)
         question, holder = question_of(scopes, node), scopes.holder(node)
         own = names.get(question) if question else None
         if question and own is None and (holder is None or holder.macro or scopes.file.class_around(node)):
@@ -313,6 +318,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     units = {about: number for (about, _), number in by_kind.get("unit", {}).items() if isinstance(about, str)}
     constants = Constants(
         name=value,
+        of_launch=True,
         inline=lambda node: inlined(scopes, node),
         part=lambda object_, call: part_called(scopes, object_, call),
     )

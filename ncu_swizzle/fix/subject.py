@@ -75,15 +75,7 @@ class FixSubject:
             element_bytes=element,
             declared_bytes=declared,
             unit_bytes=self.known.unit_bytes,
-            block=self.target.launch.block,
         )
-
-    def launched(self, seen: TileSeen) -> Draft | None:
-        """Return a tile whose rows' length the launch decides; None if the source does."""
-        draft = self.draft(seen)
-        draft = replace(draft, constants=self.known.launched, source=draft.constants)
-        steps = (step for reach in seen.tile.reaches for step in reach.steps)
-        return draft if any(draft.launch_decides(term) for step in steps for term in draft.terms(step)) else None
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
@@ -146,7 +138,7 @@ class FixSubject:
     def _strides(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a tile's indices of elements, in bytes."""
         draft, found = self.draft(seen), set[int]()
-        drafts = [draft, *filter(None, [self.launched(seen)])]
+        drafts = draft, replace(draft, constants=self.known.launched)  # rows may be as long as the launch says
         for reach in seen.tile.reaches:
             for step in (step for step in reach.steps if step.rank == 1):
                 try:

@@ -130,11 +130,6 @@ class Root:
     size: int = 0  # bytes; 0: up to the next root, or the array's end
     copy: str = ""  # which of several structs it is in
 
-    def behind(self, web: Web) -> list[Root]:
-        """Return what else begins in the array, farther behind."""
-        roots = (root for tile in web.tiles for root in tile.roots if root.array is self.array)
-        return [root for root in roots if root.offset > self.offset and not root.place.member]
-
     @property
     def name(self) -> str:
         return f"{self.array.name}{self.copy}.{self.place.name}" if self.place.member else self.place.name

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit, called, composition, line_end
+from ncu_swizzle.fix.edits import Edit, called, composition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import XorMatrix
@@ -35,7 +35,6 @@ class XorEdits:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether a factor that is XORed is part of a sum
         self.within = set[int]()  # places whose base is being looked for
-        self.lengths: list[str] = []  # of rows, as the source names what the launch decides
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
@@ -49,11 +48,7 @@ class XorEdits:
                 self._base_of(reach)
         if self.factors and not self.sums:
             return []
-        accessors = self.accessors.edits()
-        if self.draft.source is not None and accessors:
-            length = next(iter(self.lengths), "its rows' length")
-            raise self.draft.tile.places[0].declared.unfit(f"only the launch decides {length}")
-        return [*edits, *accessors, *condition(self.draft, self.xor, self.lengths)]
+        return [*edits, *self.accessors.edits()]
 
     # ---------------------------------------------------------------------------------------- where places are
     # A base is where a place is within the pattern: the number of its row as an expression, empty at the start.
@@ -276,7 +271,6 @@ class XorEdits:
         for term in self.draft.terms(step):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
-                self.lengths += self.draft.launch_decides(term)
                 # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
                 # every tile.
                 if stride % period or (self.xor.rows and not self.xor.repeats):
@@ -337,28 +331,6 @@ class MatrixEdits:
         name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
-
-
-# What an XOR asks of launches other than the one that it was proved for, and of the layouts of tensors.
-
-
-def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
-    """Return the edit that says, above the tile, what must hold whole groups; `lengths` of rows as the source says."""
-    root = draft.tile.roots[0]
-    needs = [f"{length} must be a multiple of {xor.group}" for length in dict.fromkeys(lengths)]
-    if "extern" in root.array.declared.above("declaration").words and not root.behind(draft.tile.web):
-        needs.append(f"dynamic shared memory must be a multiple of {xor.group * draft.element_bytes} bytes")
-    if not needs:
-        return []
-    statement, named = root.place.declared.above("declaration", "field_declaration"), " and ".join(needs)
-    text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
-    indent = draft.file.between(at, statement.start_byte)
-    said = f"{indent}// Columns are XORed with their row's number: {named}."
-    if said.encode() in text:
-        return []
-    if not statement or indent.strip():  # the declaration is not the first in its line
-        raise root.place.declared.unfit(f"{named}, and there is no place to say so")
-    return [Edit(at, at, f"{said}{line_end(text, at)}")]
 
 
 def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:

@@ -121,13 +121,14 @@ def outcomes(kind: str) -> Iterator[tuple[str, str, Any]]:
     for fact in FACTS[kind]:
         before = "".join(FACTS["before"].get(text, text) for text in fact.get("before", ()))
         declared, how = fact.get("declared", "t[32][32]"), MAPPINGS[fact["mapping"]]
-        named = {name: fact.get(name) for name in ("offsets", "launched")}
         for statement, expected in fact["rows"].items():
             text = statement if "__global__" in statement else body(statement, declared, before)
             meant = body(expected, fact.get("after", declared), before) if kind == "written" else expected
             try:
                 constants = fact.get("constants", SIZES)
-                written = rewritten(text, how, constants=constants, factors=fact.get("factors", False), **named)
+                written = rewritten(
+                    text, how, constants=constants, factors=fact.get("factors", False), offsets=fact.get("offsets")
+                )
             except Unfit as unfit:
                 written = f"{unfit.line}: {unfit}"
             yield statement, written, meant

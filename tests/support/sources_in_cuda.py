@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.accessors import RowXor
@@ -22,7 +21,6 @@ FOURS = RowXor(columns=32, rows=0, bits=3, base=2, drop=0)  # that keeps four fl
 LONGER = Padding(32, 1)
 
 
-BLOCK = (32, 32, 1)
 INDICES = {"x": "threadIdx.x % 31", "y": "threadIdx.y", "z": "y", "c": "x % 8", "r": "y"}  # of what `body` names
 
 
@@ -48,12 +46,9 @@ def rewritten(
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
-    launched: Mapping[str, int] | None = None,
     factors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
-
-    `constants` are those of the source, `launched` those of the launch.
 
     Raises Unfit if the mapping cannot be written.
     """
@@ -75,12 +70,7 @@ def rewritten(
     )  # fmt: skip
     draft = Draft(
         file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={},
-        block=BLOCK,
     )  # fmt: skip
-    if launched is not None:
-        of_launch = {**(constants or {}), **launched}
-        within = replace(values, name=lambda node: of_launch.get(node.text), of_launch=True)
-        draft = replace(draft, constants=within, source=values)
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, RowXor):
