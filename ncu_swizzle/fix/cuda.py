@@ -247,11 +247,6 @@ class CudaFile:
             type_ = self.aliased(wanted) or wanted
         return NOTHING
 
-    def class_names(self, struct: Node) -> set[str]:
-        """Return the name of a class and its aliases."""
-        known_as = {name for name, type_ in self.aliases if self.class_named(type_) is struct}
-        return known_as | ({struct.part("name").text} - {""})
-
     def methods(self, struct: Node) -> list[Node]:
         """Return the definitions of a class's member functions, in its body and out of it."""
         return [node for node in self.nodes("function_definition") if self.class_of(node) is struct]
@@ -334,11 +329,6 @@ def _parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_cuda.language()))
-
-
-def bare_type(type_: str) -> str:
-    """Return the name of a type of numbers without qualifiers and namespace."""
-    return " ".join(re.sub(r"\b(const|constexpr|static|inline|volatile)\b|\bstd::|[&*]", " ", type_).split())
 
 
 def _plain(type_: str) -> str:
