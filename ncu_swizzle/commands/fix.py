@@ -95,7 +95,7 @@ def _conclude(fixed: SourceFix) -> None:
     hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
     if fixed.outcome == "refused":
         raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
-    if fixed.outcome == "unknown" and fixed.candidate:
+    if fixed.outcome == "unknown" and fixed.unproved_files:
         raise NotComparable("the patch is not proved", "prove says what of two versions can be proved")
     if fixed.outcome == "unknown":
         raise NotComparable("what is unknown stands in the way of a proof", f"{hint} shows the mapping" if hint else "")

@@ -60,7 +60,7 @@ def show(fixed: SourceFix, console: Console) -> None:
         console.print()
     if fixed.changed:
         console.print(_coloured(patch_of(fixed)), soft_wrap=True)
-    if fixed.candidate:
+    if fixed.unproved_files:
         console.print(table_line(f"{NOT_PROVED}:", style="bold yellow"))
         console.print(_coloured(patch_of(fixed, proved=False)), soft_wrap=True)
 
@@ -247,7 +247,7 @@ def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
     page = folder / f"{name}.fix.html"
     write_atomically(page, render(fixed).encode())
     written = FixFiles(page=str(page))
-    if fixed.candidate:
+    if fixed.unproved_files:
         written = replace(written, not_proved=str(folder / f"{name}.not-proved.patch"))
         write_atomically(Path(written.not_proved), patch_of(fixed, proved=False).encode("utf-8", "surrogateescape"))
     if fixed.changed:

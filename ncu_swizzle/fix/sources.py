@@ -59,7 +59,6 @@ class SourceFix:
     before: bytes
     after: bytes
     kernels: tuple[KernelFix, ...]
-    candidate: bytes = b""  # the text with what is not proved, too; empty if there is no such patch
     read: frozenset[Path] = frozenset()  # what the kernels are compiled from
 
     @property
@@ -82,8 +81,9 @@ class SourceFix:
 
     @property
     def unproved_files(self) -> tuple[ChangedFile, ...]:
-        """The files that what is not proved would change, on top of what is."""
-        return self._changed(self.after, self.candidate) if self.candidate else ()
+        """The files that what is not proved would change, kernel by kernel, on top of what is proved of each."""
+        patches = ((kernel.after, kernel.candidate) for kernel in self.kernels if kernel.candidate)
+        return tuple(file for patch in patches for file in self._changed(*patch))
 
     def _changed(self, before: bytes, after: bytes) -> tuple[ChangedFile, ...]:
         source = limits.plain(self.source)
@@ -163,11 +163,8 @@ def _finished(
         finished = tuple(
             replace(kernel, notes=(*kernel.notes, note)) if kernel.proved else kernel for kernel in finished
         )
-    candidate = next((kernel.candidate for kernel in reversed(finished) if kernel.candidate), b"")
     read = frozenset(Path(file) for target in targets for file in target.family.included())
-    return SourceFix(
-        source=targets[0].source, before=before, after=after, candidate=candidate, kernels=finished, read=read
-    )
+    return SourceFix(source=targets[0].source, before=before, after=after, kernels=finished, read=read)
 
 
 # Which kernels to fix: those that words name, or that ``ncu-swizzle lint`` found to conflict.

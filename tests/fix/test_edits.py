@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.accessors import RowXor
+from ncu_swizzle.fix.accessors import RowXor, Shorter
 from ncu_swizzle.fix.cuda import Unfit
-from ncu_swizzle.fix.draft import Swapped
+from ncu_swizzle.fix.draft import Swapped, longer
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
 from ncu_swizzle.fix.excess import Lines
 from ncu_swizzle.fix.sums import Constants, Term
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.smem.swizzle import Padding, XorMatrix
 from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten
 
@@ -104,16 +104,30 @@ def test_the_constant_of_each_product() -> None:
 
 
 SIZES = {"W": 32, "H": 32, "N": 32, "K": 16}
-MAPPINGS: dict[str, RowXor | Padding | Swapped] = {
+MAPPINGS: dict[str, RowXor | XorMatrix | Padding | Swapped] = {
     "rows": ROWS,
     "flat": FLAT,
     "fours": FOURS,
     "longer": LONGER,
+    "shorter": Shorter(34, -2),
+    "longer structs": Padding(1, 1),  # in elements of four bytes
+    "bits": XorMatrix(((1, 0x10), (2, 0x8))),
     "rows within": RowXor(columns=32, rows=32, bits=5, base=0, drop=0),
     "swapped": Swapped(columns=16, rows=64),
     "turned": Swapped(columns=32, rows=32),
 }
 FACTS = table("facts/writing.toml")
+
+
+def test_padding_that_is_there_is_counted_with_what_is_added() -> None:
+    lengths = {
+        ("32", 1): "33",
+        ("W", 1): "W + 1",
+        ("W + 1", 3): "W + 4",
+        ("W + 1", -1): "W",
+        ("(R * 2) + 3", -4): "(R * 2) - 1",
+    }
+    assert {given: longer(*given) for given in lengths} == lengths
 
 
 def outcomes(kind: str) -> Iterator[tuple[str, str, Any]]:

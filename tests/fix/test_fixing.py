@@ -9,7 +9,7 @@ from ncu_swizzle.fix import cuda, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import BEGIN, END, edited, splice
 from ncu_swizzle.fix.named import declared_layouts, renamings
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
 from ncu_swizzle.fix.trial import Stop, furthest, unproved
 from ncu_swizzle.gate import reporting
@@ -59,6 +59,26 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:
         "file:///p/k.cu": [{"deletedRegion": region, "insertedContent": {"text": "K\nK2\n"}}],
         "file:///p/t.cuh": [{"deletedRegion": region, "insertedContent": {"text": "long t;\n"}}],
     }
+
+
+def test_what_is_not_proved_is_shown_and_never_applied(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_bytes(b"one\ntwo\n")
+    tile = TileFix(
+        name="t", line=1, excess_before=9, excess_after=0, mapping="M", offered=True, unknown=True, reason="r"
+    )
+    kernel = KernelFix(
+        kernel="k", source=source, before=b"one\ntwo\n", after=b"one\ntwo\n", candidate=b"one\n2\n", tiles=(tile,)
+    )
+    fix = SourceFix(source=source, before=kernel.before, after=kernel.after, kernels=(kernel,))
+    assert (fix.outcome, fix.changed) == ("unknown", False)
+    told = json.loads(shown.to_json(fix, ""))
+    assert (told["patch"], told["not_proved"].splitlines()[-2:]) == ("", ["-two", "+2"])
+    assert any(said.startswith("t (k.cu:1): not proved: r") for said in shown.sentences(kernel))
+    files = shown.write(fix, tmp_path, applied=True)
+    assert (files.patch, files.applied, Path(files.not_proved).name) == ("", "", "k.cu.not-proved.patch")
+    assert source.read_bytes() == fix.before
+    assert "k.cu: not proved" in shown.render(fix)
 
 
 def test_a_page_shows_hostile_names_harmlessly() -> None:

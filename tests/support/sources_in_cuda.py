@@ -12,8 +12,8 @@ from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.sums import Constants
 from ncu_swizzle.fix.webs import Members, Web, carved
-from ncu_swizzle.fix.xor_edits import XorEdits
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
+from ncu_swizzle.smem.swizzle import Padding, XorMatrix
 
 ROWS = RowXor(columns=32, rows=32, bits=5, base=0, drop=0)  # t[32][32]
 FLAT = RowXor(columns=32, rows=0, bits=5, base=0, drop=0)  # t[1024]
@@ -41,7 +41,7 @@ def web_of(text: str, name: str = "t") -> Web:
 
 def rewritten(
     text: str,
-    transform: RowXor | Padding | Swapped,
+    transform: RowXor | XorMatrix | Padding | Swapped,
     name: str = "t",
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
@@ -73,6 +73,8 @@ def rewritten(
     )  # fmt: skip
     if isinstance(transform, Swapped):
         edits = swapped(draft)
+    elif isinstance(transform, XorMatrix):
+        edits = MatrixEdits(draft=draft, matrix=transform).edits()
     elif isinstance(transform, RowXor):
         edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
     else:
