@@ -158,7 +158,9 @@ class PaddingEdits:
         """Return the edits of an index: of what in it counts rows, or of all of it if an accessor is wanted."""
         draft, terms = self.draft, self.draft.constants.terms(node)
         counting = [term for term in terms if term.constant and term.constant % rows.every == 0]
-        if self.flat and len(counting) < len(terms) and any(term.variable for term in terms):
+        # An index of the whole array that names no row may still lead to any: what is not compiled is not proved.
+        whole = self.flat or (not counting and self._begins(reach.start))
+        if whole and len(counting) < len(terms) and any(term.variable for term in terms):
             if reach.leading:
                 raise reach.node.misfit(": an API computes the addresses")
             if draft.indexing(node):
@@ -174,6 +176,10 @@ class PaddingEdits:
                 raise node.unfit(f"{term.node.quoted()}: the row's length is not to be seen in it")
             edits.append(edit)
         return edits
+
+    def _begins(self, place: ReachedPlace) -> bool:
+        """Return whether a place is the start of a flat tile."""
+        return place.rank == 1 and any(root.place is place for root in self.draft.tile.roots)
 
     def _scaled(self, term: Term, rows: Padding, whole: Node) -> Edit | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""

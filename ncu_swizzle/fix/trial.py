@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.events import Hazard
@@ -29,6 +31,7 @@ from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import ARCH
 
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
@@ -100,11 +103,6 @@ class FixJob:
         """The kernel as it was. Raises whatever emulating it raises."""
         return executable(self.target, replace(self.settings, cycles=self.cycles))
 
-    @cached_property
-    def _wavefronts(self) -> Mapping[str, int | None]:
-        """The wavefronts of the kernels beside it, as they were."""
-        return {target.name: _wavefronts(target, self.settings) for target in self.beside}
-
     def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
         """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
 
@@ -157,12 +155,22 @@ class FixJob:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""
         for target in self.beside:
             with rebuilt(target, text) as copy:
+                if _code(copy, self.settings) == _code(target, self.settings):
+                    continue
                 after = _wavefronts(copy, self.settings)
-            before = self._wavefronts[target.name]
+            before = _wavefronts(target, self.settings)
             if before is not None and after is not None and after > before:
                 reason = f"{target.name} takes {after:,} wavefronts, {after - before:,} more than before"
                 return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason)
         return None
+
+
+def _code(target: Target, settings: EmulationSettings) -> bytes:
+    """Return a kernel's machine code. Raises what compiling it raises."""
+    family, kernel = target.family, target.kernel
+    compiled = toolchain.cubin(family, kernel, family.architecture(kernel, ARCH), settings.toolchain, settings.cached)
+    cubin = Cubin(compiled, target.source.name)
+    return cubin.section(f".text.{names.find(cubin, kernel.entry)}")
 
 
 def _wavefronts(target: Target, settings: EmulationSettings) -> int | None:
