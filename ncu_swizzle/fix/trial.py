@@ -81,8 +81,9 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float) -> Claim:
     known = first.known & second.known if same else np.zeros(0, bool)
     if not same or (known & (first.value != second.value)).any():
         return _trace(state=ClaimState.FAILED, reason="in the described launch, the two versions write other results")
-    said = f"no new hazard; {int(known.sum()):,} bytes that {len(blocks):,} blocks write for random inputs are the same"
-    return _trace(state=ClaimState.HELD, reason=said)
+    blocks_write = f"{len(blocks):,} blocks write" if len(blocks) > 1 else "a block writes"
+    said = f"{int(known.sum()):,} bytes that {blocks_write} for random inputs are the same"
+    return _trace(state=ClaimState.HELD, reason=f"no new hazard; {said if known.any() else 'no results are known'}")
 
 
 @dataclass(eq=False, kw_only=True)
