@@ -38,14 +38,20 @@ class Judged:
     kernels: tuple[KernelVerdict, ...] = ()
 
 
-def judged(targets: Sequence[Target], text: bytes, sources: CatalogOptions, settings: EmulationSettings) -> Judged:
+def judged(
+    targets: Sequence[Target],
+    text: bytes,
+    sources: CatalogOptions,
+    settings: EmulationSettings,
+    project: Path | None = None,
+) -> Judged:
     """Return the verdict on a text of some kernels' source and headers, relative to what the files hold."""
     target = targets[0]
     was, now = (files_of(target, version) for version in (source_of(target), text))
     changed = {file: new for file, new in now.items() if was.get(file) != new}
     try:
         verdict = compare_texts(
-            targets, changed, Checking(toolchain=settings.toolchain, cached=settings.cached), sources
+            targets, changed, Checking(toolchain=settings.toolchain, cached=settings.cached), sources, project
         )
     except EnvironmentLacking:
         raise

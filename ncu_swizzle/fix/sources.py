@@ -121,7 +121,7 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         beside = [*targets[:number], *targets[number + 1 :]]
         job = FixJob(
             target=target, text=text, settings=settings, options=query.options, beside=beside, sources=sources,
-            cycles=query.request.cycles,
+            project=project, cycles=query.request.cycles,
         )  # fmt: skip
         try:
             kernel = fix_kernel(job, [kernel.proof for kernel in kernels if kernel.proof])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 
@@ -96,6 +97,7 @@ class FixJob:
     options: FixOptions = FixOptions()
     beside: Sequence[Target] = ()
     sources: CatalogOptions = CatalogOptions()
+    project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
 
@@ -149,7 +151,7 @@ class FixJob:
             return proof(claims=(*claims, worse))
         if ClaimState.FAILED in (trace.state, resources.state):
             return proof(claims=(*claims, trace, resources))
-        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings)
+        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
         return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
