@@ -156,6 +156,10 @@ class Run:
             for header, body in self.loops.items()
             for name in self._live[header] & graph.written_in(body)
         }
+        self._writers: dict[str, list[int]] = {}
+        for number, each in enumerate(graph.blocks):
+            for name in {name for instruction in each.instructions for name in instruction.results()}:
+                self._writers.setdefault(name, []).append(number)
         self._definitions = Counter(
             name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
         )
@@ -360,6 +364,9 @@ class Run:
             self._make_memory(name)
 
     def _undefined(self, name: str) -> Term:
+        """Return the value of a register that nothing on the way here has set: any, and the same in both versions."""
+        if any(self.graph.dominates(at, self._number) and at != self._number for at in self._writers.get(name, ())):
+            raise AssertionError(f"{name} was set, and is lost")
         return atom(f"undef:{name}", self.graph.registers[name])
 
     # Local objects.
