@@ -312,10 +312,9 @@ def _by_address(elements: memoryview) -> dict[int, int]:
     for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements[:end]):
         if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
             raise ValueError("an element of a metric has the wrong length")
-        address = _number(pc)
-        if address in counts:
+        if (at := _number(pc)) in counts:
             raise ValueError(TWICE)
-        counts[address] = _number(count)
+        counts[at] = _number(count)
     for number, element, _ in fields(elements, end):
         if number == _LIST and isinstance(element, memoryview):
             address, count = (_value(Message(element).message(field)) for field in (_ADDRESS, _COUNT))
