@@ -47,7 +47,7 @@ def compare_sides(before: Side, after: Side, checking: Checking) -> ChangeVerdic
         after=new,
         trees=(_in_place(old), _in_place(new)),
         launches=tuple(_launches(before, after)),
-        entries=(before.entry or after.entry, after.entry or before.entry) if alone else None,
+        entries=(before.entry, after.entry) if alone else None,
     )
     sources = (before.unit.source, after.unit.source)
     digests = [sha256(read_bytes(source)) for source in sources]
@@ -74,7 +74,9 @@ def _launches(before: Side, after: Side) -> Iterator[KnownLaunch]:
         dynamic = (old.dynamic[0], new.dynamic[1]) if old.dynamic and new.dynamic else old.dynamic or new.dynamic
         yield KnownLaunch(block=old.block or new.block, dynamic=dynamic)
     else:
-        yield from dict.fromkeys((*before.launches, *after.launches))
+        alone = bool(before.entry or after.entry)  # then there is one kernel to launch, whatever it is called
+        for launch in dict.fromkeys((*before.launches, *after.launches)):
+            yield replace(launch, entry="") if alone else launch
 
 
 # A copy of a project in which some files have other texts, or that is an older commit of it. Every folder is a real one

@@ -403,6 +403,8 @@ class Comparison:
         atoms = memory.address.atoms
         if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in self.facts.sources([memory.address])):
             raise Unfollowed("an address of shared memory is made from a number", at)
+        if any(leaf.op == ATOM and leaf.name.startswith("undef:") for leaf in terms.leaves(memory.address)):
+            raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in atoms)
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):
             raise Unfollowed("an access does not show which array it is to", at)

@@ -15,6 +15,7 @@ MOST_BLOCKS = 4_000
 ENDS = ("bra", "brx", "ret", "exit", "trap")
 EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
+_INLINED = re.compile(rf"(?<![\w~])(?:\d++~)*+{_NAME.pattern}")  # with the calls that lead to it
 _NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 
@@ -146,7 +147,7 @@ def _read(instruction: Instruction, results: Sequence[str]) -> Iterator[str]:
     if instruction.opcode.startswith("wgmma"):
         operands = instruction.operands  # it adds to what its results hold
     for operand in operands:
-        yield from _NAME.findall(operand)
+        yield from _INLINED.findall(operand)
     if instruction.guard:
         yield instruction.guard
 

@@ -156,6 +156,10 @@ class Run:
             for header, body in self.loops.items()
             for name in self._live[header] & graph.written_in(body)
         }
+        self._writers: dict[str, list[int]] = {}
+        for number, each in enumerate(graph.blocks):
+            for name in {name for instruction in each.instructions for name in instruction.results()}:
+                self._writers.setdefault(name, []).append(number)
         self._definitions = Counter(
             name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
         )
@@ -360,6 +364,9 @@ class Run:
             self._make_memory(name)
 
     def _undefined(self, name: str) -> Term:
+        """Return the value of a register that nothing on the way here has set: any, and the same in both versions."""
+        if any(self.graph.dominates(at, self._number) and at != self._number for at in self._writers.get(name, ())):
+            raise AssertionError(f"{name} was set, and is lost")
         return atom(f"undef:{name}", self.graph.registers[name])
 
     # Local objects.
@@ -545,7 +552,7 @@ class Run:
             return const(int(operand.rstrip("U"), 0), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if found := re.fullmatch(r"(.+?)\s*([+-])\s*(\d+)", operand):
+        if found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\d++)", operand):
             base = self._value(found[1], width)
             return base + const(int(found[2] + found[3]), base.width)
         if operand.startswith("!"):
@@ -874,7 +881,7 @@ class Run:
 def _register_order(name: str) -> tuple[str, str, int]:
     """Return a register's path, kind and number."""
     path, mark, own = name.rpartition("~")
-    digits = re.search(r"(\d+)(#\d+)?$", own)
+    digits = re.search(r"(?<!\d)(\d++)(#\d++)?$", own)
     return path + mark, own[: digits.start()] if digits else own, int(digits[1]) if digits else 0
 
 

@@ -67,7 +67,8 @@ class Checking:
 class Versions:
     """One unit in two versions: where each is compiled, and how its kernels are launched.
 
-    `entries` are the names of two kernels to compare alone; else all kernels are, and the host's half.
+    `entries` are the names of two kernels to compare alone, "" for a file's only one; else all kernels are compared,
+    and the host's half.
     """
 
     before: Unit

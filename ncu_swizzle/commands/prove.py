@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -121,8 +121,7 @@ def _pair(what: Sequence[str], description: KernelDescription) -> tuple[Side, Si
     if description.pair:
         if len(what) != 1:
             raise UsageError("--before and --after compile one file in two ways", "name one .cu file")
-        both = (_side(what[0], description, options) for options in (description.before, description.after))
-        before, after = both
+        before, after = (_side(what[0], description, options) for options in (description.before, description.after))
         return before, after
     if len(what) != 2:
         raise UsageError(
@@ -130,6 +129,9 @@ def _pair(what: Sequence[str], description: KernelDescription) -> tuple[Side, Si
             "ncu-swizzle prove before.cu after.cu, or one file with --against COMMIT",
         )
     before, after = (_side(word, description) for word in what)
+    if typed := description.launch.entry:  # it may name the description of one of the two, and then means its function
+        function = next((side.entry for side in (before, after) if side.entry != typed), typed)
+        return replace(before, entry=function), replace(after, entry=function)
     return before, after
 
 
@@ -142,8 +144,6 @@ def _side(word: str, description: KernelDescription, options: Sequence[str] = ()
 
 def _sides(word: str, description: KernelDescription, options: Sequence[str] = ()) -> Iterator[Side]:
     """Yield what a word names: a file with all that is in it, or a kernel of the catalogue or of a project."""
-    from dataclasses import replace
-
     from ncu_swizzle.certify.changes import Side
     from ncu_swizzle.certify.units import KnownLaunch
     from ncu_swizzle.kernels import build, halves, naming
@@ -213,7 +213,7 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
 def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import located, name_of
 
-    what = " and ".join(unit.named) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
+    what = " and ".join(filter(None, unit.named)) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
     yield f"{what}, {unit.arch}{f', built with {unit.origin}' if unit.origin else ''}"
     for kernel in unit.kernels:
         yield from _kernel_lines(kernel, unit, compiler)

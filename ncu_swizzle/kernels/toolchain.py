@@ -340,7 +340,7 @@ def packaged() -> list[Path]:
 
 
 def _runs(file: Path) -> bool:
-    return file.is_file() and os.access(file, os.X_OK)
+    return os.path.isfile(file) and os.access(file, os.X_OK)  # noqa: PTH113 - Path.is_file raises for closed folders
 
 
 # The translation unit, nvcc's options, include folders and the cache key.

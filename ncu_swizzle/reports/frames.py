@@ -62,7 +62,7 @@ NAMES = (*_FIRST, *(name for name, _ in _CLASSES if name not in _FIRST), OTHER)
 class Mix:
     """Warp instructions executed, by full opcode; `known` says whether there are execution counts.
 
-    `uncounted` has the instructions, by opcode, of which the emulator does not know how often they ran: the counts of
+    `uncounted` has the instructions, by opcode, of which nobody knows how often they ran: the counts of
     those opcodes are what the others add up to, hence lower bounds.
     """
 
@@ -101,7 +101,8 @@ def count(profile: Profile) -> Mix:
         opcode = guarded_opcode(instruction)
         opcodes[opcode] += instruction.executed or 0
         counted = counted or instruction.executed is not None
-        if profile.engine == EMULATED and instruction.executed is None:  # ncu leaves out what never ran
+        # ncu leaves out what never ran, but not if it has other counts.
+        if instruction.executed is None and (profile.engine == EMULATED or instruction.wavefronts is not None):
             uncounted[opcode] += 1
     return Mix(opcodes, True, uncounted) if counted else Mix(Counter(), known=False)
 

@@ -253,7 +253,7 @@ def read(report: Path) -> list[Profile]:
 
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
-    data = read_bytes(report)
+    before, data = _stamp(report), read_bytes(report)
     session, sha256 = container.container_of(data, str(report)), cache.sha256(data)
     facts = Facts.beside(report)
     facts.verify(report, sha256)
@@ -266,6 +266,8 @@ def read(report: Path) -> list[Profile]:
     try:
         questions = [Question(result, result.pcs) for result in session.results]
         units, codes = units_and_code(report, questions)
+        if _stamp(report) != before:  # NVIDIA's module reads the file itself
+            raise BadFile(f"{report} has changed while it was read", "run the command again")
         kernels = python_kernels.known(session.results, facts)
         seen: Counter[str] = Counter()
         profiles = []
@@ -286,6 +288,15 @@ def read(report: Path) -> list[Profile]:
         return profiles
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """Return what tells a file from another one that takes its place; empty without a file."""
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _profile(

@@ -105,7 +105,8 @@ def _implausible_counts(profile: Profile, access: str) -> Iterator[str]:
         elif isinstance(value, int | float) and not 0 <= value < MOST:
             yield f"{name} is {value:,}: its counts are unreliable"
     relevant = [i for i in profile.instructions if access in ("", i.access)]
-    wrong = [(instruction, why) for instruction in relevant if (why := _contradiction(instruction))]
+    both = {WAVEFRONTS, IDEAL} <= profile.metrics.keys()
+    wrong = [(instruction, why) for instruction in relevant if (why := _contradiction(instruction, both))]
     if wrong:
         instruction, why = wrong[0]
         more = f" and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
@@ -116,19 +117,31 @@ def _implausible_counts(profile: Profile, access: str) -> Iterator[str]:
     yield from _implausible_shares(profile)
 
 
-def _contradiction(instruction: Instruction) -> str:
-    """Say which of an instruction's counts is impossible; empty if none is."""
+def _contradiction(instruction: Instruction, both: bool) -> str:
+    """Say which of an instruction's counts is impossible; empty if none is.
+
+    `both`: the launch's wavefronts and ideal wavefronts were counted.
+    """
     executed, wavefronts, ideal = instruction.executed, instruction.wavefronts, instruction.ideal
     for noun, count in (("executions", executed), ("wavefronts", wavefronts), ("ideal wavefronts", ideal)):
         if count is not None and not 0 <= count < MOST:
             return f"has {count:,} {noun}"
-    if wavefronts is None or not instruction.access:
-        return ""
-    if instruction.implausible:
+    if both and instruction.access and (wavefronts is None) != (ideal is None):
+        return f"has {'wavefronts' if ideal is None else 'ideal wavefronts'} alone"
+    if instruction.access and instruction.implausible:
         return f"has {wavefronts:,} wavefronts, fewer than its {ideal:,} ideal ones"
-    if executed == 0 and wavefronts:
-        return f"has {wavefronts:,} wavefronts but was never executed"
-    return ""
+    return f"has {wavefronts:,} {why}" if (why := _unlike_wavefronts(instruction)) else ""
+
+
+def _unlike_wavefronts(instruction: Instruction) -> str:
+    """Say what of an instruction contradicts that it has wavefronts."""
+    if not instruction.wavefronts or instruction.never:
+        return ""
+    if instruction.executed == 0:
+        return "wavefronts but was never executed"
+    if instruction.executed is None:  # ncu counts executions of all that it counts
+        return "wavefronts but no count of executions"
+    return "" if instruction.access else "wavefronts of shared memory but does not access it"
 
 
 def _implausible_shares(profile: Profile) -> Iterator[str]:

@@ -308,11 +308,13 @@ def _by_address(elements: memoryview) -> dict[int, int]:
     """
     alike = _ALIKE.match(elements)
     end = alike.end() if alike else 0
-    counts = {}
+    counts: dict[int, int] = {}
     for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements[:end]):
         if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
             raise ValueError("an element of a metric has the wrong length")
-        counts[_number(pc)] = _number(count)
+        if (at := _number(pc)) in counts:
+            raise ValueError(TWICE)
+        counts[at] = _number(count)
     for number, element, _ in fields(elements, end):
         if number == _LIST and isinstance(element, memoryview):
             address, count = (_value(Message(element).message(field)) for field in (_ADDRESS, _COUNT))
@@ -320,8 +322,13 @@ def _by_address(elements: memoryview) -> dict[int, int]:
                 return {}
             if not isinstance(count, int | float):
                 raise ValueError("a count of a metric is not a number")
+            if address in counts:
+                raise ValueError(TWICE)
             counts[address] = int(count)
     return counts
+
+
+TWICE = "a metric has two counts of an instruction"
 
 
 @lru_cache(1 << 16)

@@ -308,6 +308,40 @@ $L_end:
     assert verdict(plain, shifted, (32, 8, 1)).outcome is not Outcome.PROVED
 
 
+COPY = """
+.func (.param .b64 func_retval0) copy(.param .b64 copy_param_0, .param .b64 copy_param_1, .param .b64 copy_param_2)
+{
+	.reg .pred %p<4>; .reg .b16 %rs<2>; .reg .b64 %rd<10>;
+	ld.param.u64 %rd3, [copy_param_0]; ld.param.u64 %rd4, [copy_param_1]; ld.param.u64 %rd5, [copy_param_2];
+	mov.u64 %rd9, 0;
+$L_byte:
+	mov.u64 %rd1, %rd9;
+	add.s64 %rd7, %rd4, %rd1; ld.u8 %rs1, [%rd7];
+	add.s64 %rd8, %rd3, %rd1; st.u8 [%rd8], %rs1;
+	add.s64 %rd9, %rd1, 1;
+	setp.lt.u64 %p3, %rd9, %rd5;
+	@%p3 bra $L_byte;
+	st.param.b64 [func_retval0+0], %rd3;
+	ret;
+}
+"""
+CALLED = """
+	{ .param .b64 param0; st.param.b64 [param0+0], %rd2;
+	.param .b64 param1; st.param.b64 [param1+0], %rd11;
+	.param .b64 param2; st.param.b64 [param2+0], 4; .param .b64 retval0;
+	call.uni (retval0), copy, (param0, param1, param2); ld.param.b64 %rd25, [retval0+0]; }
+"""
+
+
+@pytest.mark.parametrize(("load", "outcome"), [(XOR, Outcome.PROVED), (PLAIN, Outcome.REFUTED)])
+def test_loops_of_functions_that_are_called(load: str, outcome: Outcome) -> None:
+    texts = [
+        EXCHANGE.format(store=address(store), load=address(column)).replace("ld.f32 %f2, [%rd11];", CALLED)
+        for store, column in ((PLAIN, PLAIN), (XOR, load))
+    ]
+    assert verdict(*(kernel(text, COPY) for text in texts)).outcome is outcome
+
+
 def test_a_certificate_has_a_query_for_each_condition() -> None:
     found = verdict(exchange(), exchange(XOR, XOR), certificate=True)
     assert len(found.queries) >= 4

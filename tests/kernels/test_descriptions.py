@@ -1,5 +1,6 @@
 """Kernels that project files, Python files and command lines describe; the launch that is guessed from a cubin."""
 
+import os
 import re
 import shlex
 import tomllib
@@ -362,3 +363,18 @@ def test_hostile_names_stay_in_their_strings() -> None:
     assert content["kernel"][hostile]["source"] == hostile
     assert "\n" not in guessed.options(["--arg"])
     assert shlex.split(guessed.options(["--grid", "--block", "--arg"]))[-1] == "a2=bytes:24"
+
+
+def test_includes_that_never_end_are_followed_to_an_end(tmp_path: Path) -> None:
+    for link in "xy":  # 2 ** 40 names of one file
+        (tmp_path / link).symlink_to(".")
+    (tmp_path / "a.cuh").write_text('#include "x/a.cuh"\n#include "y/a.cuh"\n#include "k.cu"\n')
+    (tmp_path / "k.cu").write_text('#include "a.cuh"\n' + '#include "k.cu"\n' * 1000)
+    found = [path for path, _ in limits.texts([tmp_path / "k.cu"], [])]
+    assert found[:2] == [tmp_path / "k.cu", tmp_path / "a.cuh"]
+    assert len(found) <= 2 * limits.MOST_NAMES
+    (tmp_path / "large.cuh").touch()
+    os.truncate(tmp_path / "large.cuh", 1 << 30)  # sparse
+    (tmp_path / "b.cu").write_text('#include "large.cuh"\n')
+    with pytest.raises(BadFile, match="larger than 64 MiB"):
+        list(limits.texts([tmp_path / "b.cu"], []))

@@ -18,7 +18,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.gate import verdict
 from ncu_swizzle.gate.verdict import Place
-from ncu_swizzle.reports import attribution, pack, pairing, reader
+from ncu_swizzle.reports import attribution, frames, pack, pairing, reader, remarks
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
@@ -353,3 +353,27 @@ def test_the_constants_are_those_of_the_bench_and_intervals_hold_on_programs_lef
     tried = fitting.left_out(data)
     assert np.mean([one.held for one in tried]) >= 0.88
     assert np.median([one.width for one in tried]) <= 0.25
+
+
+FLIPPED: dict[str, dict[str, Any]] = {
+    "but no count of executions": {"executed": None},
+    "but was never executed": {"executed": 0},
+    "has ideal wavefronts alone": {"wavefronts": None},
+    "has wavefronts alone": {"ideal": None},
+    "does not access it": {"access": "", "opcode": "LDT", "sass": "LDT R5, [R4]"},
+}
+
+
+@pytest.mark.parametrize("said", FLIPPED)
+def test_an_access_that_a_flipped_bit_left_without_a_count_is_told_and_never_zero(
+    said: str, recorded: Recorded
+) -> None:
+    profile = recorded("transpose-plain")
+    assert not [doubt for doubt in remarks.doubts(profile) if "unreliable" in doubt]
+    damaged = tuple(
+        replace(each, **FLIPPED[said]) if each.access == "LDS" and each.wavefronts else each
+        for each in profile.instructions
+    )
+    flipped = replace(profile, instructions=damaged)
+    assert [doubt for doubt in remarks.doubts(flipped) if said in doubt]
+    assert frames.count(flipped).uncounted.total() == (4 if "executed" in FLIPPED[said] and "no count" in said else 0)

@@ -428,3 +428,21 @@ def test_older_readers_write_one_instruction_the_other_way_round() -> None:
         "LDG.E R4, desc[UR4][R2.64]": "LDG.E R4, desc[UR4][R2.64]",
     }.items():
         assert reader._in_order(written) == meant
+
+
+def test_a_report_that_is_replaced_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_file: Callable[[str], Path]
+) -> None:
+    file, other = tmp_path / "k.ncu-rep", tmp_path / "other.ncu-rep"
+    file.write_bytes(recorded_file("transpose-plain").read_bytes())
+    other.write_bytes(recorded_file("transpose-xor").read_bytes())
+    whole = reader.units_and_code
+
+    def replaced(*arguments: Any) -> Any:
+        answer = whole(*arguments)
+        other.replace(file)
+        return answer
+
+    monkeypatch.setattr(reader, "units_and_code", replaced)
+    with pytest.raises(BadFile, match="has changed while it was read"):
+        reader.read(file)
