@@ -29,7 +29,7 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 
-_LOCAL = re.compile(r"\.L[A-Z]*[0-9]+\b")
+_LOCAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|\.L[A-Z]*[0-9]+\b')  # or a string, which may look like a label
 _NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
 _NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
 SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
@@ -230,7 +230,11 @@ def _with_own_labels(assembly: str) -> str:
     moves all numbers. Each label gets one name of its own, so texts that are the same then mean the same.
     """
     numbers: dict[str, str] = {}
-    return _LOCAL.sub(lambda label: numbers.setdefault(label[0], f".L{len(numbers)}"), assembly)
+
+    def own(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else numbers.setdefault(found[0], f".L{len(numbers)}")
+
+    return _LOCAL.sub(own, assembly)
 
 
 def _host_differs(before: str, after: str) -> str:

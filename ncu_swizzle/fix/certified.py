@@ -107,7 +107,8 @@ def _covers(verdict: ChangeVerdict) -> Iterator[str]:
         yield f"proved {covered}: {', '.join(dict.fromkeys(names))}"
     same = [name for unit in verdict.units for name in unit.unchanged]
     if same:
-        yield f"{len(same)} more kernels of what is compiled from it have the same code"
+        others = "one more kernel" if len(same) == 1 else f"{len(same)} more kernels"
+        yield f"{others} of what is compiled from it {'has' if len(same) == 1 else 'have'} the same code"
     for assumed in change.assumes(verdict):
         yield f"assumed: {assumed}"
     for left_out in change.leaves_out(verdict):
