@@ -54,7 +54,7 @@ def test_a_patch_is_compared_in_a_copy(units: Path) -> None:
 def test_the_names_of_local_labels_are_no_difference_and_strings_that_look_alike_are(units: Path) -> None:
     """A function for the device alone moves the numbers of all that the host's compiler makes."""
     own = units / "src/own.cu"
-    before = own.read_text() + "const char *label() { return \".L5\"; }\n"
+    before = own.read_text() + 'const char *label() { return ".L5"; }\n'
     own.write_text(before)
     helped = "static __device__ int same(int i) { return i; }\n" + before.replace("own(", "own /**/ (")
     assert by_unit(compared(units, {"src/own.cu": (before, helped)})) == {"own.cu": "proved"}
