@@ -29,7 +29,7 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 
-_LOCAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|\.L[A-Z]*[0-9]+\b')  # or a string, which may look like a label
+_LOCAL = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|\.L[A-Z]*[0-9]+\b')  # or a string, which may look like a label
 _NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
 _NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
 SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
