@@ -1,6 +1,7 @@
 """``lint``, and ``lint --against``: what got worse, what it says of memory and branches, and what is suppressed."""
 
 import dataclasses
+import gc
 import json
 import os
 import time
@@ -270,8 +271,12 @@ def test_comments_are_read_in_linear_time(tmp_path: Path, name: str) -> None:
 def test_reading_comments_ends_with_its_time(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text("// ncu-swizzle: ignore SW001\n" * (1 << 16), encoding="utf-8")
-    with pytest.raises(TimeLimit, match="its comments were not read within") as error:
-        suppressions.in_source(str(file), readable([file]), 0.01)
+    gc.disable()  # hypothesis has a function called at each collection: what is raised in that is lost
+    try:
+        with pytest.raises(TimeLimit, match="its comments were not read within") as error:
+            suppressions.in_source(str(file), readable([file]), 0.01)
+    finally:
+        gc.enable()
     assert "--timeout" in error.value.hint
 
 
