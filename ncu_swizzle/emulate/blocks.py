@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
 from ncu_swizzle.emulate.machine import LaunchedGrid, Machine, coordinates
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.races import RaceCheck
+from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ALONE_STEPS,
     KINDS,

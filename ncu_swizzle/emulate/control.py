@@ -413,17 +413,22 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     for barrier, count in np.unique(named[executing], axis=0).tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
-        arriving = Group(pc, kept.warps[used], selected[used])
-        s.judge_meeting(arriving, barrier, count)
-        if instruction.has("ARV"):
-            m.note(Kind.ARRIVE, arriving.warps, barrier)
-            for block, warps in zip(*np.unique(m.block_of[arriving.warps], return_counts=True), strict=True):
-                key = (barrier, int(block))
-                m.arrivals[key] = m.arrivals.get(key, 0) + 32 * int(warps)
-            s.add(s.after(pc), arriving.warps, arriving.mask)
-            continue
-        chosen = None if vote is None else rows(vote, used)
-        m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+        s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
+        while used.any():
+            arriving = Group(pc, kept.warps[used], selected[used])
+            now = used.copy()
+            if count:
+                now[used] = s.fitting(arriving, barrier, count)
+                arriving = Group(pc, kept.warps[now], selected[now])
+            used &= ~now
+            if instruction.has("ARV"):
+                m.note(Kind.ARRIVE, arriving.warps, (barrier, count))
+                for warp, block in zip(arriving.warps.tolist(), m.block_of[arriving.warps].tolist(), strict=True):
+                    m.arrivals.setdefault((barrier, block), []).append(warp)
+                s.add(s.after(pc), arriving.warps, arriving.mask)
+                continue
+            chosen = None if vote is None else rows(vote, now)
+            m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
 
 
 def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:

@@ -31,18 +31,20 @@ class Kind(IntEnum):
     TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `order_steps.TensorUse`
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
     WARP = auto()  # lanes of a warp wait for each other: masks, (G, 32) or (G, 1), of those that do; None: all do
-    BARRIER = auto()  # warps go on that waited: the barrier's number
-    ARRIVE = auto()  # BAR.ARV: the barrier's number
+    BARRIER = auto()  # a generation of a barrier ends: its number and count, and which of the warps waited, (G,)
+    ARRIVE = auto()  # BAR.ARV: the barrier's number and count
     INITIALISE = auto()  # blocks and offsets of mbarriers
     INVALIDATE = auto()  # the same of mbarriers that are no more
-    COUNT = auto()  # arrivals: blocks, offsets, and the phases that are complete then
-    PASS = auto()  # warps go on whose mbarrier's phase is complete: offsets, and the phases that are
+    # Arrivals: blocks, offsets, the phases that are complete then, and which lanes arrive; None: all of a warp.
+    COUNT = auto()
+    # Warps go on whose mbarrier's phase is complete: offsets, the phases that are, and masks of lanes; None: all.
+    PASS = auto()
     COMMIT = auto()  # copies so far are a group
     AWAIT = auto()  # how many groups of copies may be left
     AWAIT_TILES = auto()  # how many groups of wgmmas may be left
     STORED = auto()  # tcgen05.wait::st
-    PROXY = auto()  # fence.proxy.async
-    MEMORY = auto()  # a memory fence
+    PROXY = auto()  # fence.proxy.async: masks of the lanes that execute it, (G,); None: all of them
+    MEMORY = auto()  # a memory fence: the same
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
     CLUSTER_PASS = auto()
     MISSED = auto()  # accesses that threads may have made: why they are not known

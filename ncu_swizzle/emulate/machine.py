@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
-from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -152,8 +152,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
     def note_lanes(self, warps: Ints, lanes: Bools, *, number: int | None = None) -> None:
         """Note that lanes, (G, 32), of warps, (G,), wait for each other, as if for those that have ended."""
         if self.notes:
-            masks = None if lanes.all() else ((lanes | ~self.live[warps]) @ LANE_BITS)[:, None]
-            self.note(Kind.WARP, warps, masks, number=number)
+            masks = self.masks(warps, lanes)
+            self.note(Kind.WARP, warps, None if masks is None else masks[:, None], number=number)
+
+    def masks(self, warps: Ints, lanes: Bools, *, ended: bool = True) -> Bits | None:
+        """Return lanes of warps, (G, 32), as a mask each; None if they are all. Those count that have `ended`, or not.
+
+        A warp does not wait for them, but nobody arrives or fences for what they did.
+        """
+        every = lanes | (~self.live[warps] if ended else self.thread[warps] >= self.threads)
+        return None if every.all() else every @ LANE_BITS
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 

@@ -220,6 +220,7 @@ def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
 _OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
+_BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
 GROUPS = "gsb0"  # the scoreboard of a group of wgmmas, which its last one has
 
 
@@ -258,10 +259,11 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        executes = np.asarray((selected | doubtful).any(axis=1))
+        lanes = selected | doubtful
+        executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
         if len(warps):
-            m.note(kind, warps, number)
+            m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
 
     return step
 

@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.machine import Draw
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
-from ncu_swizzle.emulate.races import RaceCheck
+from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ASIDE_STEPS,
     COMPARED_EFFORT,

@@ -287,7 +287,7 @@ class State:
     at_barrier: list[AtBarrier] = _part(list)
     at_phase: list[AtPhaseCheck] = _part(list)
     at_cluster: list[Group] = _part(list)
-    arrivals: dict[tuple[int, int], int] = _part(dict)  # threads of BAR.ARV, by barrier and block
+    arrivals: dict[tuple[int, int], list[int]] = _part(dict)  # warps of BAR.ARV, by barrier and block
     cluster_arrivals: Ints = _part()  # (W,)
     collective: dict[int, int] = _part(dict)  # by WARPSYNC.COLLECTIVE: where its ENDCOLLECTIVE goes
     # Convergence barriers, (16, W, 32): the execution of BSSY that a lane joined, 0 for none; the lanes that wait.

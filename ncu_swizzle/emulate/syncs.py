@@ -265,7 +265,9 @@ class _Arrive(_Operation):
             m.mbarriers.update(offset, blocks[here], *update, drop=self.instruction.has("OPTOUT"))
             if m.events is not None:
                 completed = m.mbarriers.at[offset].completed[blocks[here]]
-                m.note(Kind.COUNT, m.view.warps[rows[here]], (blocks[here], offset, completed))
+                every = m.masks(m.view.warps[rows[here]], selected[rows[here]], ended=False) is None
+                made = blocks[here], offset, completed, None if every else lanes[here]
+                m.note(Kind.COUNT, m.view.warps[rows[here]], made)
                 self._judge(m, offset, blocks[here], was_known)
 
     def _judge(self, m: Machine, offset: int, blocks: Ints, was_known: bool) -> None:

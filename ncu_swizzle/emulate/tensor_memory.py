@@ -154,7 +154,7 @@ class _Commit:
             here = blocks[one]
             m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
             completed = m.mbarriers.at[offset].completed[here]
-            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed))
+            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed, None))
 
 
 def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> tuple[Ints, Ints]:

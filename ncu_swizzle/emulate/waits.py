@@ -23,6 +23,7 @@ from ncu_swizzle.emulate.machine import ALL_MASK, LANE_BITS, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth, unknown
+from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints
 
 PARITY_BIT = np.uint32(31)  # of the operand of a wait for an mbarrier
@@ -70,7 +71,6 @@ class Waits:
         m.waits_at[warps] = np.where(mask, pc, m.waits_at[warps])
         if complete.any():
             done, lanes = warps[complete], there[complete]
-            m.note_lanes(done, lanes, number=pc)
             self._clear(barrier, done, lanes)
             tokens = mine[complete, 0]
             if bool((tokens == tokens[0]).all()):  # mostly
@@ -113,7 +113,6 @@ class Waits:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
-                        m.note_lanes(np.array([warp]), there[None], number=int(m.waits_at[warp][there][0]))
                         self.add(self._target(int(token), after), np.array([warp]), there[None])
         for warp in np.flatnonzero(m.synced.any(axis=1)):
             self._leave_warpsync(int(warp))
@@ -236,27 +235,55 @@ class Waits:
         missing = (m.live & ~there).reshape(blocks, -1).any(axis=1)
         # A warp counts as 32 threads, whichever of its lanes arrive (PTX ISA, "bar").
         arrived = 32 * there.any(axis=1).reshape(blocks, -1).sum(axis=1)
-        for (other, block), threads in m.arrivals.items():
-            arrived[block] += threads if other == barrier else 0
+        for (other, block), arriving in m.arrivals.items():
+            arrived[block] += operations.WARP * len(arriving) if other == barrier else 0
         complete: Bools = used & np.where(count == 0, ~missing, arrived >= count)
         return complete
 
-    def _open(self, barrier: int, blocks: Bools) -> None:
-        """Let the threads of some blocks, (B,), that wait at a barrier go on."""
+    def fitting(self, arriving: Group, barrier: int, count: int) -> Bools:
+        """Return which of the warps that come to a named barrier, (G,), its current generation takes.
+
+        It ends with the last of them, whoever waits; of a generation that ended so, the threads go on first.
+        """
+        m = self.machine
+        here, there = m.block_of[arriving.warps], [waiting for waiting in m.at_barrier if waiting.barrier == barrier]
+        takes = max([count, *(waiting.count for waiting in there)]) // operations.WARP
+        room = np.full(len(m.blocks), takes)
+        for waiting in there:
+            np.subtract.at(room, m.block_of[waiting.group.warps], 1)
+        for (other, block), arrived in m.arrivals.items():
+            room[block] -= len(arrived) if other == barrier else 0
+        over = np.zeros(len(room), bool)
+        over[here] = room[here] <= 0
+        if over.any():
+            self._open(barrier, over, arriving.pc, count)
+            room[over] = takes
+        rank = np.arange(len(here)) - np.searchsorted(here, here)  # of the warp among those of its block
+        return np.asarray(rank < np.maximum(room[here], 1))
+
+    def _open(self, barrier: int, blocks: Bools, pc: int = 0, count: int = 0) -> None:
+        """Let the threads of some blocks, (B,), that wait at a barrier go on; `pc` and `count` if none waits there."""
         m = self.machine
         if m.watcher:
             m.watcher.opens(barrier, blocks)
         opened = [w for w in m.at_barrier if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
         chosen = np.flatnonzero(blocks).tolist()
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
+        arrived: list[int] = []
         for block in chosen:
-            m.arrivals.pop((barrier, block), None)
+            arrived += m.arrivals.pop((barrier, block), [])
             m.meeting.pop((barrier, block), None)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
         if m.notes:
-            through = [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
-            m.note(Kind.BARRIER, np.unique(np.concatenate(through)), barrier, number=opened[0].group.pc)
+            through = [np.array(arrived, np.int64)]
+            through += [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
+            # Those of a warp that come in parts wait together.
+            there = np.unique(np.concatenate([through[0][:0], *through[1:]]))
+            members = np.concatenate([there, through[0]])
+            order = np.argsort(members, kind="stable")
+            count, pc = max([count, *(w.count for w in opened)]), opened[0].group.pc if opened else pc
+            m.note(Kind.BARRIER, members[order], (barrier, count, order < len(there)), number=pc)
         for waiting in opened:
             inside = blocks[m.block_of[waiting.group.warps]]
             m.at_barrier.remove(waiting)
@@ -345,7 +372,8 @@ class Waits:
             here = warps[checks.offset == offset]
             if offset in m.mbarriers.at:
                 completed = m.mbarriers.at[offset].completed[m.block_of[here]]
-                m.note(Kind.PASS, here, (offset, completed), number=checks.group.pc)
+                bits = m.masks(here, checks.selected[checks.offset == offset])
+                m.note(Kind.PASS, here, (offset, completed, bits), number=checks.group.pc)
 
     def time_out(self) -> None:
         """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.

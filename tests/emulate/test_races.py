@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from ncu_swizzle.emulate import blocks, events, races, run
+from ncu_swizzle.emulate import blocks, events, race_check, run
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
@@ -166,5 +166,5 @@ def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pyte
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hazards("unordered", count=500).blocks == 1
-    monkeypatch.setattr(races, "MOST_DOMAINS", 0)
+    monkeypatch.setattr(race_check, "MOST_DOMAINS", 0)
     assert not hazards("unordered").found

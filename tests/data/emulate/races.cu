@@ -66,7 +66,7 @@ KERNEL(same_value, "06") { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = r
 KERNEL(other_values, "01 05") { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
 KERNEL(polled, "08") {
     ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
-    if (t < 32) { row[t] = in[t]; __threadfence_block(); if (t == 0) { flag = 1; } }
+    if (t < 32) { row[t] = in[t]; __syncwarp(); if (t == 0) { __threadfence_block(); flag = 1; } }
     else { while (!flag) {} __threadfence_block(); out[t] = row[t - 32]; }
 }
 KERNEL(on_data, "01") { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1; } out[t] = row[63 - t]; }
