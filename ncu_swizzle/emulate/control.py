@@ -20,13 +20,14 @@ from ncu_swizzle.emulate.effects import (
     may_be_counted,
     numbers_in,
 )
-from ncu_swizzle.emulate.events import Kind
+from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.spins import awaits_others
 from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
 from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
@@ -109,8 +110,10 @@ class Control(Waits):
         self.enter(group)
         if m.events is not None:
             opcodes = {self.program.instructions[number].opcode for number in region}
-            kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
-            if opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+            if pc in region and awaits_others(flow, region, origin):
+                m.note(Kind.JOIN, group.warps, LOCK, number=pc)
+            elif opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+                kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
                 m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
         written = 0
         for number in region:

@@ -14,6 +14,7 @@ from ncu_swizzle.base.validate import Count
 from ncu_swizzle.smem.operations import Bools, Ints
 
 SHOWN = 2  # of what could not be followed
+LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
 MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
 

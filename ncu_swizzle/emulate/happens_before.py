@@ -24,7 +24,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.events import Event, Kind
+from ncu_swizzle.emulate.events import LOCK, Event, Kind
 from ncu_swizzle.emulate.machine import ALL_MASK, Machine
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
@@ -51,14 +51,13 @@ class _Mbarrier:
 class _Gate:
     """A named barrier of a block: who arrived in its current generation, and what is known of the ones before."""
 
-    column: int  # of clocks: the last generation whose end a warp knows of
+    column: int  # of clocks: the event at which the last generation ended that a warp knows of
     generation: int = 0
-    opened: list[int] = field(default_factory=list)  # by generation: the event
-    waiting: list[frozenset[int]] = field(default_factory=list)  # by generation: the warps that waited for it
-    arrived: list[tuple[int, Any]] = field(default_factory=list)  # warps of BAR.ARV, and their clocks
-    # Generations into which a warp came that did not know of the end of the one before: it might have been in that one
-    # instead, had it been faster.
-    doubted: set[int] = field(default_factory=set)
+    opened: int = 0  # the event at which the last one ended
+    arrived: list[Any] = field(default_factory=list)  # clocks of BAR.ARV
+    # Generations into which a warp came that did not know of the end of the one before: had it been faster, it would
+    # have been in that one, in the place of another warp. So neither of the two orders anything.
+    doubted: frozenset[int] = frozenset()
 
 
 @dataclass(kw_only=True)
@@ -75,8 +74,8 @@ class HappensBefore:
     tiles: int = field(init=False)
     agents: int = field(init=False)  # that are known beforehand; those of mbarriers follow
     now: int = field(init=False)  # the event, from 1
-    # By named barrier: what an earlier pass over the events found.
-    chains: dict[tuple[int, int], _Gate] = field(default_factory=dict)
+    # By named barrier: the generations that an earlier pass over the events doubted.
+    doubted: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
 
     def _begin_clocks(self, events: Sequence[Event]) -> None:
         """Make the clocks; `agents` has been counted."""
@@ -265,8 +264,8 @@ class HappensBefore:
     def _barrier(self, event: Event, warps: Ints, rows: slice) -> None:
         """Warps leave a barrier of their block: each knows what all knew, and those that only arrived.
 
-        Of a named barrier, the emulator's schedule decides who meets whom if more warps come than a generation takes:
-        then a generation orders only those that must be in it.
+        Of a named barrier to which more warps come than a generation takes, the emulator's schedule decides who meets
+        whom: such generations order nothing.
         """
         number, count, waits = event.data
         blocks = warps // self.machine.per_block
@@ -275,7 +274,8 @@ class HappensBefore:
             here = warps[inside & waits[rows]]
             self._converge(here)
             if count:
-                self._open(self._gate(number, block), self.chains.get((number, block)), here, int(inside.sum()))
+                doubted = self.doubted.get((number, block), frozenset())
+                self._open(self._gate(number, block), doubted, here, int(inside.sum()))
             elif len(here):
                 self._acquire(here, self._published(here).max(axis=0))
 
@@ -289,44 +289,26 @@ class HappensBefore:
         for warp, clock in zip(warps.tolist(), self._published(warps), strict=True):
             gate = self._gate(event.data[0], warp // self.machine.per_block)
             self._enters(gate, warp)
-            gate.arrived.append((warp, clock))
+            gate.arrived.append(clock)
 
     def _enters(self, gate: _Gate, warp: int) -> None:
         """Note whether a warp that comes to a named barrier might have been in the generation before."""
-        last = gate.opened[-1] if gate.opened else 0
         if any(code == codes.BARRIER_COUNT for code, _, _ in self.machine.hazards):
             return  # that is the cause
-        if self.clock[self.rows[warp, ALL_LANES], gate.column] < last and not self.lost:
-            gate.doubted.add(gate.generation)
+        if self.clock[self.rows[warp, ALL_LANES], gate.column] < gate.opened and not self.lost:
+            gate.doubted |= {gate.generation}
 
-    def _open(self, gate: _Gate, earlier: _Gate | None, waiting: Ints, members: int) -> None:
-        """End a generation of a named barrier."""
+    def _open(self, gate: _Gate, doubted: frozenset[int], waiting: Ints, members: int) -> None:
+        """End a generation of a named barrier, with the warps that waited for it and those that arrived before."""
         for warp in waiting.tolist():
             self._enters(gate, warp)
         arrived, gate.arrived = gate.arrived[: members - len(waiting)], gate.arrived[members - len(waiting) :]
-        first, must = gate.generation, frozenset(waiting.tolist())
-        sure = earlier is None or not earlier.doubted.intersection((first, first + 1))
-        if earlier is not None and not sure:
-            # A chain of generations, none of which is known to be over for all who come to the next: a warp that
-            # waits in each of them, and cannot be twice in one, is in each.
-            last = first
-            while first in earlier.doubted:
-                first -= 1
-            while last + 1 in earlier.doubted:
-                last += 1
-            must = frozenset.intersection(*earlier.waiting[first : last + 1]) if last < len(earlier.waiting) else must
-        gate.opened.append(self.now)
-        gate.waiting.append(frozenset(waiting.tolist()))
-        gate.generation += 1
-        if not len(waiting):
-            return
-        certain = np.array([warp for warp in waiting.tolist() if warp in must], np.int64)
-        clocks = [*self._published(certain), *(clock for _, clock in arrived if sure)]
-        for warps, generation in ((certain, -1), (np.setdiff1d(waiting, certain), first)):
-            if len(warps):
-                known = np.max(clocks, axis=0) if clocks else np.zeros((2, self.clock.shape[1]), np.int32)
-                known[0, gate.column] = max(known[0, gate.column], gate.opened[generation])
-                self._acquire(warps, known)
+        sure = not doubted.intersection((gate.generation, gate.generation + 1))
+        gate.opened, gate.generation = self.now, gate.generation + 1
+        if sure and len(waiting):
+            clock = np.max([*self._published(waiting), *arrived], axis=0)
+            clock[0, gate.column] = self.now
+            self._acquire(waiting, clock)
 
     # ------------------------------------------------------------------------------------------ clusters
 
@@ -395,7 +377,7 @@ class HappensBefore:
         """An order that is not followed: whatever comes next is taken to be ordered after all before."""
         self.lacking[event.data] = None
         # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
-        self.lost |= self.instructions[event.number].opcode == "SYNCS"
+        self.lost |= self.instructions[event.number].opcode == "SYNCS" or event.data == LOCK
         self._converge(np.arange(self.n))
         self.clock[:] = self.visible[:] = self.now
         np.fill_diagonal(self.clock, ALWAYS)

@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Hazard, Hazards, Party, Timeline
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.races import Races
+from ncu_swizzle.emulate.races import LOST, Races
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem.operations import Ints
 
@@ -93,7 +93,15 @@ class RaceCheck:
 
     def hazards(self) -> Hazards:
         """Return what was found."""
-        ordered = tuple(self.found[key] for key in sorted(self.found))
+        # Lanes of one warp are not named besides if threads of two warps do the same, or updates are lost.
+        races = {frozenset(key[1:]): each for key, each in self.found.items() if key[0] == codes.RACE}
+        lost = {number for numbers, each in races.items() if each.what == LOST for number in numbers}
+        told = (
+            key
+            for key in self.found
+            if key[0] != codes.LANES or not (frozenset(key[1:]) in races or lost.intersection(key[1:]))
+        )
+        ordered = tuple(self.found[key] for key in sorted(told))
         return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking), timeline=self.timeline)
 
 

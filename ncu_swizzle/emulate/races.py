@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse
+from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse, memory_operands
 from ncu_swizzle.emulate.effects import TENSOR_MEMORY, TENSOR_READS, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.events import Event, Hazard, Kind, Party
+from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.happens_before import ALL_LANES, ALWAYS, HappensBefore
 from ncu_swizzle.emulate.machine import LANE_BITS
 from ncu_swizzle.emulate.order_steps import GROUPS, PLACES
-from ncu_swizzle.emulate.spins import compared_and_swapped, polling, strong
+from ncu_swizzle.emulate.spins import compared_and_swapped, loads_behind, polling, strong
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
@@ -39,6 +40,7 @@ WRONG = {
     codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
     codes.SAME_PLACE: "they are lanes of one store, any of which may remain",
 }
+LOST = "what each stores is computed from what was there before, so that one of the two is lost"
 IN_WARP = (codes.LANES, codes.SAME_PLACE)
 MOST_UNITS = 1 << 27  # of a table of units and agents
 _IN_PIPE = TENSOR_READS | {"UTCSHIFT"}
@@ -61,6 +63,7 @@ class Races(HappensBefore):
 
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
     work: int = 0  # units that were looked up
+    behind: dict[int, frozenset[int]] = field(default_factory=dict)  # by store: the loads that its value comes from
 
     @cached_property
     def allocates(self) -> bool:
@@ -92,13 +95,10 @@ class Races(HappensBefore):
         for _ in range(MOST_PASSES):
             self._begin(total, opcodes)
             self._look_at(events)
-            doubted = {key: gate for key, gate in self.gates.items() if gate.doubted}
-            if all(key in self.chains and gate.doubted <= self.chains[key].doubted for key, gate in doubted.items()):
+            doubted = {key: self.doubted.get(key, frozenset()) | gate.doubted for key, gate in self.gates.items()}
+            if all(found == self.doubted.get(key, frozenset()) for key, found in doubted.items()):
                 break
-            # Who meets whom at a named barrier is open: once more, with no order but that which is certain.
-            for key, gate in doubted.items():
-                gate.doubted |= self.chains[key].doubted if key in self.chains else set()
-            self.chains |= doubted
+            self.doubted = doubted  # once more, without the order of these generations
         else:
             self.lacking["which warps meet at a named barrier"] = None
 
@@ -510,13 +510,21 @@ class Races(HappensBefore):
             if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
                 continue  # which lanes do it depends on data: perhaps one alone
             unit, warp, lane = int(made.units[row]), int(made.warps[row]), int(made.lanes[row])
-            others_lane = self._lane_of(earlier, unit, other, lane, earlier is now)
-            if does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE) and self.stored:
+            others_lane = self._lane_of(earlier, unit, other, lane, other == warp)
+            told = WRONG[kind]
+            both_write = does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE)
+            if both_write and (
+                self._updates(now.number, unit, warp, other) or self._updates(earlier.number, unit, other, warp)
+            ):
+                kind, told = codes.RACE, LOST
+            elif both_write and self.stored:
                 mine_stored = self._stored_at(self.now, unit, warp, lane)
                 if mine_stored is not None and mine_stored == self._stored_at(int(last[row]), unit, other, others_lane):
                     kind = codes.SAME_VALUE
+                    told = WRONG[kind]
             if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
                 kind = codes.POLLED
+                told = WRONG[kind]
             key = kind, now.number, earlier.number
             if key in self.found:
                 continue
@@ -525,7 +533,27 @@ class Races(HappensBefore):
                 self._party(now, does, mine, warp, lane),
                 self._party(earlier, before, other, other, others_lane),
             )
-            self._add(kind, parties, block, WRONG[kind], self._place(unit % self.per_block), key)
+            self._add(kind, parties, block, told, self._place(unit % self.per_block), key)
+
+    def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
+        """Return whether a store to a unit is computed from what its warp read there, with no order to another's."""
+        if not 0 <= warp < self.n or not (read := int(self.read_event[unit, warp])):
+            return False
+        if other == warp:
+            ordered = read <= self.in_step[warp]
+        else:
+            ordered = not 0 <= other < self.n or read <= self.clock[self.rows[other, ALL_LANES], warp]
+        if ordered or self.instructions[store].opcode not in ("STS", "ST"):
+            return False
+        if store not in self.behind:
+            instruction = self.instructions[store]
+            data = memory_operands(instruction)[0] + 1
+            self.behind[store] = loads_behind(self.flow, store, data)
+        return self.events[read - 1].number in self.behind[store]
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.instructions)
 
     def _place(self, unit: int) -> str:
         """Return a unit of a block in words."""

@@ -1,12 +1,17 @@
-"""Loops that wait for other threads without a barrier: polled flags, compare-and-swap."""
+"""Loops that wait for other threads without a barrier: polled flags, locks; and which loads a value comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ncu_swizzle.emulate.accesses import memory_operands
-from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
+from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
+from ncu_swizzle.emulate.flow import Flow
 
+_LOADS = frozenset(("LDS", "LD", "ATOMS", "ATOM", "LDG", "ATOMG"))
+_ATOMICS = frozenset(("ATOMS", "ATOM", "ATOMG"))
+_STORES = frozenset(("STS", "ST", "STG", "STSM", "LDGSTS", "RED", "REDG", "BAR"))
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
 POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
 
@@ -48,3 +53,52 @@ def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[i
                 if (other.terms, other.offset) == (memory.terms, memory.offset):
                     found.add(number)
     return frozenset(found)
+
+
+def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
+    """Return the loads and atomics that the value of an instruction's operand, by its position, is computed from."""
+    instruction = flow.instructions[number]
+    first = operand_number(instruction.operands[operand])
+    if first is None:
+        return frozenset()
+    wanted = range(first, first + source_width(instruction, operand))
+    found: set[int] = set()
+    seen: set[tuple[int, int]] = set()
+    waiting = [(before, register) for before in flow.before[number] for register in wanted]
+    while waiting:
+        at, register = waiting.pop()
+        if (at, register) in seen:
+            continue
+        seen.add((at, register))
+        writer = flow.instructions[at]
+        made = effects(writer)
+        if made.writes >> register & 1:
+            if writer.opcode in _LOADS:
+                found.add(at)
+            else:
+                guard = None if writer.guard is None else operand_number(writer.guard)
+                read = numbers_in(made.reads & ((1 << REGISTERS) - 1))
+                waiting += [(before, one) for before in flow.before[at] for one in read if one != guard]
+        if not made.kills >> register & 1:
+            waiting += [(before, register) for before in flow.before[at]]
+    return frozenset(found)
+
+
+def awaits_others(flow: Flow, region: Collection[int], origin: int | None) -> bool:
+    """Return whether a branch on what an atomic or a strong load returned closes a loop that only others can end.
+
+    A lock or a flag, that is: the loop stores nothing else. One whose compare-and-swap expects what it loaded before is
+    none, since some thread always gets on.
+    """
+    if origin is None or origin not in region:
+        return False
+    asked = flow.instructions[origin]
+    if any(flow.instructions[number].opcode in _STORES for number in region):
+        return False
+    if asked.opcode not in _ATOMICS:
+        return strong(asked)
+    if not asked.has("CAS", "SPIN"):
+        return asked.has("EXCH") or asked.has("ADD", "OR", "AND")
+    expected = memory_operands(asked)[0] + 1
+    known = asked.operands[expected : expected + 1]
+    return not asked.has("SPIN") and not (known and known[0].kind == REG and loads_behind(flow, origin, expected))

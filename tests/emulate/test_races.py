@@ -28,7 +28,7 @@ def hazards(name: str, *, file: str = "races", count: int = 1, known: bool = Tru
     buffers = () if known else (Buffer("out", OUT, 256), Buffer("in", IN, 256))
     launch = Launch(
         grid=(max(count, cluster[0]), 1, 1),
-        block=(128 if file == "tensor_races" else 64, 1, 1),
+        block=(128 if file == "tensor_races" or name.startswith("wide") else 64, 1, 1),
         cluster=cluster,
         parameters=pointers(0)[:16],
         buffers=buffers,
