@@ -275,7 +275,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         traffic=requested,
     )
     if setting.races is not None:
-        kinds = [whole.signature(block) for block in range(len(everyone))]
+        kinds = [whole.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
         _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(

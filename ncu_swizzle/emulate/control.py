@@ -416,6 +416,7 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     for barrier, count in np.unique(named[executing], axis=0).tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
+        m.count_order(kept.warps[used])
         s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
         while used.any():
             arriving = Group(pc, kept.warps[used], selected[used])

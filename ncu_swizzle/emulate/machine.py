@@ -144,6 +144,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
             self.happened += 1
 
+    def count_order(self, warps: Ints) -> None:
+        """Count warps, (G,), that do something which orders what they access."""
+        if self.events is not None:
+            counted = self.ordering.setdefault(self.now, np.zeros(len(self.blocks), np.int64))
+            counted += np.bincount(self.block_of[warps], minlength=len(self.blocks))
+
+    def ordering_of(self, block: int) -> bytes:
+        """Return in bytes how often a block did so, by instruction."""
+        return repr([(number, n) for number, each in sorted(self.ordering.items()) if (n := int(each[block]))]).encode()
+
     @property
     def notes(self) -> bool:
         """Whether events are noted."""
@@ -220,6 +230,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
         np.minimum.at(highest, group, up)
         self.boxes.keep_within(tag, blocks, lowest, highest)
         self.repeats.keep_within(tag, blocks, lowest, highest)
+
+    def ordering_lanes(self, guard: Value | None) -> tuple[Bools, Bools]:
+        """Return what `certain_mask` does of an instruction that decides no count, but perhaps a race."""
+        return self.selection(guard) if self.events is None else self.certain_mask(guard)
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
         """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""

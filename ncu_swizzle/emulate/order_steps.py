@@ -239,6 +239,11 @@ def order_step(instruction: SassInstruction) -> Step | None:
     return _guarded(instruction, *note) if note else tensor_step(instruction)
 
 
+def fences_by_guard(instruction: SassInstruction) -> bool:
+    """Return whether an instruction that only orders executes in some blocks and perhaps not in others."""
+    return instruction.guard is not None and not instruction.never and _note(instruction) is not None
+
+
 def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
     """Return the event of an instruction that only orders, and its number."""
     opcode, has = instruction.opcode, instruction.has
@@ -258,10 +263,11 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
+        selected, doubtful = m.ordering_lanes(guard(m) if guard else None)
         lanes = selected | doubtful
         executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
+        m.count_order(warps)
         if len(warps):
             m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
 

@@ -23,6 +23,7 @@ from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.machine import Draw
+from ncu_swizzle.emulate.order_steps import fences_by_guard
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
@@ -247,9 +248,10 @@ def emulate(
         without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
         clock.aside, clock.aside_effort = without_data, LONG_EFFORT
     contended: frozenset[int] = frozenset()
+    fences = any(map(fences_by_guard, program.instructions))  # only the code that notes order follows their guards
     while True:
         try:
-            check = RaceCheck(plain=unnoted) if races else None
+            check = RaceCheck(plain=None if fences else unnoted) if races else None
             counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
             if check and (stores := check.racing_stores(program.instructions)):
                 _tell_same_values(check, code, launch, setting, stores)

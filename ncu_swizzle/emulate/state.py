@@ -303,6 +303,8 @@ class State:
 
     # What was counted, and for which blocks and iterations it holds.
     issued: Ints = _part(compare=False)  # (n + 1, B): changes of how often instructions were issued, by instruction
+    # By instruction: how many warps of each block, (B,), met, arrived or fenced there. Blocks of a kind do so alike.
+    ordering: dict[int, Ints] = _part(dict, compare=False)
     happened: int = _part(0, compare=False)  # events, see `events.EventLog`
     order_lost: bool = _part(False, compare=False)  # whether some order or wait was not followed
     hazards: dict[tuple[str, int, int], Hazard] = _part(dict, compare=False)  # waits that cannot end, and misuse

@@ -149,7 +149,8 @@ class _Operation:
 
     def step(self, m: Machine) -> None:
         condition = self.guard(m) if self.guard else None
-        selected, doubtful = m.selection(condition)  # decides no count, so no block is told apart by it
+        selected, doubtful = m.ordering_lanes(condition)
+        m.count_order(m.view.warps[selected.any(axis=1)])
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))

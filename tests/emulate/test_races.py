@@ -157,6 +157,15 @@ def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
     assert {hazard.block for hazard in hazards("in_block_100", count=grid).found} == {(100, 0, 0)}
 
 
+@pytest.mark.parametrize("name", ["unmet_in_100", "unfenced_in_100"])
+@pytest.mark.parametrize("effort", [0, blocks.QUICK_EFFORT])
+def test_a_block_that_differs_in_a_barrier_alone_is_looked_at(
+    name: str, effort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "QUICK_EFFORT", effort)
+    assert {hazard.block for hazard in hazards(name, count=128).found} == {(100, 0, 0)}
+
+
 def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")

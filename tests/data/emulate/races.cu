@@ -183,3 +183,6 @@ KERNEL(locked, "") {
     if (t % 32 == 0) { while (atomicCAS(&lock, 0, 1)) {} __threadfence_block(); row[0] += in[t]; __threadfence_block(); atomicExch(&lock, 0); }
     __syncthreads(); out[t] = row[0];
 }
+// A block that differs from the others by what it does not wait for.
+KERNEL(unmet_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p bar.sync 0;\n}" ::"r"(blockIdx.x) : "memory"); out[64 * blockIdx.x + t] = row[63 - t]; }
+KERNEL(unfenced_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(blockIdx.x) : "memory"); __syncthreads(); if (t == 0) { leave(out + 64 * blockIdx.x, row); left(); } }
