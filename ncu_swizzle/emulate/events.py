@@ -5,7 +5,7 @@ An event is one instruction of some warps, or what lets warps go on that waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple, Protocol
@@ -166,15 +166,19 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True)
 class Hazards:
-    """The hazards of a launch, in so many blocks; `lacking` says what could not be followed."""
+    """The hazards of a launch, in so many blocks.
+
+    `lacking` says what could not be followed, and at which byte of the code, if it is something there.
+    """
 
     found: tuple[Hazard, ...] = ()
     blocks: int = 0
-    lacking: tuple[str, ...] = ()
+    lacking: Mapping[str, int | None] = field(default_factory=dict)
     timeline: Timeline | None = None  # of the first block
 
-    @property
-    def unfollowed(self) -> str:
-        """What could not be followed, in words: the first few things."""
-        more = len(self.lacking) - SHOWN
-        return "; ".join(self.lacking[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> str:
+        """Return in words what could not be followed: the first few things, each with its line."""
+        lines = ((what, "" if at is None else line_of(at)) for what, at in self.lacking.items())
+        told = list(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))
+        more = len(told) - SHOWN
+        return "; ".join(told[:SHOWN]) + (f"; and {more} more" if more > 0 else "")

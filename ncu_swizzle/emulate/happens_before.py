@@ -67,7 +67,7 @@ class HappensBefore:
     machine: Machine
     instructions: Sequence[SassInstruction]
     blocks: range  # of the running ones: those of one cluster
-    lacking: dict[str, None] = field(default_factory=dict)
+    lacking: dict[str, int | None] = field(default_factory=dict)  # what is not followed, and at which byte of the code
     lost: bool = False  # whether a wait was passed that is not followed: only lanes of a warp are judged from then on
     n: int = field(init=False)  # warps
     copies: int = field(init=False)  # the agent of the first warp's copies, and of the first warpgroup's wgmmas
@@ -371,11 +371,11 @@ class HappensBefore:
         return np.max(clocks, axis=0) if clocks else None
 
     def _missed(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        self.lacking[event.data] = None
+        self.lacking.setdefault(event.data, self.instructions[event.number].offset)
 
     def _give_up(self, event: Event, _warps: Ints, _rows: slice) -> None:
         """An order that is not followed: whatever comes next is taken to be ordered after all before."""
-        self.lacking[event.data] = None
+        self.lacking.setdefault(event.data, self.instructions[event.number].offset)
         # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
         self.lost |= self.instructions[event.number].opcode == "SYNCS" or event.data == LOCK
         self._converge(np.arange(self.n))

@@ -29,7 +29,7 @@ class RaceCheck:
     valued: frozenset[int] = frozenset()  # stores whose values are compared
     kinds: set[bytes] = field(default_factory=set)
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
-    lacking: dict[str, None] = field(default_factory=dict)
+    lacking: dict[str, int | None] = field(default_factory=dict)  # see `HappensBefore`
     blocks: int = 0
     work: int = 0
     domains: int = 0
@@ -102,7 +102,7 @@ class RaceCheck:
             if key[0] != codes.LANES or not (frozenset(key[1:]) in races or lost.intersection(key[1:]))
         )
         ordered = tuple(self.found[key] for key in sorted(told))
-        return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking), timeline=self.timeline)
+        return Hazards(found=ordered, blocks=self.blocks, lacking=dict(self.lacking), timeline=self.timeline)
 
 
 def _stores(parties: Sequence[Party]) -> bool:

@@ -291,7 +291,8 @@ class Races(HappensBefore):
             if not 0 <= block < len(self.blocks):
                 continue
             if size < 0:
-                self.lacking[f"how much {self.instructions[event.number].text} copies"] = None
+                instruction = self.instructions[event.number]
+                self.lacking[f"how much {instruction.text} copies"] = instruction.offset
                 return
             mbarrier = self._mbarrier(by - self.blocks.start, offset)
             units = self._units(block, start, size)
@@ -345,7 +346,7 @@ class Races(HappensBefore):
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
-        self.lacking[f"what {instruction.text} at {instruction.offset:#x} accesses"] = None
+        self.lacking.setdefault(f"what {instruction.text} at {instruction.offset:#x} accesses", instruction.offset)
         if instruction.opcode in WGMMA and GROUPS in instruction.text:
             for groups in self.tile_groups:
                 groups.append(self.now)

@@ -137,7 +137,7 @@ def test_a_timeline_shows_who_writes_who_waits_and_who_reads() -> None:
 
 
 def test_what_is_not_followed_is_said() -> None:
-    assert "STS" in hazards("nowhere").unfollowed
+    assert "STS" in hazards("nowhere").unfollowed()
     assert not hazards("ordered").lacking
 
 
@@ -170,7 +170,7 @@ def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pyte
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")
     assert codes(found) == "01 05"
-    assert "whether stores that race store the same value" in found.unfollowed
+    assert "whether stores that race store the same value" in found.unfollowed()
 
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
