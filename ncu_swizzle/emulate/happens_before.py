@@ -33,6 +33,7 @@ from ncu_swizzle.smem.operations import Ints
 ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
 ALL_LANES = -1  # of an access that lanes make together
 LANES = operations.WARP + 1  # components and rows of a warp: of each lane, and of all together
+KEPT_PHASES = 8  # of an mbarrier, for warps that are late
 _OFFSET = {Kind.INITIALISE: 1, Kind.COUNT: 1, Kind.PASS: 0, Kind.COPY_IN: 4}  # of their data: an mbarrier's
 _BY_LANES = (Kind.COUNT, Kind.MEMORY, Kind.PASS)  # what some lanes of a warp may do alone
 
@@ -45,6 +46,7 @@ class _Mbarrier:
     done: Any  # (2, A): what happened before, and what is visible to the async proxy
     pending: Any
     completed: int
+    history: dict[int, Any] = field(default_factory=dict)  # `done` when so many phases were complete
 
 
 @dataclass(kw_only=True)
@@ -217,6 +219,8 @@ class HappensBefore:
             mbarrier.done[:, mbarrier.agent] = self.now
             mbarrier.pending[:] = 0
             mbarrier.completed = completed
+            mbarrier.history[completed] = mbarrier.done
+            mbarrier.history.pop(completed - KEPT_PHASES, None)
 
     # ------------------------------------------------------------------------------------------ lanes of a warp
 

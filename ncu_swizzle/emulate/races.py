@@ -209,7 +209,8 @@ class Races(HappensBefore):
             mbarrier = self._mbarrier(block, offset)
             self._settle(mbarrier, phases)
             self._access(_together(one, self._units(block, offset, MBARRIER)), COUNT)
-            self._acquire(one, mbarrier.done, None if mask is None else [mask])
+            done = mbarrier.history.get(phases, mbarrier.done)
+            self._acquire(one, done, None if mask is None else [mask])
 
     # ------------------------------------------------------------------------------------------ who accesses what
 

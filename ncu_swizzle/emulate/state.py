@@ -144,6 +144,8 @@ class Barriers:
     # (B,): the first phase of the mbarrier in reserved memory by which the blocks of a pair allocate tensor memory
     # together. No code initialises it: the even block is to pass its first wait, the odd one is to wait for the even.
     reserved: Ints | None = None
+    # Arrivals of tcgen05.commit that are still to come: the instruction, the mbarrier's offset, the blocks.
+    commits: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
 
     def _barrier(self, offset: int) -> Barrier:
         """Return the barriers at an offset to change them; nothing is known of those that were not initialised."""

@@ -128,7 +128,7 @@ class _Allocation:
 class _Commit:
     """UTCBAR: an arrival at an mbarrier, or at those of several blocks (.MULTICAST), when earlier work is complete.
 
-    Here it is at once.
+    That is when no thread can go on without it: see `waits`.
     """
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -152,8 +152,8 @@ class _Commit:
         for offset in np.unique(offsets).tolist():
             one = offsets == offset
             here = blocks[one]
-            m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
-            completed = m.mbarriers.at[offset].completed[here]
+            m.mbarriers.commits.append((m.now, offset, tuple(here.tolist())))
+            completed = np.array([m.mbarriers.phase(offset, block) or 0 for block in here.tolist()])
             m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed, None))
 
 

@@ -356,22 +356,24 @@ class Waits:
                 m.at_phase.append(checks.part(~passed))
         return released
 
-    def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
+    def _answer(self, checks: AtPhaseCheck, complete: bool, phases: Ints | None = None) -> None:
         if self.machine.watcher:
             self.machine.watcher.passes(self.machine, checks.group.warps, checks.group.pc, checks.offset, checks.parity)
         if len(checks.group.warps):
             self.enter(checks.group)
             if complete and self.machine.notes:
-                self._note_passing(checks)
+                self._note_passing(checks, phases)
             self.machine.put(checks.result, truth(complete), Value(checks.selected))
             self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)
 
-    def _note_passing(self, checks: AtPhaseCheck) -> None:
+    def _note_passing(self, checks: AtPhaseCheck, phases: Ints | None) -> None:
+        """Note which warps go on, `phases`: with an earlier phase than the last that is complete."""
         m, warps = self.machine, checks.group.warps
         for offset in np.unique(checks.offset).tolist():
             here = warps[checks.offset == offset]
             if offset in m.mbarriers.at:
                 completed = m.mbarriers.at[offset].completed[m.block_of[here]]
+                completed = completed if phases is None else phases[checks.offset == offset]
                 bits = m.masks(here, checks.selected[checks.offset == offset])
                 m.note(Kind.PASS, here, (offset, completed, bits), number=checks.group.pc)
 
@@ -382,7 +384,8 @@ class Waits:
         """
         m = self.machine
         m.mbarriers.settle()
-        if self.release_phases() or not m.at_phase:
+        self._complete_commits()
+        if self.release_phases() or self._release_late() or not m.at_phase:
             return
         waiting, m.at_phase = m.at_phase, []
         passes, m.mbarriers.changed = not m.mbarriers.changed, False
@@ -403,6 +406,49 @@ class Waits:
                         m.starved.append((block, offset, lacking))
         for checks in waiting:
             self._answer(checks, passes)
+
+    def _complete_commits(self) -> None:
+        """Let what tcgen05.commit waits for be complete, as late as this can be: only then can threads go on."""
+        m = self.machine
+        for number, offset, blocks in m.mbarriers.commits:
+            here = np.array(blocks)
+            m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
+            completed = m.mbarriers.at[offset].completed[here]
+            m.note(Kind.COUNT, m.everyone[:0], (here, offset, completed, None), number=number)
+        m.mbarriers.commits = []
+
+    def _release_late(self) -> bool:
+        """Continue warps that are two phases late: what they wait for was complete before nothing could run.
+
+        Whoever completed the next phase, too, did not wait for them. In this order of events they wait for a phase of
+        the same parity that is still to come; had they been faster, they had gone on with the one that they mean.
+        """
+        m = self.machine
+        if m.events is None or m.order_lost:
+            return False
+        waiting, m.at_phase = m.at_phase, []
+        for checks in waiting:
+            late = np.zeros(len(checks.offset), np.int64)
+            for row, (warp, offset) in enumerate(zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True)):
+                phase = self._last_passed(warp, offset)
+                completed = m.mbarriers.phase(offset, int(m.block_of[warp]))
+                if completed is not None and phase < completed and phase % 2 == checks.parity[row]:
+                    late[row] = phase + 1
+            if (late > 0).any():
+                self._answer(checks.part(late > 0), True, late[late > 0])
+            if not (late > 0).all():
+                m.at_phase.append(checks.part(late == 0))
+        return bool(m.ready)
+
+    def _last_passed(self, warp: int, offset: int) -> int:
+        """Return the phases of an mbarrier that were complete when a warp last went on from it."""
+        m = self.machine
+        for event in reversed(m.events.events[: m.happened] if m.events else ()):
+            if event.kind is Kind.PASS and event.data[0] == offset and warp in event.warps:
+                return int(event.data[1][np.flatnonzero(event.warps == warp)[0]])
+            if event.kind is Kind.INITIALISE and int(event.data[1][0]) == offset:
+                break
+        return 0
 
     # ------------------------------------------------------------------------------------------ clusters
 

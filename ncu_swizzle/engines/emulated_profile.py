@@ -284,8 +284,11 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> str:
     """Return what order was not followed, with the lines of it."""
     stacks = {each.pc: each.stack for each in instructions} if counts.hazards.lacking else {}
 
+    own = {at: tuple(frame for frame in stack if not is_library(frame[0])) for at, stack in stacks.items()}
+    calls = Calls(list(set(own.values())))
+
     def line_of(offset: int) -> str:
-        frame = next((frame for frame in stacks.get(offset, ()) if not is_library(frame[0])), None)
+        frame = next(iter(calls.site(own.get(offset, ()))), None)
         return f"{frame[0].rpartition('/')[2]}:{frame[1]}" if frame else ""
 
     return counts.hazards.unfollowed(line_of)
