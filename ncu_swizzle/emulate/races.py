@@ -33,7 +33,8 @@ COUNT = "uses the mbarrier"
 WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy, wgmma or tcgen05 under way is not waited for, or its wait does not reach this warp",
-    codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
+    codes.PROXY_FENCE: "TMA, wgmma and tcgen05 see it only after a fence.proxy.async of the threads that write",
+    codes.OVERWRITES: "nothing but a barrier lies between, and no fence.proxy.async of the threads that read",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() that both take part in orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
@@ -43,6 +44,7 @@ WRONG = {
 LOST = "what each stores is computed from what was there before, so that one of the two is lost"
 IN_WARP = (codes.LANES, codes.SAME_PLACE)
 MOST_UNITS = 1 << 27  # of a table of units and agents
+_ASYNC_WRITES = frozenset(("UBLKCP", "UTMALDG"))
 _IN_PIPE = TENSOR_READS | {"UTCSHIFT"}
 MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
 MOST_PASSES = 8  # over the events, until it is clear which generations of named barriers are
@@ -140,6 +142,7 @@ class Races(HappensBefore):
         self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
         self.words: dict[int, Any] = {}  # clocks that atomics, or stores to flags, after a fence left, by unit
         self.flags: Any = None  # units, (total,), that loops poll, or that strong loads read
+        self.released = np.zeros(self.n, np.int32)  # by warp: the event of its last arrival at an mbarrier
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
         # By event: warps, the words that they store, (words, G, 32), and which of them are known.
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
@@ -192,6 +195,7 @@ class Races(HappensBefore):
                     bits = np.zeros(len(arriving), np.uint32)
                     np.bitwise_or.at(bits, which, LANE_BITS[lanes[inside][here]])
                 clocks = self._published(arriving, bits)
+                self.released[arriving] = self.now
                 if ended is not None:
                     clocks[np.arange(len(arriving)), 0, ended[arriving]] = self.now
                 mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
@@ -299,7 +303,10 @@ class Races(HappensBefore):
             units = self._units(block, start, size)
             issuing = warp[min(k, len(warp) - 1) : min(k, len(warp) - 1) + 1]
             self._access(_together(issuing, self._units(by - self.blocks.start, offset, MBARRIER)), COUNT)
-            self._access(_together(issuing, units), WRITE, agent=mbarrier.agent)
+            written = _together(issuing, units)
+            self._access(written, WRITE, agent=mbarrier.agent)
+            if self.instructions[event.number].opcode in _ASYNC_WRITES:
+                self._after_generic_reads(written, mbarrier.agent)
 
     def _read_out(self, event: Event, warps: Ints, rows: slice) -> None:
         """A bulk copy reads shared memory, in the group of its warp."""
@@ -334,7 +341,7 @@ class Races(HappensBefore):
             units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
             for block in (block - self.blocks.start for block in use.blocks):
                 base = block * self.per_block
-                self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent)
+                self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent, proxy=True)
                 self._access(_together(one, use.reads + self.shared_units + base), READ, agent=agent)
                 self._access(_together(one, use.writes + self.shared_units + base), WRITE, agent=agent)
                 if block != warp // self.machine.per_block:
@@ -426,10 +433,9 @@ class Races(HappensBefore):
         unordered = last > self._knows(self.clock, made, writer, self.write_lane[units])
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
-            # What cp.async wrote, wgmma sees without a fence: PTX's text asks for one, Triton and CUTLASS have none.
-            generic = self.n if by >= self.tiles else self.tiles
+            # What threads and cp.async write, they write through the generic proxy (PTX ISA, "Async proxy").
             seen = self._knows(self.visible, made, writer, self.write_lane[units])
-            hidden = (last > seen) & (writer < generic) & ~unordered
+            hidden = (last > seen) & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
         if in_lanes:
             wrote = self.write_lane[units]
@@ -449,6 +455,24 @@ class Races(HappensBefore):
                 others = np.where(readers < self.n, self.read_lane[chosen.units, readers % self.n], ALL_LANES)
             where = last > self._knows(self.clock, chosen, readers, others)
             self._report(chosen, where, last, readers, does=does, before=before, agent=agent)
+
+    def _after_generic_reads(self, made: Footprint, by: int) -> None:
+        """Report reads by threads that come before, in order, without a fence of proxies.
+
+        Not if the warp has arrived at an mbarrier since: so CUTLASS's pipelines release a stage, without a fence.
+        """
+        read = self.read_event[made.units, : self.n]
+        known = self.clock[self.rows[made.warps, made.lanes], : self.n]
+        hidden = (
+            (read > self.visible[self.rows[made.warps, made.lanes], : self.n])
+            & (read > self.released)
+            & (read <= known)
+        )
+        rows, readers = np.nonzero(hidden)
+        if len(rows):
+            chosen = Footprint(made.warps[rows], made.units[rows], made.lanes[rows])
+            every, last = np.ones(len(rows), bool), read[rows, readers]
+            self._report(chosen, every, last, readers, does=WRITE, before=READ, agent=by, code=codes.OVERWRITES)
 
     def _together(self, made: Footprint, by: Any, in_lanes: bool) -> None:
         """Report what lanes of one instruction write to the same units."""

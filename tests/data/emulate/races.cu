@@ -183,6 +183,17 @@ KERNEL(locked, "") {
     if (t % 32 == 0) { while (atomicCAS(&lock, 0, 1)) {} __threadfence_block(); row[0] += in[t]; __threadfence_block(); atomicExch(&lock, 0); }
     __syncthreads(); out[t] = row[0];
 }
+// Threads read what the next copy overwrites.
+__device__ __forceinline__ void come_in(float *row, const float *in, uint64_t &b) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(at(&b)) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(at(row)), "l"(in), "r"(at(&b)) : "memory");
+}
+#define TWICE(order) \
+    ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); if (t == 0) { come_in(row, in, b[0]); } \
+    wait(b[0], 0); out[t] = row[t]; order; if (t == 0) { come_in(row, in + 64, b[0]); } wait(b[0], 1); out[64 + t] = row[t]
+KERNEL(overwritten, "09") { TWICE(__syncthreads()); }
+KERNEL(overwritten_fenced, "") { TWICE(fence(); __syncthreads()); }
+KERNEL(overwritten_open, "02") { TWICE(); }
 // A block that differs from the others by what it does not wait for.
 KERNEL(unmet_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p bar.sync 0;\n}" ::"r"(blockIdx.x) : "memory"); out[64 * blockIdx.x + t] = row[63 - t]; }
 KERNEL(unfenced_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(blockIdx.x) : "memory"); __syncthreads(); if (t == 0) { leave(out + 64 * blockIdx.x, row); left(); } }

@@ -78,7 +78,7 @@ KERNEL(committed_for_one_warp, "02") { BLOCK(1); if (t == 0) { block.multiply();
 KERNEL(committed_by_another, "02") { BLOCK(1); if (t == 0) block.multiply(); __syncthreads(); if (t == 32) block.commit(0); __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(added_to_nothing, "") { BLOCK(1); if (t == 0) { block.multiply(true); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(committed_too_soon, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); block.multiply(true); block.commit(1); } __syncwarp(); block.wait(0); out[t] = block.load(); block.wait(1); __syncthreads(); block.free(); }
-KERNEL(parity_of_before, "11") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0, 1); out[t] = block.load(); __syncthreads(); block.wait(0); block.free(); }
+KERNEL(parity_of_before, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0, 1); out[t] = block.load(); __syncthreads(); block.wait(0); block.free(); }
 
 // Warp 0 multiplies twice, warp 1 takes both results.
 template <bool early> __device__ void in_turn(const Block<1> &block, float *out, int t) {
