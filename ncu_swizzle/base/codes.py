@@ -74,6 +74,7 @@ EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT = (f"SW03{n}" for n in ra
 RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED, OVERWRITES = (
     f"RACE00{n}" for n in range(1, 10)
 )
+GLOBAL_RACE, GLOBAL_SAME = "RACE020", "RACE021"
 STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
 UNCOALESCED, UNALIGNED, SPILLED, LOCAL_ARRAY, PARTING = (f"MEM00{n}" for n in range(1, 6))
 SECTOR_LIMIT = "MEM030"
@@ -114,8 +115,9 @@ CATALOGUE: dict[str, RuleCode] = {
         *_rows(Severity.error, LINT, LINE, [
             (RACE, "race", "Two warps access a byte, one of them writes it, and nothing orders them."),
             (ASYNC_RACE, "async-race", "A copy, wgmma or tcgen05 that is under way is not waited for."),
-            (PROXY_FENCE, "missing-proxy-fence", "TMA, wgmma or tcgen05 reads what threads wrote without a proxy fence."),
+            (PROXY_FENCE, "missing-proxy-fence", "TMA, wgmma or tcgen05 reads what threads wrote, not fenced."),
             (EXITED, "exited-block", "A block of a cluster that another one accesses may have ended, or not begun."),
+            (GLOBAL_RACE, "global-race", "Two threads access a word of global memory, one writes it: no order."),
             (STUCK, "deadlock", "Threads wait at a barrier that others never reach."),
             (PHASE, "endless-phase", "An mbarrier is waited for in a phase that cannot complete."),
             (BARRIER_COUNT, "barrier-count", "Threads meet at a named barrier with different counts."),
@@ -125,6 +127,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (LANES, "unordered-lanes", "Lanes of one warp rely on running in step: no __syncwarp() orders them."),
             (SAME_PLACE, "same-place", "Several lanes of one store write the same byte: any of them may remain."),
             (SAME_VALUE, "same-value", "A race between stores of the same value."),
+            (GLOBAL_SAME, "global-same-value", "Two threads store to a word of global memory, perhaps the same value."),
             (OVERWRITES, "unfenced-overwrite", "TMA overwrites what threads read, without fence.proxy.async."),
             (POLLED, "polled", "A race that is meant: a thread polls a flag until another one sets it."),
             (DIVERGENT, "divergent-barrier", "Only some threads of a warp are at a barrier of the block."),

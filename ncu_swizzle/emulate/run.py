@@ -398,6 +398,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
     totals = settled(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
+    accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),
@@ -406,7 +407,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
-        global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
+        global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),
     )

@@ -311,6 +311,7 @@ class State:
     order_lost: bool = _part(False, compare=False)  # whether some order or wait was not followed
     hazards: dict[tuple[str, int, int], Hazard] = _part(dict, compare=False)  # waits that cannot end, and misuse
     # By barrier of a block and block: the threads that those who are there wait for, and their instruction.
+    epochs: Ints = _part(compare=False)  # (B,): barriers of all threads that the block has passed
     meeting: dict[tuple[int, int], tuple[int, int]] = _part(dict, compare=False)
     unknown: dict[int, Unknown] = _part(dict, compare=False)  # issue counts, by instruction
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
@@ -329,7 +330,7 @@ class State:
         self.asked = np.zeros(blocks, bool)
         self.shared, self.shared_known = np.zeros((blocks, 0), np.uint8), np.zeros((blocks, 0), bool)
         self.mbarriers, self.columns = Barriers(blocks), np.zeros(blocks, np.int64)
-        self.cluster_arrivals = np.zeros(warps, np.int64)
+        self.cluster_arrivals, self.epochs = np.zeros(warps, np.int64), np.zeros(blocks, np.int64)
         # 16 convergence barriers, B0 to B15, of each warp.
         self.tokens, self.arrived = np.zeros((16, warps, 32), np.int64), np.zeros((16, warps, 32), bool)
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), np.uint32)

@@ -273,6 +273,7 @@ class Waits:
         for block in chosen:
             arrived += m.arrivals.pop((barrier, block), [])
             m.meeting.pop((barrier, block), None)
+            m.epochs[block] += not any(w.count for w in opened)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
         if m.notes:
