@@ -253,7 +253,14 @@ def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Che
 
 
 PAGE = "docs/hopper.md, and docs/blackwell.md for tcgen05, show what fits: the modes, LBO, SBO and the base offset"
-RACECHECK = "docs/races.md says what orders accesses; on a GPU, compute-sanitizer --tool racecheck sees most of these"
+ORDER = "docs/races.md says what orders accesses"
+# What compute-sanitizer looks at: shared memory through the generic proxy, and barriers of a block.
+RACECHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool racecheck sees most of these"
+SYNCCHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool synccheck sees some of these"
+RACE_HINTS = {
+    **dict.fromkeys((codes.RACE, codes.LANES, codes.SAME_PLACE, codes.SAME_VALUE, codes.POLLED), RACECHECK),
+    **dict.fromkeys((codes.BARRIER_COUNT, codes.DIVERGENT, codes.MBARRIER), SYNCCHECK),
+}
 SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
 
@@ -297,7 +304,7 @@ def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     for message, line, rule, code, through, related in model.violations(profile):
         inlined = tuple(Place(*each) for each in through)
         place = Place(*line, through=inlined) if line else Place(profile.report)
-        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACECHECK)}.get(
+        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACE_HINTS.get(code, ORDER))}.get(
             rule, (BOUNDS, SANITIZE)
         )
         known = codes.CATALOGUE.get(code)
