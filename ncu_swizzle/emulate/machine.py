@@ -72,6 +72,8 @@ class LaunchedGrid:
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
     watcher: Watcher | None = None
+    # Blocks whose work each block that runs takes over, one after the other, by clusterlaunchcontrol.try_cancel.
+    taken: tuple[Index, ...] = ()
 
     @cached_property
     def extents(self) -> Index:

@@ -59,6 +59,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 # how far a place in a list goes: it decides where a thread stores, and nothing else.
 
 
+TAKEN = 4  # blocks whose work one takes over
 MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
@@ -253,6 +254,8 @@ def emulate(
         try:
             check = RaceCheck(plain=None if fences else unnoted) if races else None
             counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
+            if check and _takes_over(check, launch, setting):
+                counts = replace(counts, hazards=check.hazards())
             if check and (stores := check.racing_stores(program.instructions)):
                 _tell_same_values(check, code, launch, setting, stores)
                 counts = replace(counts, hazards=check.hazards())
@@ -266,6 +269,28 @@ def emulate(
             contended |= found.instructions
         except _Answered as found:
             return found.counts
+
+
+def _takes_over(check: RaceCheck, launch: Launch, setting: Setting) -> bool:
+    """Look at the first block as it takes over the work of others, by cluster launch control; return whether it can.
+
+    Counts are of blocks that take over nothing, which is one way to run; here are several times as many tiles.
+    """
+    asks = any(each.opcode == "UGETNEXTWORKID" and not each.never for each in setting.program.instructions)
+    size, blocks = math.prod(launch.cluster), math.prod(launch.grid)
+    last = numbered(launch.grid, max(0, blocks - TAKEN * size)) // launch.cluster * launch.cluster
+    named = dict.fromkeys((x, y, z) for x, y, z in last[::-1].tolist() if asks and (x, y, z) != (0, 0, 0))
+    taken = tuple(named)[:TAKEN]
+    if not taken:
+        return asks
+    clock = Clock(timeout_s=setting.clock.left_s)
+    try:
+        cover(replace(setting, grid=launch.cluster, taken=taken, races=check, clock=clock), exhaustive=False)
+    except Stuck:
+        pass  # what waits for ever is among the hazards
+    except (NcuSwizzleError, Restart):
+        check.lacking["what a block does that takes over another's work"] = None
+    return True
 
 
 def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Setting, stores: frozenset[int]) -> None:

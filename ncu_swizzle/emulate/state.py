@@ -279,6 +279,7 @@ class State:
     # By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what.
     claims: tuple[Ints, Ints] | None = _part(None)
     mbarriers: Barriers = _part()
+    requests: Ints = _part()  # (B,): how often the block has asked for another's work
     columns: Ints = _part()  # (B,): a bit per 32 columns of tensor memory that the block has allocated
     # Waits for bytes that never come: block, barrier, bytes. Nothing is decided by this record.
     starved: list[tuple[int, int, int]] = _part(list, compare=False)
@@ -330,6 +331,7 @@ class State:
         self.asked = np.zeros(blocks, bool)
         self.shared, self.shared_known = np.zeros((blocks, 0), np.uint8), np.zeros((blocks, 0), bool)
         self.mbarriers, self.columns = Barriers(blocks), np.zeros(blocks, np.int64)
+        self.requests = np.zeros(blocks, np.int64)
         self.cluster_arrivals, self.epochs = np.zeros(warps, np.int64), np.zeros(blocks, np.int64)
         # 16 convergence barriers, B0 to B15, of each warp.
         self.tokens, self.arrived = np.zeros((16, warps, 32), np.int64), np.zeros((16, warps, 32), bool)

@@ -58,6 +58,12 @@ def test_counts_are_the_same_with_and_without(name: str) -> None:
     assert with_races == without
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "expected"), [("taken", ""), ("taken_in_one_phase", "11")])
+def test_a_block_that_takes_over_the_work_of_others_is_looked_at(name: str, expected: str) -> None:
+    assert codes(hazards(name, file="tensor_races", count=4)) == expected
+
+
 def test_both_sides_are_named_with_thread_byte_and_block() -> None:
     (hazard,) = hazards("unordered").found
     later, earlier = hazard.parties
