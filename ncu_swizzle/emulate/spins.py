@@ -87,13 +87,19 @@ def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
 def awaits_others(flow: Flow, region: Collection[int], origin: int | None) -> bool:
     """Return whether a branch on what an atomic or a strong load returned closes a loop that only others can end.
 
-    A lock or a flag, that is: the loop stores nothing else. One whose compare-and-swap expects what it loaded before is
-    none, since some thread always gets on.
+    A lock or a flag, that is: always the same word, and the loop stores nothing else. A loop that goes from word to
+    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
     """
     if origin is None or origin not in region:
         return False
     asked = flow.instructions[origin]
     if any(flow.instructions[number].opcode in _STORES for number in region):
+        return False
+    words = [operand_number(term) for term in asked.operands[memory_operands(asked)[0]].terms]
+    written = 0
+    for number in region:
+        written |= effects(flow.instructions[number]).writes
+    if any(word is not None and written >> word & 1 for word in words):
         return False
     if asked.opcode not in _ATOMICS:
         return strong(asked)
