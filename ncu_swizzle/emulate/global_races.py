@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, co
 from ncu_swizzle.emulate.memory import MemoryInstruction
 from ncu_swizzle.smem.operations import Bools, Ints
 
-MOST_ACCESSES = 1 << 22  # by lanes, that are compared
+MOST_ACCESSES = 1 << 20  # by lanes, that are compared
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 _ASKING = frozenset(("ATOMG", "ATOM"))
 _WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
@@ -59,6 +59,8 @@ class GlobalLog:
     size: int = 0
     events: int = 0
     blocks: list[tuple[int, int, int]] = field(default_factory=list)
+    machine: Machine | None = None  # that ran last, and the numbers of its blocks
+    numbers: Any = None
     known: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def add(self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int) -> None:
@@ -79,7 +81,9 @@ class GlobalLog:
                     words[0] if len(words) == 1 else np.array([hash(each) >> 1 for each in zip(*words, strict=True)])
                 )
         there = m.view_blocks()
-        named = np.array([self._named(m, block) for block in range(len(m.blocks))])
+        if self.machine is not m:
+            self.machine, self.numbers = m, np.array([self._named(m, block) for block in range(len(m.blocks))])
+        named = self.numbers
         wide = max(1, width // self.unit)
         unit = (at[rows, lanes][:, None] // self.unit + np.arange(wide)).ravel()
         made = _Accesses(
