@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
 from ncu_swizzle.emulate.machine import LaunchedGrid, Machine, coordinates
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.races import RaceCheck
+from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ALONE_STEPS,
     KINDS,
@@ -275,7 +275,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         traffic=requested,
     )
     if setting.races is not None:
-        kinds = [whole.signature(block) for block in range(len(everyone))]
+        kinds = [whole.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
         _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(

@@ -20,13 +20,14 @@ from ncu_swizzle.emulate.effects import (
     may_be_counted,
     numbers_in,
 )
-from ncu_swizzle.emulate.events import Kind
+from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.spins import awaits_others
 from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
 from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
@@ -109,8 +110,10 @@ class Control(Waits):
         self.enter(group)
         if m.events is not None:
             opcodes = {self.program.instructions[number].opcode for number in region}
-            kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
-            if opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+            if pc in region and awaits_others(flow, region, origin):
+                m.note(Kind.JOIN, group.warps, LOCK, number=pc)
+            elif opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+                kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
                 m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
         written = 0
         for number in region:
@@ -413,17 +416,23 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     for barrier, count in np.unique(named[executing], axis=0).tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
-        arriving = Group(pc, kept.warps[used], selected[used])
-        s.judge_meeting(arriving, barrier, count)
-        if instruction.has("ARV"):
-            m.note(Kind.ARRIVE, arriving.warps, barrier)
-            for block, warps in zip(*np.unique(m.block_of[arriving.warps], return_counts=True), strict=True):
-                key = (barrier, int(block))
-                m.arrivals[key] = m.arrivals.get(key, 0) + 32 * int(warps)
-            s.add(s.after(pc), arriving.warps, arriving.mask)
-            continue
-        chosen = None if vote is None else rows(vote, used)
-        m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+        m.count_order(kept.warps[used])
+        s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
+        while used.any():
+            arriving = Group(pc, kept.warps[used], selected[used])
+            now = used.copy()
+            if count:
+                now[used] = s.fitting(arriving, barrier, count)
+                arriving = Group(pc, kept.warps[now], selected[now])
+            used &= ~now
+            if instruction.has("ARV"):
+                m.note(Kind.ARRIVE, arriving.warps, (barrier, count))
+                for warp, block in zip(arriving.warps.tolist(), m.block_of[arriving.warps].tolist(), strict=True):
+                    m.arrivals.setdefault((barrier, block), []).append(warp)
+                s.add(s.after(pc), arriving.warps, arriving.mask)
+                continue
+            chosen = None if vote is None else rows(vote, now)
+            m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
 
 
 def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:

@@ -85,6 +85,8 @@ def needed(
         more = address_reads(instruction) if instruction.opcode in addressed else 0
         more |= order_reads(instruction) if order and not instruction.never else 0
         reads = effect.reads | more
+        if number in valued:
+            reads |= effects(instruction).reads & ((1 << REGISTERS) - 1)
         listed.append(replace(effect, reads=reads, roots=reads if number in valued else effect.roots | more))
     all_effects = tuple(listed)
     if everything:

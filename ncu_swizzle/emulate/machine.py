@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
-from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -72,6 +72,8 @@ class LaunchedGrid:
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
     watcher: Watcher | None = None
+    # Blocks whose work each block that runs takes over, one after the other, by clusterlaunchcontrol.try_cancel.
+    taken: tuple[Index, ...] = ()
 
     @cached_property
     def extents(self) -> Index:
@@ -144,6 +146,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
             self.happened += 1
 
+    def count_order(self, warps: Ints) -> None:
+        """Count warps, (G,), that do something which orders what they access."""
+        if self.events is not None:
+            counted = self.ordering.setdefault(self.now, np.zeros(len(self.blocks), np.int64))
+            counted += np.bincount(self.block_of[warps], minlength=len(self.blocks))
+
+    def ordering_of(self, block: int) -> bytes:
+        """Return in bytes how often a block did so, by instruction."""
+        return repr([(number, n) for number, each in sorted(self.ordering.items()) if (n := int(each[block]))]).encode()
+
     @property
     def notes(self) -> bool:
         """Whether events are noted."""
@@ -152,8 +164,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
     def note_lanes(self, warps: Ints, lanes: Bools, *, number: int | None = None) -> None:
         """Note that lanes, (G, 32), of warps, (G,), wait for each other, as if for those that have ended."""
         if self.notes:
-            masks = None if lanes.all() else ((lanes | ~self.live[warps]) @ LANE_BITS)[:, None]
-            self.note(Kind.WARP, warps, masks, number=number)
+            masks = self.masks(warps, lanes)
+            self.note(Kind.WARP, warps, None if masks is None else masks[:, None], number=number)
+
+    def masks(self, warps: Ints, lanes: Bools, *, ended: bool = True) -> Bits | None:
+        """Return lanes of warps, (G, 32), as a mask each; None if they are all. Those count that have `ended`, or not.
+
+        A warp does not wait for them, but nobody arrives or fences for what they did.
+        """
+        every = lanes | (~self.live[warps] if ended else self.thread[warps] >= self.threads)
+        return None if every.all() else every @ LANE_BITS
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 
@@ -212,6 +232,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
         np.minimum.at(highest, group, up)
         self.boxes.keep_within(tag, blocks, lowest, highest)
         self.repeats.keep_within(tag, blocks, lowest, highest)
+
+    def ordering_lanes(self, guard: Value | None) -> tuple[Bools, Bools]:
+        """Return what `certain_mask` does of an instruction that decides no count, but perhaps a race."""
+        return self.selection(guard) if self.events is None else self.certain_mask(guard)
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
         """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""

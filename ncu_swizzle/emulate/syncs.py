@@ -149,7 +149,8 @@ class _Operation:
 
     def step(self, m: Machine) -> None:
         condition = self.guard(m) if self.guard else None
-        selected, doubtful = m.selection(condition)  # decides no count, so no block is told apart by it
+        selected, doubtful = m.ordering_lanes(condition)
+        m.count_order(m.view.warps[selected.any(axis=1)])
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
@@ -265,7 +266,9 @@ class _Arrive(_Operation):
             m.mbarriers.update(offset, blocks[here], *update, drop=self.instruction.has("OPTOUT"))
             if m.events is not None:
                 completed = m.mbarriers.at[offset].completed[blocks[here]]
-                m.note(Kind.COUNT, m.view.warps[rows[here]], (blocks[here], offset, completed))
+                every = m.masks(m.view.warps[rows[here]], selected[rows[here]], ended=False) is None
+                made = blocks[here], offset, completed, None if every else lanes[here]
+                m.note(Kind.COUNT, m.view.warps[rows[here]], made)
                 self._judge(m, offset, blocks[here], was_known)
 
     def _judge(self, m: Machine, offset: int, blocks: Ints, was_known: bool) -> None:

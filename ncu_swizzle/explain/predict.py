@@ -175,7 +175,7 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield what wgmma reads otherwise than TMA wrote it."""
-    for message, line, rule, _ in model.violations(profile):
+    for message, line, rule, *_ in model.violations(profile):
         if rule == model.TILES_RULE:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 

@@ -319,6 +319,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
         replace(
             check,
             place=in_checkout(check.place),
+            related=tuple(filter(None, map(in_checkout, check.related))),
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
         for check in (

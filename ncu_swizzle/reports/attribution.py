@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
@@ -65,6 +66,32 @@ class FrameOwners:
                 rank = 2 if relative or file in self._sources else 1
             self._ranks[file] = rank
         return rank
+
+
+class Calls:
+    """Tells the line of a kernel that does something from the helpers that it calls for it.
+
+    PTX is mostly wrapped, in a header or above the kernel: a wait is of the line that calls `mbarrier_wait`, not of the
+    asm statement that all waits share.
+    """
+
+    def __init__(self, stacks: Sequence[Stack]) -> None:
+        self._called: dict[Location, set[Location]] = {}  # by line: what is inlined right there
+        for stack in stacks:
+            for inner, outer in pairwise(stack):
+                self._called.setdefault(outer, set()).add(inner)
+
+    def site(self, stack: Stack) -> Stack:
+        """Return the line to name, and what is inlined there, innermost last; empty only if the stack is.
+
+        The line is the innermost one in the file of the kernel that does more than call one other line.
+        """
+        if not stack:
+            return ()
+        at = next(number for number, (file, _) in enumerate(stack) if file == stack[-1][0])
+        while at + 1 < len(stack) and self._called[stack[at + 1]] == {stack[at]}:
+            at += 1
+        return stack[at::-1]
 
 
 def _relative(file: str) -> bool:

@@ -26,12 +26,12 @@ from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 9
+SCHEMA = 10
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`
-READABLE = (1, 2, 3, 4, 5, 6, 7, 8, SCHEMA)
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings
+READABLE = (*range(1, SCHEMA), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -112,6 +112,8 @@ class Finding:
     title: str
     message: str
     code: str = ""
+    through: tuple[Location, ...] = ()  # of the line that the title names: what is inlined there, innermost last
+    related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,12 +365,22 @@ class Violation(NamedTuple):
     line: Location | None
     rule: str = BOUNDS_RULE
     code: str = codes.OUTSIDE
+    through: tuple[Location, ...] = ()  # what is inlined at the line, innermost last
+    related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
 def finding(violation: Violation) -> Finding:
     """Return a violation as a finding."""
     title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
-    return Finding(rule=violation.rule, kind="warning", title=title, message=violation.message, code=violation.code)
+    return Finding(
+        rule=violation.rule,
+        kind="warning",
+        title=title,
+        message=violation.message,
+        code=violation.code,
+        through=violation.through,
+        related=violation.related,
+    )
 
 
 def violations(profile: Profile) -> Iterator[Violation]:
@@ -378,7 +390,8 @@ def violations(profile: Profile) -> Iterator[Violation]:
             file, _, line = told.title.rpartition(":")
             located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
             code = told.code or RULES[told.rule]
-            yield Violation(told.message, (file, int(line)) if located else None, told.rule, code)
+            own = (file, int(line)) if located else None
+            yield Violation(told.message, own, told.rule, code, told.through, told.related)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:
