@@ -30,6 +30,7 @@ from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, as_listed
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
@@ -244,6 +245,7 @@ def profile_of_counts(
         unknowns=tuple(_unknowns(counts)),
         unknown_traffic=tuple(_unknown_traffic(counts)),
         timeline=counts.hazards.timeline,
+        arrays=shared_arrays(cubin, binary.symbol, launch.shared_dynamic),
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))

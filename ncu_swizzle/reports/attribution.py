@@ -10,6 +10,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 from ncu_swizzle.cubin.lines import Location, is_library
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
@@ -132,7 +133,7 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
     Raises DamagedFile if the saved requests are damaged.
     """
-    return _tiles(profile.requests, _labels(profile), _leading(profile))
+    return _tiles(profile.requests, _labels(profile), _leading(profile), profile.arrays)
 
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
@@ -165,11 +166,12 @@ def _leading(profile: Profile) -> Offsets:
 
 
 @lru_cache(KEPT)
-def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -> tuple[ObservedTile, ...]:
+def _tiles(
+    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, arrays: tuple[SharedArray, ...]
+) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    return observed_tiles(
-        {requests.pc: requests.unpacked() for requests in saved}, lambda offset: names.get(offset, ""), leading
-    )
+    requests = {each.pc: each.unpacked() for each in saved}
+    return observed_tiles(requests, lambda offset: names.get(offset, ""), leading, arrays)
 
 
 _advice = lru_cache(KEPT)(advise)  # by the tiles themselves, which are kept, too

@@ -21,17 +21,18 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 9
+SCHEMA = 10
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`
-READABLE = (1, 2, 3, 4, 5, 6, 7, 8, SCHEMA)
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `arrays`
+READABLE = (*range(1, 10), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -173,6 +174,7 @@ class Profile:
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
     timeline: Timeline | None = None  # of shared memory, if races were looked for
     simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
+    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
 
     @property
     def of_sample(self) -> str:
