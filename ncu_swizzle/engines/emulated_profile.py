@@ -242,6 +242,7 @@ def profile_of_counts(
         sources=binary.sources or {},
         notes=tuple(_notes(kernel.name, counts)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
+        supposed=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.supposed.items())),
         unknowns=tuple(_unknowns(counts)),
         unknown_traffic=tuple(_unknown_traffic(counts)),
         timeline=counts.hazards.timeline,

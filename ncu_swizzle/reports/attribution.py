@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath, PureWindowsPath
@@ -14,6 +14,7 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem import subsets
 from ncu_swizzle.smem.judge import Constraints
 
 # Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
@@ -133,7 +134,7 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
     Raises DamagedFile if the saved requests are damaged.
     """
-    return _tiles(profile.requests, _labels(profile), _leading(profile), profile.arrays)
+    return _tiles(profile.requests, profile.supposed, _labels(profile), _leading(profile), profile.arrays)
 
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
@@ -143,10 +144,45 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     return _advice(tiles(profile), constraints(profile), len(untried(profile)))
 
 
+def most_ways(profile: Profile) -> Mapping[int, int]:
+    """Return how many ways accesses with unknown counts conflict at most, whichever lanes make them, by their offset.
+
+    Only those of which everything that they may request is known; 1: they have no conflicts.
+    """
+    return _most_ways(profile.supposed)
+
+
+@lru_cache(KEPT)
+def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
+    found = {}
+    for each in (each for each in saved if each.complete):
+        made = each.unpacked()
+        ways = subsets.most_ways(made.op, made.addresses, made.active, made.source)
+        if ways is not None:
+            found[each.pc] = ways
+    return found
+
+
+def spread(profile: Profile) -> frozenset[int]:
+    """Return the offsets of loads and stores that few lanes make, so that no layout takes fewer wavefronts."""
+    return _spread(profile.requests)
+
+
+@lru_cache(KEPT)
+def _spread(saved: tuple[SavedRequests, ...]) -> frozenset[int]:
+    unpacked = ((each.pc, each.unpacked()) for each in saved if each.complete)
+    return frozenset(pc for pc, made in unpacked if subsets.is_spread(made.op, made.addresses, made.active))
+
+
 def untried(profile: Profile) -> tuple[str, ...]:
     """Return the accesses whose addresses are unknown, such as ``LDS at tile.cu:12``: no mapping is tried on them."""
     lines = dict(_labels(profile))
-    missed = [access for access in profile.shared() if access.wavefronts is None and access.executed != 0]
+    supposed = {each.pc for each in profile.supposed}
+    missed = [
+        access
+        for access in profile.shared()
+        if access.wavefronts is None and access.executed != 0 and access.pc not in supposed
+    ]
     named = (f"{access.access} at {lines.get(access.pc, f'{access.pc:#x}')}" for access in missed)
     return tuple(dict.fromkeys(named))
 
@@ -158,7 +194,7 @@ def constraints(profile: Profile, given: Constraints = Constraints()) -> Constra
 
 
 def _labels(profile: Profile) -> Labels:
-    return tuple((site.access.pc, site.name) for site in sites(profile)) if profile.requests else ()
+    return tuple((site.access.pc, site.name) for site in sites(profile)) if profile.requests or profile.supposed else ()
 
 
 def _leading(profile: Profile) -> Offsets:
@@ -167,10 +203,15 @@ def _leading(profile: Profile) -> Offsets:
 
 @lru_cache(KEPT)
 def _tiles(
-    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, arrays: tuple[SharedArray, ...]
+    saved: tuple[SavedRequests, ...],
+    supposed: tuple[SavedRequests, ...],
+    labels: Labels,
+    leading: Offsets,
+    arrays: tuple[SharedArray, ...],
 ) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    requests = {each.pc: each.unpacked() for each in saved}
+    # What may be requested includes what is.
+    requests = {each.pc: each.unpacked() for each in (*saved, *supposed)}
     return observed_tiles(requests, lambda offset: names.get(offset, ""), leading, arrays)
 
 

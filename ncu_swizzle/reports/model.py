@@ -31,7 +31,7 @@ SCHEMA = 10
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `arrays`
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `arrays` and `supposed`
 READABLE = (*range(1, 10), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
@@ -175,6 +175,7 @@ class Profile:
     timeline: Timeline | None = None  # of shared memory, if races were looked for
     simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
     arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
+    supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
     def of_sample(self) -> str:
