@@ -127,6 +127,7 @@ class RequestLog:
         self._bytes = 0
         self.supposing = False  # whether ways are followed that threads may go, see `supposed`
         self.lost: set[int] = set()  # instructions of which it is not known what they may request
+        self.remote: dict[int, int] = {}  # how many ways lanes conflict in another block's shared memory
 
     def record(
         self,

@@ -310,6 +310,7 @@ class Totals:
     requests: dict[int, AccessRequests] = field(default_factory=dict)
     supposed: dict[int, AccessRequests] = field(default_factory=dict)  # see `supposed`
     lost: set[int] = field(default_factory=set)  # instructions of which it is not known what they may request
+    remote: dict[int, int] = field(default_factory=dict)  # see `RequestLog`
     tallies: Any = 0  # (R,)
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
     patterns: dict[int, LanePattern] = field(default_factory=dict)
@@ -332,6 +333,8 @@ class Totals:
                 if made is not None:
                     kept[number] = kept[number].plus(made) if number in kept else made
         self.lost |= batch.machine.log.lost
+        for number, ways in batch.machine.log.remote.items():
+            self.remote[number] = max(ways, self.remote.get(number, 0))
         self.tallies = self.tallies + _weighted(batch.tallies, weights)
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted(figures, weights)

@@ -407,6 +407,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
         supposed={program.instructions[number].offset: made.ordered() for number, made in _supposed(totals)},
+        remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),

@@ -146,12 +146,15 @@ def judge_lines(
     counts are unknown, if any are; `hints` are what to type against a conflict, by its code or "" for any other.
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
-    spread = attribution.spread(profile)
+    fixed = attribution.unavoidable(profile)
     advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     offending = list(verdict.of_violations(profile.kernel.name, profile))
     ways = attribution.most_ways(profile)
+    counted = {access.pc for access in profile.shared() if access.wavefronts is not None}
+    elsewhere = {pc: why.reason for why in profile.unknowns for pc in why.offsets if pc in counted}
+    said_at: dict[tuple[tuple[str, ...], str], str] = {}  # where each reason was told first
     whatever = 0  # accesses of which it is not known which lanes make them, and which conflict in no case
     for line in sorted(lines, key=lambda line: -line.excessive):
         rule = limits[MAX_DEGREE, line.access]
@@ -164,15 +167,21 @@ def judge_lines(
         above = [access for access in told if ways[access.pc] > rule.limit]
         whatever += len(told) - len(above)
         untold = [access for access in line.uncounted if access.pc not in ways]
+        remote = [why for access in line.instructions for why in (elsewhere.get(access.pc),) if why]
+        if remote:
+            offending.append(replace(check, message=remote[0], code=codes.NO_RULE))
         if untold:
             reasons = model.codes_of_unknown(profile, untold)
-            message = f"wavefronts of {line.share_of(untold)} are unknown{f': {why}' if why else ''}"
+            because = _because(profile, untold) or why
+            place = check.place.in_full if check.place else ""
+            first = said_at.setdefault((reasons, because), place)
+            because = because if first == place else f"for the same reason as at {first}" if first else because
+            message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
         known = line.counted
         outcome, message = compared(rule, known.degree)
-        over = outcome is not Outcome.passed and not all(
-            access.pc in spread for access in known.instructions if access.excessive
-        )
+        excessive = [access for access in known.instructions if access.excessive]
+        over = outcome is not Outcome.passed and not all(fixed.get(access.pc, False) for access in excessive)
         if not (over or above):
             continue
         guilty = [*(known.instructions if over else ()), *above]
@@ -188,7 +197,7 @@ def judge_lines(
                 check,
                 outcome=Outcome.warning if untold else Outcome.failed,
                 message=f"{', and '.join(said)}{tip}",
-                hint=hints.get(code) or hints.get("", ""),
+                hint=_elsewhere(code, guilty, fixed) or hints.get(code) or hints.get("", ""),
                 actual=known.degree if over else None,
                 code=code,
             )
@@ -205,6 +214,28 @@ def judge_lines(
             outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE,
             message=message + profile.of_sample,
         )  # fmt: skip
+
+
+def _because(profile: Profile, unknown: Sequence[Instruction]) -> str:
+    """Return why the first of some accesses is unknown, if the profile says so."""
+    offsets = {access.pc: access for access in unknown}
+    for why in profile.unknowns:
+        if first := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
+            return f"{first.sass} at {first.pc:#x}: {why.reason}"
+    return ""
+
+
+# What helps if no layout does, by code.
+ELSEWHERE = {
+    codes.ATOMIC: "add up the lanes' values first: __reduce_add_sync, or __match_any_sync for several words, then one "
+    "atomic per word",
+    codes.COPY: "let neighbouring lanes copy neighbouring 16 bytes of a whole 128-byte line of global memory",
+}
+
+
+def _elsewhere(code: str, guilty: Sequence[Instruction], fixed: Mapping[int, bool]) -> str:
+    """Return what to do about accesses whose wavefronts no layout changes; empty if one may."""
+    return ELSEWHERE.get(code, "") if all(access.pc in fixed for access in guilty if access.excessive) else ""
 
 
 def _conflict(profile: Profile, line: LineAccesses) -> str:

@@ -14,8 +14,9 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem import subsets
+from ncu_swizzle.smem import operations, subsets
 from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.operations import ATOMIC, COPY
 
 # Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
 
@@ -163,15 +164,22 @@ def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
     return found
 
 
-def spread(profile: Profile) -> frozenset[int]:
-    """Return the offsets of loads and stores that few lanes make, so that no layout takes fewer wavefronts."""
-    return _spread(profile.requests)
+def unavoidable(profile: Profile) -> Mapping[int, bool]:
+    """Return the accesses, by offset, of whose wavefronts no layout of their tiles saves any.
+
+    With whether they are loads or stores, which few lanes make: those have no conflicts.
+    """
+    return _unavoidable(profile.requests)
 
 
 @lru_cache(KEPT)
-def _spread(saved: tuple[SavedRequests, ...]) -> frozenset[int]:
+def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
     unpacked = ((each.pc, each.unpacked()) for each in saved if each.complete)
-    return frozenset(pc for pc, made in unpacked if subsets.is_spread(made.op, made.addresses, made.active))
+    return {
+        pc: operations.find(made.op).kind not in (ATOMIC, COPY)
+        for pc, made in unpacked
+        if subsets.is_unavoidable(made.op, made.addresses, made.active, made.source)
+    }
 
 
 def untried(profile: Profile) -> tuple[str, ...]:

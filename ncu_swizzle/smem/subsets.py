@@ -14,10 +14,8 @@ from ncu_swizzle.smem.operations import (
     COPY,
     LDMATRIX,
     LINE,
-    LOAD,
     SPIN,
     STMATRIX,
-    STORE,
     Bools,
     Ints,
     most_lanes,
@@ -56,15 +54,16 @@ def _of_copies(op: str, addresses: Ints, active: Bools, source: Ints | None) -> 
     return int((-(-counted.actual // least)).max())
 
 
-def is_spread(op: str, addresses: Ints, active: Bools) -> bool:
-    """Return whether loads or stores take more wavefronts than ncu calls ideal only because few lanes make them.
+def is_unavoidable(op: str, addresses: Ints, active: Bools, source: Ints | None = None) -> bool:
+    """Return whether no layout of the tile takes fewer wavefronts for any of these requests.
 
-    These lie in several phases, each of which takes a wavefront: no two lanes want one bank, and no layout does better.
+    Loads and stores of few lanes that lie in several phases take a wavefront for each: no two lanes want one bank.
     """
-    if operations.find(op).kind not in (LOAD, STORE):
+    if operations.find(op).kind in (LDMATRIX, STMATRIX):
         return False
-    counted = wavefronts(op, addresses, active)
-    return bool((counted.actual <= _least(op, addresses, active, None, counted.ideal)).all())
+    counted = wavefronts(op, addresses, active, source)
+    least = _least(op, addresses, active, source, counted.ideal)
+    return bool(counted.known.all()) and bool((counted.actual <= least).all())
 
 
 def _least(op: str, addresses: Ints, active: Bools, source: Ints | None, ideal: Ints) -> Ints:
