@@ -16,7 +16,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Tag, is_open
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
@@ -149,6 +149,8 @@ class RequestLog:
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         certain = certain and not self.supposing
         if not certain:
+            if not shifts_whole(tag, max(WORD, access_width(self.instructions[number]))) or is_open(source_tag):
+                self.lost.add(number)
             selected = selected & ~self._wrong(self.instructions[number], lanes & WINDOW, selected)
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
@@ -289,6 +291,11 @@ class RequestLog:
         fault = MemoryFault(instruction.offset, instruction.text, reason, *m.whose(row, lane))
         fault.beyond = at % width == 0
         raise fault
+
+
+def shifts_whole(tag: Tag | None, unit: int) -> bool:
+    """Return whether addresses, as far as a loop left them open, are shifted together, by multiples of some bytes."""
+    return not is_open(tag) or (tag is not None and tag.uniform and (1 << tag.align) % unit == 0)
 
 
 def period_of(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:

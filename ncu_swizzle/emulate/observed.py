@@ -299,9 +299,13 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
     if best is not None:
         cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes > 0 else ""
         rest = "".join(f"; what {name} has left: {why}" for name, why in suggestion.fixed)
-        return f"{operations}: {_mapped(tile, best)} makes all of these accesses conflict-free{cost}{rest}{judged}"
-    left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
-    nearest = "" if closest.mapping == tile.plain else f"; {_mapped(tile, closest)} comes closest: it {left}"
+        mapped = _mapped(tile, best)
+        makes = "make" if mapped.startswith("rows of") else "makes"
+        return f"{operations}: {mapped} {makes} all of these accesses conflict-free{cost}{rest}{judged}"
+    closer = _mapped(tile, closest)
+    come, leaves = ("come", "they leave") if closer.startswith("rows of") else ("comes", "it leaves")
+    left = f"{leaves} {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
+    nearest = "" if closest.mapping == tile.plain else f"; {closer} {come} closest: {left}"
     none = f"none of {suggestion.tried}" if suggestion.complete else f"none that was found among {suggestion.tried}"
     return f"{operations}: {none} makes all of these accesses conflict-free{nearest}{judged}"
 

@@ -12,7 +12,6 @@ a whole. Whatever is not followed to its end is said to be lost.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,8 +21,9 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.boxes import Repeat
 from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
-from ncu_swizzle.emulate.dependence import LOOP_AXES
+from ncu_swizzle.emulate.dependence import LOOP_AXES, WORD, left_open, total, trailing_zeros
 from ncu_swizzle.emulate.effects import (
+    BASES,
     CONTROL,
     EXCHANGES,
     GLOBAL,
@@ -38,7 +38,7 @@ from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import Group
 from ncu_swizzle.emulate.steps import Movement, strip
-from ncu_swizzle.emulate.values import Value, known_in
+from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_BLOCKS = 4_000  # basic blocks that are followed in one run
@@ -78,6 +78,7 @@ class _Visit:
     repeat: Repeat | None = None
 
 
+Registers = Sequence[Value | None]
 Trail = dict[int, tuple[_Visit, ...]]  # by branch: what was seen of it on the way so far
 
 
@@ -88,6 +89,8 @@ class Supposing:
     program: PreparedCode
     machine: Machine
     _blocks: int = field(default=0)
+    # Of each branch that is followed: what registers held where its ways ended, and how loops change them.
+    _ends: list[tuple[list[Registers], list[Movement]]] = field(default_factory=list)
 
     def follow(self, group: Group, branch: int, stop: int, region: frozenset[int]) -> bool:
         """Record what a group of threads may request between a branch and `stop`; return whether that is all of it."""
@@ -112,6 +115,7 @@ class Supposing:
             return False
         finally:
             m.log.supposing = False
+            self._ends.clear()
             self._back_to(whole)
             m.events, m.traffic, m.watcher, m.now = events, traffic, watcher, now
         return True
@@ -147,6 +151,8 @@ class Supposing:
             pc = min(waiting)
             mask = waiting.pop(pc)
             if pc in (stop, EXIT) or not mask.any():
+                if self._ends and mask.any():
+                    self._ends[-1][0].append(list(m.registers))
                 continue
             self._blocks += 1
             if self._blocks > MOST_BLOCKS:
@@ -220,19 +226,57 @@ class Supposing:
         meets = flow.post_dominators[group.pc]
         inner = meets not in (stop, EXIT) and self._leads_to(meets, stop)
         if inner:
-            state = m.copy()
+            state, before = m.copy(), list(m.registers)
+            self._ends.append(([], []))
             self._both(group, meets, {}, depth + 1)
+            ends, movements = self._ends.pop()
             self._back_to(state)
             m.see(group.warps, group.mask)
             written = 0
             for number in flow.region(group.pc, meets):
                 written |= self.program.effects[number].writes
-            m.forget(numbers_in(written), group.pc)
+            for number in numbers_in(written):
+                left = self._left_open(number, before, ends, movements)
+                m.put(number, left or unknown(group.pc, bool if number >= BASES[PRED] else np.uint32))
             return [(meets, mask)]
         visits, ended = self._visited(group, trail.get(group.pc, ()))
         if not ended:
             self._both(group, stop, {**trail, group.pc: visits}, depth + 1)
         return []
+
+    def _left_open(
+        self, number: int, before: Registers, ends: Sequence[Registers], movements: Sequence[Movement]
+    ) -> Value | None:
+        """Return what a register holds where ways meet, if it is what it held plus the same number in all threads.
+
+        None if that is not so, or is not known. `ends` is what registers held at each end of a way, `movements` by what
+        they change in further periods of loops.
+        """
+        m, old = self.machine, before[number]
+        mask, warps = m.view.mask, m.view.warps
+        if old is None or number >= BASES[PRED] or len(m.repeats.active) == LOOP_AXES:
+            return None
+        held = m.part(old)
+        if not known_in(held, mask):
+            return None
+        first = np.broadcast_to(held.bits, mask.shape)[mask].astype(np.int64)
+        align = 32
+        for registers in ends:
+            new = registers[number]
+            value = None if new is None else m.part(new)
+            if value is None or not known_in(value, mask):
+                return None
+            moved = np.unique(np.broadcast_to(value.bits, mask.shape)[mask].astype(np.int64) - first)
+            if len(moved) > 1:
+                return None
+            align = min(align, trailing_zeros(int(moved[0]) % WORD))
+        for movement in movements:
+            change = movement.changes.get(number)
+            steps = np.unique(np.broadcast_to(change, m.live.shape)[warps][mask]) if change is not None else np.zeros(1)
+            if len(steps) > 1:
+                return None
+            align = min(align, trailing_zeros(int(steps[0]) % WORD))
+        return Value(held.bits, True, None, total(held.tag, left_open(align)))
 
     def _leads_to(self, number: int, stop: int) -> bool:
         """Return whether all threads that are at an instruction come to another one."""
@@ -255,19 +299,18 @@ class Supposing:
                 return (*seen, _Visit(registers=registers)), self._proved(begun)
             if done < begun.period:
                 return (*seen, _Visit(registers=registers)), False
-        # A decision by an index modulo something holds again only after as many visits.
-        factor = math.lcm(*(visit.repeat.stride for visit in seen if visit.repeat))
+        failed = {visit.period for visit in seen if visit.repeat}  # such as 1, of two buffers that take turns
         for period in PERIODS:
-            if period % factor:
+            if period in failed:
                 continue
-            if len(seen) < 2 * period or len(m.repeats.active) >= LOOP_AXES:
+            if len(seen) < 2 * period or len(m.repeats.active) >= LOOP_AXES - 1:  # the last axis is `OPEN_AXIS`
                 break
             lanes = self._matter(group)
             earlier = Movement.between(lanes, seen[-2 * period].registers, seen[-period].registers)
             movement = Movement.between(lanes, seen[-period].registers, registers)
             if movement is None or earlier is None or not _same(movement, earlier):
                 continue
-            repeat = m.repeats.begin()
+            repeat = m.repeats.begin(supposed=True)
             before = movement.begin(m, repeat.axis)
             visit = _Visit(registers=registers, movement=movement, before=before, period=period, repeat=repeat)
             return (*seen, visit), False
@@ -281,6 +324,8 @@ class Supposing:
         held = not repeat.failed and repeat.most >= ENDLESS_ENOUGH and begun.movement.happened(m, begun.before)
         m.repeats.active.remove(repeat)
         strip(m, repeat.axis)
+        if held and self._ends:
+            self._ends[-1][1].append(begun.movement)
         return held
 
     def _matter(self, group: Group) -> dict[int, Bools]:

@@ -15,14 +15,14 @@ from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
-from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem import operations, suggestions, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LONGEST_ROW, row_xors, sample, simplest_xor
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor
 from ncu_swizzle.smem.swizzle import Padding, RowXor
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -133,6 +133,7 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
 
 
 VERIFIED = 16  # candidates to count on all requests
+MOST_BITS = suggestions.MOST_BITS
 NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
 KNOWN = tuple(KIB_PER_SM)
 
@@ -236,7 +237,7 @@ def _searched(
     if only is not MappingKind.SWIZZLE:
         for pair in pairs:
             granule = pair[0].granule
-            longest = LONGEST_ROW // shape.element_bytes
+            longest = LARGEST_PADDING // shape.element_bytes
             mappings += tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair)
     if only is None and shape.rows > 1:
         for pair in pairs:

@@ -11,14 +11,14 @@ import numpy as np
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.candidates import excess_at, within
+from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node, Unfit
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
 from ncu_swizzle.fix.layout_values import LayoutValues
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.suggestions import MOST_BITS, SAMPLE
+from ncu_swizzle.smem.suggestions import TRIED
 from ncu_swizzle.smem.swizzle import Swizzle
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
@@ -390,7 +390,7 @@ def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequest
     for made in version.emulated.counts.requests.values():
         if (inside := within(made, array.start, array.start + array.size)) is not None:
             rows = len(inside.times)
-            yield inside.chosen(np.arange(0, rows, -(-rows // SAMPLE)))
+            yield inside.chosen(np.arange(0, rows, -(-rows // TRIED)))
 
 
 def _excess(requests: Sequence[AccessRequests], array: SharedArray, swizzle: Swizzle | None) -> int:

@@ -53,9 +53,10 @@ def row_length(accesses: Iterable[Touched], start: int | None) -> RowLength | No
 
     `start` is the byte where the first row begins; None if that is unknown.
     """
-    every = [part for touched in accesses if len((part := _apart(touched)).first)]
+    parts = [_apart(touched) for touched in accesses]
+    every = [part for part in parts if len(part.first)]
     size = math.gcd(0, *(distance for part in every for distance in part.distances))
-    if not every or size % max(part.width for part in every) or size < 2 * min(part.width for part in every):
+    if not every or size % max(part.width for part in parts) or size < 2 * min(part.width for part in parts):
         return None
     first, end = (np.concatenate([getattr(part, name) for part in every]) for name in ("first", "end"))
     if start is not None:

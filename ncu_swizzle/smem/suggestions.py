@@ -25,7 +25,7 @@ from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle
 
 
 MOST_REQUESTS = 1 << 12  # of all accesses together; each is counted under hundreds of mappings
-LONGEST_ROW = 128  # bytes that a row is lengthened by: one more bank row reaches no new bank
+LARGEST_PADDING = 128  # bytes that a row is lengthened by: one more bank row reaches no new bank
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,14 +300,14 @@ def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
             if candidate:
                 clean.append(candidate)
                 break
-    return clean, tried, f"{tried} paddings of up to {LONGEST_ROW} bytes tried, {len(clean) or 'none'} clean."
+    return clean, tried, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
 
 
 def _steps(judge: Judge) -> tuple[int, int]:
     """Return by how many elements rows are lengthened at least, and at most."""
     element = judge.plain.element_bytes
     least = LEADING_STEP // element if judge.limits.leading else 1
-    return max(judge.granule, least), LONGEST_ROW // element
+    return max(judge.granule, least), LARGEST_PADDING // element
 
 
 def _by_rows(plain: Mapping) -> bool:
@@ -351,7 +351,7 @@ def _both(judge: Judge) -> tuple[list[Candidate], int]:
 # ---------------------------------------------------------------------------------------------- many requests
 
 
-SAMPLE = 96  # requests per access to search on
+TRIED = 96  # requests per access to search on
 VERIFIED = 24  # candidates to count on all requests
 KEPT = 5  # clean ones that are enough
 ROUNDS = 8  # of searching, each on what the one before got wrong, too
@@ -366,7 +366,7 @@ def suggest_by_trial(
     Raises UsageError if an access is impossible or no rule gives its wavefronts.
     """
     limits = constraints or Constraints()
-    most = min(SAMPLE, MOST_REQUESTS // max(1, 2 * len(accesses)))
+    most = min(TRIED, MOST_REQUESTS // max(1, 2 * len(accesses)))
     if most == 0:
         raise UsageError(
             f"{len(accesses):,} accesses to one tile are too many to search for", "profile a smaller kernel"
@@ -410,7 +410,7 @@ def _with_worst(access: Access, chosen: Ints, mappings: Sequence[Mapping]) -> In
     return np.unique(np.concatenate(worst))
 
 
-def sample(access: Access, plain: Mapping, most: int = SAMPLE) -> Ints:
+def sample(access: Access, plain: Mapping, most: int = TRIED) -> Ints:
     """Return the indices of a sample of requests: the worst half first, then an even spread of the rest."""
     excess = access.wavefronts(plain).actual
     order = np.argsort(-excess, kind="stable")
