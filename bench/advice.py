@@ -3,9 +3,8 @@
 Random tiles, as arrays with accesses and as kernels that are compiled and emulated: pitches of 8 to 80, rows of 4 to 32
 threads, halos, columns, diagonals, strides, reversals, elements of 2 to 16 bytes. Of every answer:
 
-- each piece of code that is printed is compiled by the host's C++ compiler, and asked where each element lies: it has to
-  be one-to-one and in bounds, and the wavefronts that it takes, counted here lane by lane, those that are claimed; for
-  kernels, the accesses that are listed have to be those of the source;
+- each piece of code that is printed is compiled by the host's C++ compiler, and asked where each element lies: it has
+  to be one-to-one and in bounds, and the wavefronts that it takes, counted here lane by lane, those that are claimed;
 - each "none of the N XORs and M row lengths" is searched anew: the XORs by an SMT solver, the lengths, the XORs of a
   row's number and both together by counting all of them.
 
@@ -134,7 +133,8 @@ def layout_cases(rng: random.Random, count: int) -> Iterator[Case]:
 KERNELS = {
     "rows": "t[y][x + {s}] = in[threadIdx.y * {w} + x]; __syncthreads(); v = t[y][x + {s}];",
     "halo": "for (int j = y; j < {h}; j += {n}) for (int i = x; i < {p}; i += {w}) t[j][i] = in[j * {p} + i];"
-    " __syncthreads(); for (int a = 0; a < {e}; ++a) for (int b = 0; b < {e}; ++b) v += t[y + a][x + b] * (a + 2 * b + 1);",
+    " __syncthreads(); for (int a = 0; a < {e}; ++a)"
+    " for (int b = 0; b < {e}; ++b) v += t[y + a][x + b] * (a + 2 * b + 1);",
     "turn": "t[y][x] = in[y * {w} + x]; __syncthreads(); v = t[x % {h}][y];",
     "long": "for (int j = x; j < {p}; j += {w}) t[y][j] = in[{p} * y + j]; __syncthreads();"
     " for (int j = x; j < {p}; j += {w}) v += t[y][{p} - 1 - j];",
@@ -163,7 +163,8 @@ def kernel_cases(rng: random.Random, count: int, folder: Path) -> Iterator[Case]
             shape |= {"p": width * shape["e"], "h": high}
         texts.append(
             f'extern "C" __global__ void k{number}(const float *in, float *out) {{\n'
-            f"    __shared__ float t[{shape['h']}][{shape['p']}];\n    int x = threadIdx.x, y = threadIdx.y; float v = 0;\n"
+            f"    __shared__ float t[{shape['h']}][{shape['p']}];\n"
+            "    int x = threadIdx.x, y = threadIdx.y; float v = 0;\n"
             f"    {KERNELS[kind].format(**shape)}\n    out[y * {width} + x] = v;\n}}\n"
         )
         launches.append((f"k{number}", f"{width},{high}", f"{kind} {shape}"))
