@@ -9,11 +9,11 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
@@ -34,6 +34,19 @@ from ncu_swizzle.smem.swizzle import Padding
 
 
 Name = Callable[[int], str]  # of the instruction at an offset: its source line, for example
+
+
+class DeclaredArray(Protocol):
+    """A shared array, as `cubin.shared_arrays` finds it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dynamic(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +94,7 @@ def observed_tiles(
     requests: Mapping[int, AccessRequests],
     name: Name = lambda offset: "",
     leading: Collection[int] = (),
-    arrays: Sequence[SharedArray] = (),
+    arrays: Sequence[DeclaredArray] = (),
 ) -> tuple[ObservedTile, ...]:
     """Return the tiles that the requests of these instructions make up, by their first byte.
 
@@ -106,21 +119,21 @@ class _Part:
     taken: int = 0
 
 
-def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[SharedArray]) -> Iterator[_Part]:
+def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[DeclaredArray]) -> Iterator[_Part]:
     """Yield the tiles by their first byte: declared arrays if they have one shape, else ranges that overlap."""
     spans = {offset: _span(request) for offset, request in requests.items()}
     rest = set(spans)
     parts: list[_Part] = []
     for array in (array for array in arrays if array.size):
-        mine = [at for at, (low, high) in spans.items() if low < array.span.stop and high > array.start]
-        inside = all(array.start <= spans[at][0] and spans[at][1] <= array.span.stop for at in mine)
+        mine = [at for at, (low, high) in spans.items() if low < array.start + array.size and high > array.start]
+        inside = all(array.start <= spans[at][0] and spans[at][1] <= array.start + array.size for at in mine)
         if not mine or not inside:  # nothing, or instructions that access several arrays
             continue
         rest -= set(mine)
         ranges = list(_ranges({at: spans[at] for at in mine}))
         whole = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
         if whole:  # of dynamic memory, as far as it is accessed: how much is allocated says nothing of the tile
-            ranges = [(array.start, ranges[-1][1] if array.dynamic else array.span.stop, mine)]
+            ranges = [(array.start, ranges[-1][1] if array.dynamic else array.start + array.size, mine)]
         for first, end, offsets in ranges:
             part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
             parts.append(replace(part, declared=True, taken=array.size) if whole else part)
@@ -129,7 +142,7 @@ def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[SharedArray]
     yield from sorted(parts, key=lambda part: part.first)
 
 
-def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: SharedArray) -> bool:
+def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: DeclaredArray) -> bool:
     """Return whether the accesses to parts of an array have one row length, or show none."""
     touched = [_touched(requests[offset]) for offset in offsets]
     shown = [length for each in touched if (length := row_length([each], array.start)) is not None]
