@@ -265,12 +265,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "complete": suggestion.complete,
         "without": {name: best.name for name, best in answer.without},
         "fixed": dict(suggestion.fixed),
-        "tried": {
-            "xors": suggestion.tried.xors,
-            "xors_of_rows": suggestion.tried.of_rows,
-            "row_lengths": suggestion.tried.lengths,
-            "both": suggestion.tried.both,
-        },
+        "tried": str(suggestion.tried),
         "code": code_of(answer),
     }
 
