@@ -19,6 +19,7 @@ MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than 
 BLOCK_AXES = 3  # x, y and z of the block index
 LOOP_AXES = 3  # iterations of a loop, of a loop around it, and of one around both
 AXES = BLOCK_AXES + LOOP_AXES
+OPEN_AXIS = AXES - 1  # of values that a loop has left which ran nobody knows how often, see `supposed`
 CACHED_TAGS = 1 << 12
 
 Steps = tuple[int, ...]  # one per axis
@@ -81,6 +82,16 @@ class Tag:
 def block_axis(axis: int) -> Tag | None:
     """Return the tag of the block index in x, y or z."""
     return affine(tuple(int(at == axis) for at in range(AXES)))
+
+
+def left_open(align: int) -> Tag | None:
+    """Return the tag of a value to which some multiple of 2^`align` is added, the same in all threads."""
+    return _any_change(1 << OPEN_AXIS, uniform=True, align=align, stride=EVERY) if align < 32 else None
+
+
+def is_open(tag: Tag | None) -> bool:
+    """Return whether a value depends on how often a loop ran of which that is unknown."""
+    return tag is not None and bool(tag.dims >> OPEN_AXIS & 1)
 
 
 def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes, Clusters
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, is_open, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
 from ncu_swizzle.emulate.events import Event, EventLog, Kind, Watcher
 from ncu_swizzle.emulate.faults import TooLarge
@@ -238,7 +238,11 @@ class Machine(State, RegisterFile, LaunchedGrid):
         return self.selection(guard) if self.events is None else self.certain_mask(guard)
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
-        """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""
-        if guard is not None:
+        """Return the lanes that the guard selects and those for which that is unknown; this decides the tag.
+
+        Where ways are only supposed, what is unknown decides nothing: any of the lanes may execute.
+        """
+        supposed = self.log is not None and self.log.supposing
+        if guard is not None and not (supposed and (guard.known is False or is_open(guard.tag))):
             self.decide(guard.tag)
         return self.selection(guard)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG
-from ncu_swizzle.emulate.dependence import Tag, function_of
+from ncu_swizzle.emulate.dependence import Tag, function_of, is_open
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.values import (
     Known,
@@ -154,6 +154,8 @@ class RegisterFile:
         mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
         if guard is None:
             return mask, NONE
+        if is_open(guard.tag):
+            return np.zeros_like(mask), mask
         if wide == 1 and guard.bits.shape[1] == 32:
             selected, doubtful = self.selection(guard)
             some: Bools = np.asarray(selected.any(axis=1, keepdims=True))

@@ -34,8 +34,10 @@ from ncu_swizzle.emulate.requests import (
     LONG_EFFORT,
     TIMEOUT_S,
     WITHOUT_DATA_EFFORT,
+    AccessRequests,
     Clock,
     Progress,
+    merged_requests,
 )
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
@@ -432,10 +434,20 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
+        supposed={program.instructions[number].offset: made.ordered() for number, made in _supposed(totals)},
+        remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
         global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),
     )
+
+
+def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:
+    """Yield what unknown accesses may request, those that certainly are made among them; not of what is lost."""
+    for number in sorted((totals.missed.keys() | totals.unknown.keys()) - totals.lost):
+        made = merged_requests(totals.requests.get(number), totals.supposed.get(number))
+        if made is not None and number in totals.supposed:
+            yield number, replace(made, times=np.ones_like(made.times))
 
 
 def _check_launch(code: Code, launch: Launch) -> None:

@@ -30,6 +30,8 @@ from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.emulate.contents import OutOfBounds
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
@@ -242,9 +244,11 @@ def profile_of_counts(
         sources=binary.sources or {},
         notes=tuple(_notes(kernel.name, counts, unfollowed)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
+        supposed=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.supposed.items())),
         unknowns=tuple(_unknowns(counts, unfollowed)),
         unknown_traffic=tuple(_unknown_traffic(counts)),
         timeline=counts.hazards.timeline,
+        arrays=shared_arrays(cubin, binary.symbol, launch.shared_dynamic),
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))
@@ -257,9 +261,13 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
     checked = counts.global_accesses.blocks
     some = f" ({checked} of the grid's {counts.blocks:,} blocks were checked)" if checked < counts.blocks else ""
+    by_line: dict[Location | int, list[OutOfBounds]] = {}  # a line that is unrolled is one cause
     for outside in counts.global_accesses.outside:
         line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
-        yield model.finding(Violation(f"{outside}{some}", line))
+        by_line.setdefault(line or outside.offset, []).append(outside)
+    for place, (outside, *others) in by_line.items():
+        more = f"; {len(others)} more of the line's instructions" if others else ""
+        yield model.finding(Violation(f"{outside}{more}{some}", None if isinstance(place, int) else place))
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
         yield model.finding(Violation(misfit.message, line, model.TILES_RULE, misfit.code))
@@ -301,6 +309,11 @@ def _unknowns(counts: Counts, unfollowed: str) -> Iterator[UnknownCounts]:
         reasons.setdefault((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED), []).append(row.offset)
     for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield UnknownCounts.of(code, reason, offsets)
+    for offset, ways in counts.remote.items():
+        why = (
+            f"lanes want words of one bank of another block's shared memory, up to {ways}-way: ncu counts nothing there"
+        )
+        yield UnknownCounts.of(codes.NO_RULE, why, (offset,))
     if counts.global_accesses.lacking:
         yield UnknownCounts.of(codes.UNCHECKED_BOUNDS, counts.global_accesses.lacking)
     if counts.tiles.lacking:

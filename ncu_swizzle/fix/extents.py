@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.fix import ptx
-from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.scopes import shared_declarations, sizes_of
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.smem.swizzle import Padding, RowXor
 
 MEASURING = ("sizeof_expression", "decltype", "alignof_expression", "offsetof_expression", "noexcept")
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "<=>")

@@ -10,7 +10,6 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Executable, emulate_target
 from ncu_swizzle.engines.settings import ALWAYS
 from ncu_swizzle.fix import candidates
-from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
@@ -25,6 +24,7 @@ from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.swizzle import RowXor
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ncu_swizzle.fix.accessors import RowXor, atom
+from ncu_swizzle.fix.accessors import atom
 from ncu_swizzle.fix.cuda import NOTHING, PARAMETERS, Node, Unfit
 from ncu_swizzle.fix.draft import Draft, Swapped
 from ncu_swizzle.fix.edits import Edit
@@ -24,7 +24,7 @@ from ncu_swizzle.fix.ranges import FAR, LOOPS, Range, Ranges
 from ncu_swizzle.fix.scopes import Definition, declared_name, sizes_of
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import Reach, ReachedPlace, ReachStep, SourceTile
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.smem.swizzle import Padding, RowXor
 
 
 @dataclass(eq=False)

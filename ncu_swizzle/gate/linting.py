@@ -330,7 +330,10 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     return KernelLint(
         name=profile.kernel.name,
         checks=tuple(checks),
-        notes=(*emulated.other_notes, *([f"{saved}."] if (saved := remarks.saving(profile)) else ())),
+        notes=(
+            *emulated.other_notes,
+            *(f"{note}." for note in (remarks.saving(profile), remarks.wide(profile)) if note),
+        ),
         lines=tuple(replace(line, place=in_checkout(line.place)) for line in lines),
         profile=profile,
         instructed=_instructed(profile, emulated.binary.roots),

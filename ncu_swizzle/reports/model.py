@@ -21,6 +21,7 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
@@ -30,7 +31,7 @@ SCHEMA = 10
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings, `arrays` and `supposed`
 READABLE = (*range(1, SCHEMA), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
@@ -175,6 +176,8 @@ class Profile:
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
     timeline: Timeline | None = None  # of shared memory, if races were looked for
     simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
+    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
+    supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
     def of_sample(self) -> str:

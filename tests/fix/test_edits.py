@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
 from ncu_swizzle.fix.excess import Moved, MovedPlaces
 from ncu_swizzle.fix.rows import Lines, changed
 from ncu_swizzle.fix.sums import Constants, Term
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.smem.swizzle import Padding, RowXor
 from tests.support.fixes import array, swizzled
 from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten
