@@ -122,6 +122,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
                 raise TooLarge(f"the threads that run together use more than {LOCAL_BYTES >> 20} MiB of local memory")
         return word
 
+    def lacking_constant(self, bank: int, start: Value, plus: int, value: Value) -> Value:
+        """Return what is read from a constant bank, `plus` bytes behind `start`, where some of it was not given."""
+        return value
+
     @property
     def local_bytes(self) -> int:
         """The bytes that the tracked words of local memory take here."""
