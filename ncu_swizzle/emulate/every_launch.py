@@ -59,6 +59,29 @@ class Lanes:
         return bool((self.may == self.must).all())
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Split:
+    """Cases in which a number that launches decide is known modulo 2^(first + bits); it is a multiple of 2^first.
+
+    The machine then runs a block for each case. A variable of a loop has another remainder in each iteration: a case is
+    that of the iteration that runs, and where the loop begins again, what the cases have left is joined.
+    """
+
+    name: Name
+    first: int = 0
+    bits: int = 5
+    start: Bits = field(default_factory=lambda: np.zeros((1, 1), np.uint32))  # by warp: to which the multiple is added
+
+    @property
+    def count(self) -> int:
+        return 1 << self.bits
+
+    @property
+    def remainders(self) -> Bits:
+        """Return the remainder of each case, (C,)."""
+        return np.arange(self.count, dtype=np.uint32) << np.uint32(self.first)
+
+
 def alike(value: Value) -> bool:
     """Return whether a value is the same in all lanes of each warp, whatever it is."""
     return value.bits.shape[1] == 1 and value.known is True
@@ -80,9 +103,10 @@ class EveryLaunch(Machine):
     names: dict[Name, int]  # what launches decide, and its bit
     lanes: Lanes
     slots: dict[int, Value]  # words of local memory, by address
+    split: Split | None
 
     @classmethod
-    def of(cls, code: Code, block: Index) -> EveryLaunch:
+    def of(cls, code: Code, block: Index, split: Split | None = None) -> EveryLaunch:
         """Return the machine of a kernel for blocks of this shape."""
         places = code.launch_constants
         size = max(code.parameter_offset + code.parameter_bytes, 1 << 10)
@@ -94,13 +118,13 @@ class EveryLaunch(Machine):
         constants = {number: content for number, content in code.constants.items() if number == COMPILED}
         unknown = {number: _known(len(content), code.unknown_constants.get(number, ())) for number, content in constants.items()}
         machine = cls.running(
-            np.zeros((1, 3), np.int64),
+            np.zeros((split.count if split else 1, 3), np.int64),
             LaunchedGrid(
                 grid=(1, 1, 1), block=block, cluster=(1, 1, 1), constants={**constants, 0: bank.tobytes()},
                 known_constants={**unknown, 0: known}, memory={}, shared_size=0,
             ),
         )  # fmt: skip
-        machine.names = {}
+        machine.names, machine.split = {}, split
         return machine
 
     def bit(self, name: Name) -> int:
@@ -113,6 +137,8 @@ class EveryLaunch(Machine):
 
     def any_number(self, name: Name, like: type = np.uint32) -> Value:
         """Return what a launch decides, the same for all lanes of a warp."""
+        if self.split is not None and name == self.split.name and like is np.uint32:
+            return self.remainder()
         return Value(np.zeros((1, 1), like), tag=changing(self.bit(name)))
 
     def lacking_constant(self, bank: int, start: Value, plus: int, value: Value) -> Value:
@@ -123,6 +149,48 @@ class EveryLaunch(Machine):
             return self.any_number(Name(DATA, self.now))
         at = int(start.bits.flat[0]) + plus
         return self.any_number(Name(PARAMETER, at) if bank == 0 else Name(CONSTANT_MEMORY, at, bank))
+
+    # ---------------------------------------------------------------------------------------------- cases
+
+    def remainder(self) -> Value:
+        """Return what is split, in each case."""
+        assert self.split is not None
+        start = self.split.start if len(self.split.start) == 1 else np.tile(self.split.start, (self.split.count, 1))
+        bits = start + self.split.remainders[self.block_of][:, None]
+        return Value(bits, tag=changing(self.bit(self.split.name), self.split.first + self.split.bits))
+
+    def any_case(self, value: Value) -> Value:
+        """Return a register that holds what any of the cases has left in it: the same in all cases."""
+        if value.bits.shape[0] == 1 and not isinstance(value.known, np.ndarray):
+            return value
+        assert self.split is not None
+        shape = (self.warps, 32)
+        cases, rows = self.split.count, self.per_block
+        bits = np.broadcast_to(value.bits, shape)
+        known = np.broadcast_to(np.asarray(value.known), shape)
+        joint = None
+        for case in range(cases):
+            part = slice(case * rows, case * rows + rows)
+            mask = self.lanes.may[part]
+            certain = bool((known[part] | ~mask).all())
+            narrow = value.bits.shape[1] == 1 and certain
+            one = Value(bits[part, :1] if narrow else bits[part], True if certain else known[part], value.origin, value.tag)
+            if joint is None:
+                joint, of_joint = one, mask
+            else:
+                dims = self.bit(self.split.name)
+                joint = joined(joint, one, of_joint, mask, mixed=False, dims=dims)
+                of_joint = of_joint | mask
+        assert joint is not None
+        known_here = joint.known if isinstance(joint.known, bool) else np.tile(joint.known, (cases, 1))
+        return Value(np.tile(joint.bits, (cases, 1)), known_here, joint.origin, joint.tag)
+
+    def any_case_lanes(self, lanes: Lanes) -> Lanes:
+        """Return who may execute in any case, and who does in all."""
+        assert self.split is not None
+        shape = (self.split.count, self.per_block, 32)
+        may, must = lanes.may.reshape(shape).any(axis=0), lanes.must.reshape(shape).all(axis=0)
+        return Lanes(may=np.tile(may, (shape[0], 1)), must=np.tile(must, (shape[0], 1)))
 
     # ---------------------------------------------------------------------------------------------- registers
 
@@ -213,7 +281,13 @@ def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: i
         bits, tag = _joined_truths(a, b, first, second, both & known, only_b, mixed=mixed, dims=dims)
     else:
         bits, tag = _joined_numbers(a, b, first, second, both & known, only_b, mixed=mixed, dims=dims)
-    return Value(bits, True if certain else known, None if certain else b.origin if a.known is True else a.origin, tag)
+    if not certain:
+        return Value(bits, known, b.origin if a.known is True else a.origin, tag)
+    if bits.shape[1] > 1 and (tag is None or tag.uniform):
+        lanes = of_a | of_b
+        one = np.take_along_axis(bits, lanes.argmax(axis=1)[:, None], axis=1)
+        bits = bits if ((bits != one) & lanes).any() else one
+    return Value(bits, True, None, tag)
 
 
 def _joined_numbers(

@@ -62,6 +62,7 @@ from ncu_swizzle.smem.operations import Bools
 EXCHANGE = frozenset(("SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
 LOADS = frozenset(("LDG", "LDS", "LD", "LDL"))
 SYNCHRONISING = frozenset(("BSYNC", "WARPSYNC"))
+SLOTS = 1 << 10  # where the names of words of local memory begin, behind those of registers
 LEAVING = frozenset(("EXIT", "KILL", "BREAK"))
 AXES = {f"SR_{name}.{axis}": (kind, number) for name, kind in (("CTAID", BLOCK), ("NCTAID", GRID)) for number, axis in enumerate("XYZ")}
 RANKS = frozenset(("SR_CgaCtaId", "SR_CTARANK", "SR_VIRTCTA"))
@@ -143,6 +144,9 @@ class FixedPoint:
         for number, value in moment.registers.items():
             m.registers[number] = value
         m.slots = dict(moment.slots)
+        split = m.split
+        if split is not None and split.name.kind == LOOP and split.name.place == leader:
+            m.registers[split.name.register] = m.remainder()
         m.stand(Lanes(may=moment.lanes.may, must=moment.lanes.must & moment.lanes.may))
 
     def _execute(self, leader: int) -> None:
@@ -157,13 +161,20 @@ class FixedPoint:
         """Join what holds now to what may hold before a basic block; return whether that changes it."""
         m, old = self.machine, self.before.get(target)
         shape = lanes.may.shape
+        again = m.split is not None and m.split.name.kind == LOOP and self._ends_case(target, m.split.name.place, source, reconverged)
+        if again:
+            lanes = m.any_case_lanes(lanes)
         now: dict[int, Value] = {}
         for number in self.live[target]:
             value = m.registers[number]
             if value is not None:
+                value = m.any_case(value) if again else value
                 now[number] = mixed_up(value, shape) if number in reconverged else value
+        words = {at: m.any_case(value) for at, value in m.slots.items()} if again else m.slots
+        if reconverged:
+            words = {at: mixed_up(value, shape) for at, value in words.items()}
         if old is None:
-            self.before[target] = Moment(lanes, now, m.slots)
+            self.before[target] = Moment(lanes, now, words)
             return True
         kind = LOOP if target <= source else PATH
         registers = dict(old.registers)
@@ -180,17 +191,25 @@ class FixedPoint:
             joint = joined(before, value, old.lanes.may, lanes.may, mixed=mixed, dims=dims)
             if not _same(joint, before):
                 registers[number], changed = joint, True
-        slots = {at: value for at, value in old.slots.items() if at in m.slots}
-        for at, value in slots.items():
-            if m.slots[at] is not value:
-                slots[at] = joined(value, m.slots[at], old.lanes.may, lanes.may, mixed=bool(reconverged), dims=0 if _same(value, m.slots[at]) else m.bit(Name(kind, target, at)))
-                changed |= not _same(slots[at], value)
+        slots = {}
+        for at in old.slots.keys() & words.keys():
+            dims = 0 if _same(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
+            mixed = bool(reconverged)
+            slots[at] = joined(old.slots[at], words[at], old.lanes.may, lanes.may, mixed=mixed, dims=dims)
+            changed |= not _same(slots[at], old.slots[at])
         changed |= len(slots) < len(old.slots)
         joint_lanes = _joined_lanes(old.lanes, lanes)
         changed |= bool((joint_lanes.may != old.lanes.may).any() or (joint_lanes.must != old.lanes.must).any())
         if changed:
             self.before[target] = Moment(joint_lanes, registers, slots)
         return changed
+
+    def _ends_case(self, target: int, header: int, source: int, reconverged: frozenset[int]) -> bool:
+        """Return whether threads that come to a basic block may be of several cases of a loop's variable."""
+        if target == header:
+            return True
+        region = self._regions.get(self.flow.last[source])
+        return region is not None and bool(reconverged) and header in region.blocks
 
     # ---------------------------------------------------------------------------------------------- where threads go
 
@@ -209,11 +228,12 @@ class FixedPoint:
             for target in region.onward:
                 yield from self._to(target, self._together(last, region, condition), region.written)
             return
-        if word == "BSSY":
-            self._note(self._must_after, last, m.lanes.must, np.logical_and)
         leaving = m.lanes.where(condition)
+        noted = m.any_case_lanes(Lanes(may=leaving.may, must=m.lanes.must)) if m.split else Lanes(may=leaving.may, must=m.lanes.must)
+        if word == "BSSY":
+            self._note(self._must_after, last, noted.must, np.logical_and)
         if word in LEAVING:
-            self._note(self._gone, last, leaving.may, np.logical_or)
+            self._note(self._gone, last, noted.may, np.logical_or)
         targets = self._targets(last, instruction)
         if targets is None:  # it goes on, whatever its condition is
             yield from self._to(after, m.lanes, nobody)
@@ -310,19 +330,32 @@ class FixedPoint:
                 before[target].append(leader)
         return {leader: tuple(found) for leader, found in before.items()}
 
-    def _joining(self, sync: int) -> list[int]:
-        """Return the BSSYs whose threads may reconverge at a BSYNC."""
-        barrier = self.instructions[sync].operands[0].number
-        moved = any(each.opcode == "BMOV" for each in self.instructions)  # barriers go through registers
+    @cached_property
+    def _joining(self) -> dict[int, tuple[int, ...]]:
+        """By BSYNC: the BSSYs whose threads may reconverge there."""
         begins = [n for n, each in enumerate(self.instructions) if each.opcode == "BSSY"]
-        same = [n for n in begins if moved or self.instructions[n].operands[0].number == barrier]
-        here = {sync, self.flow.following(sync)}
-        exact = [n for n in same if here.intersection(self.flow.targets(n))]
-        return same if moved or not exact else exact
+        moved = any(each.opcode == "BMOV" for each in self.instructions)  # barriers go through registers
+        found = {}
+        for sync in self.synchronising:
+            if self.instructions[sync].opcode == "BSYNC":
+                barrier, here = self.instructions[sync].operands[0].number, {sync, self.flow.following(sync)}
+                same = [n for n in begins if moved or self.instructions[n].operands[0].number == barrier]
+                exact = [] if moved else [n for n in same if here.intersection(self.flow.targets(n))]
+                found[sync] = tuple(exact or same)
+        return found
+
+    @cached_property
+    def _ending(self) -> dict[int, set[int]]:
+        """By BSSY: the basic blocks that end with a BSYNC at which its threads may reconverge."""
+        found: dict[int, set[int]] = {}
+        for sync, begins in self._joining.items():
+            for begin in begins:
+                found.setdefault(begin, set()).add(self.flow.first(sync))
+        return found
 
     def _resumed(self, sync: int) -> set[int]:
         """Return where threads go on behind a BSYNC or WARPSYNC."""
-        begins = self._joining(sync) if self.instructions[sync].opcode == "BSYNC" else [sync]
+        begins = self._joining.get(sync, (sync,))
         return {self.flow.following(sync), *(t for n in begins for t in self.flow.targets(n))} - {sync}
 
     def _together(self, sync: int, region: Region, condition: Value | None) -> Lanes:
@@ -344,22 +377,22 @@ class FixedPoint:
         return self._regions[sync]
 
     def _since_bssy(self, sync: int) -> Region:
-        begins = self._joining(sync)
-        ends = {
-            self.flow.first(n) for n in self.synchronising
-            if self.instructions[n].opcode == "BSYNC" and set(self._joining(n)).intersection(begins)
-        }  # fmt: skip
+        begins = self._joining[sync]
+        ends = set[int]().union(*(self._ending[begin] for begin in begins))
         starts = {self.flow.first(begin) for begin in begins}
         reached = self._reach([after for start in starts for after in self.followers[start]], self.followers, ends | starts)
         blocks = self._reach(ends, self.preceding, starts, within=reached)
         around = self._reach([0], self.followers, starts) - starts
+        leaving, closed = self._leaving(reached, begins), bool(begins) and not blocks & around
         return Region(
+            sync=sync,
             onward=frozenset(self._resumed(sync)),
-            begins=tuple(begins),
+            begins=begins,
             blocks=frozenset(blocks),
             written=self._written([b for b in self.divergent if self.flow.first(b) in blocks], blocks, ends),
-            leaving=self._leaving(reached, begins),
-            closed=bool(begins) and not blocks & around,
+            leaving=leaving,
+            closed=closed,
+            heals=closed and not any(self.instructions[n].opcode == "BREAK" for n in leaving),
         )
 
     def _since_any_branch(self, sync: int) -> Region:
@@ -368,12 +401,14 @@ class FixedPoint:
         apart = [b for b in self.divergent if self.flow.first(b) in blocks and self._still_apart(b, end)]
         everyone = self.instructions[sync].has("ALL")
         return Region(
+            sync=sync,
             onward=frozenset(self._resumed(sync)),
             begins=(),
             blocks=frozenset(blocks),
             written=self._written(apart, blocks, {end}),
             leaving=self._leaving(self._reach([0], self.followers, {end}), ()),
             closed=everyone,
+            heals=everyone,
         )
 
     def _leaving(self, blocks: set[int], begins: Iterable[int]) -> tuple[int, ...]:
@@ -389,13 +424,8 @@ class FixedPoint:
     def _still_apart(self, branch: int, end: int) -> bool:
         """Return whether threads that part at a branch may not have reconverged when they come to a basic block."""
         block = self.flow.first(branch)
-        healing = set()
-        for number in self.synchronising:
-            if self.instructions[number].opcode == "BSYNC":
-                region = self.region(number)
-                broken = any(self.instructions[each].opcode == "BREAK" for each in region.leaving)
-                if block in region.blocks and region.closed and not broken:
-                    healing.add(self.flow.first(number))
+        regions = [self.region(sync) for sync in self._joining]
+        healing = {self.flow.first(region.sync) for region in regions if region.heals and block in region.blocks}
         return end in self._reach(self.followers[block], self.followers, healing)
 
     def _written(self, branches: Iterable[int], blocks: set[int], ends: set[int]) -> frozenset[int]:
@@ -611,12 +641,14 @@ class FixedPoint:
 class Region:
     """What threads may run between where they were together and where they reconverge."""
 
+    sync: int
     onward: frozenset[int]  # where they go on
     begins: tuple[int, ...]  # the BSSYs
     blocks: frozenset[int]  # by their first instructions
     written: frozenset[int]  # registers that they may write once they have diverged
     leaving: tuple[int, ...]  # where some may end, or no longer be waited for
-    closed: bool  # whether all that were together reconverge: no way into it leads around the BSSYs
+    closed: bool  # whether no way into it leads around the BSSYs, so that all that were together are waited for
+    heals: bool  # whether all of them come, but those that have ended
 
 
 def _barriers(instruction: SassInstruction) -> set[int]:
