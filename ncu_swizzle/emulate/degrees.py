@@ -1,15 +1,12 @@
-"""The degree of each access of a kernel in every launch with blocks of a shape.
+"""What is said of each access of a kernel in every launch with blocks of a shape.
 
-What all lanes of a warp add alike moves all banks alike. Of an access of w bytes, it is a multiple of w, as the address
-is one (or the launch fails), so banks of w bytes, at least 4, are renamed and nothing else changes. Of narrower ones,
-the bytes within a word matter: all are tried. What lanes add differently is harmless from 2^24 on, which is beyond
-shared memory, and below 128 decides the banks. In between, banks are known, and which lanes want the same word is not.
+Where the distances of lanes depend on a number that the launch decides, as in ``tile[threadIdx.x * ld]``, the fixed
+point is computed again in the cases of that number's remainder by 32, or 128, which decides the banks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
 
@@ -17,13 +14,13 @@ import numpy as np
 
 from ncu_swizzle.base.degrees import AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.accesses import WINDOW, access_width, operation_name
-from ncu_swizzle.emulate.code import Code, SassInstruction
-from ncu_swizzle.emulate.dependence import ALIKE, trailing_zeros
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.dependence import ALIKE
 from ncu_swizzle.emulate.effects import GENERIC, TENSOR_READS, WGMMA, always_accesses
 from ncu_swizzle.emulate.every_launch import (
     BLOCK,
     CONSTANT_MEMORY,
+    DATA,
     GRID,
     LOOP,
     PARAMETER,
@@ -34,39 +31,15 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint, Observed
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Index
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LINE, SPIN, STMATRIX, WORD, Bools, Ints, Operation, most_lanes
-from ncu_swizzle.smem.wavefronts import wavefronts
+from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 
-BEYOND = 24  # bits of an address within a block
-ONE = Fraction(1)
-
-
-SPLIT_BITS = (5, 7)  # cases by a number's lower bits: of 4-byte elements the first are enough, of bytes the others
-MOST_SPLIT = 4  # numbers by which accesses of a kernel are told apart
+SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
+MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
 SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
+PER_WORD = 4  # bytes of a launch's sizes
 
-
-class NotKnown(Exception):
-    """Nothing is known of an access, for a reason; `dims` name what it depends on."""
-
-    def __init__(self, reason: str, dims: int = 0) -> None:
-        super().__init__(reason)
-        self.dims = dims
-
-
-@dataclass(frozen=True)
-class Degrees:
-    """The least and the greatest degree of some requests."""
-
-    least: Fraction
-    most: Fraction
-
-    def joined(self, other: Degrees) -> Degrees:
-        return Degrees(min(self.least, other.least), max(self.most, other.most))
-
-
-Findings = dict[int, Degrees | NotKnown]
+Finding = Degrees | NotKnown
+ByCase = tuple[Split, list[Degrees]]
 
 
 def degrees(code: Code, block: Index) -> KernelDegrees:
@@ -75,64 +48,63 @@ def degrees(code: Code, block: Index) -> KernelDegrees:
     try:
         point.run()
     except NcuSwizzleError as error:
-        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, {}, {}, str(error))), reason=str(error))
+        numbers = [n for n, each in enumerate(point.instructions) if always_accesses(each.opcode) and not each.never]
+        found: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
+        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, {})))
     found = {number: _finding(point, number) for number in _accesses(point)}
-    cases = _by_cases(point, code, block, found)
-    return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, cases, "")))
+    return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, _by_cases(point, found))))
 
 
-def _accesses(point: FixedPoint) -> list[int]:
-    """Return the accesses that some launch may execute."""
-    return [
-        number
-        for number, each in enumerate(point.instructions)
-        if not each.never
-        and (number in point.observed or (each.opcode in WGMMA | TENSOR_READS and point.flow.first(number) in point.before))
-    ]
+def _accesses(point: FixedPoint) -> Iterator[int]:
+    """Yield the accesses that some launch may execute."""
+    for number, each in enumerate(point.instructions):
+        tensor = each.opcode in WGMMA | TENSOR_READS and point.flow.first(number) in point.before
+        if not each.never and (number in point.observed or tensor):
+            yield number
 
 
-def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Degrees | NotKnown:
-    """Return the degrees of an access, in some of the warps."""
+def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Finding:
+    """Return the degrees of an access, in some of the warps, or why they are not known."""
     instruction, observed = point.instructions[number], point.observed.get(number)
+    if instruction.opcode in WGMMA:
+        return Degrees(ONE, ONE)
+    if observed is None:
+        return NotKnown(f"what ncu counts for {instruction.opcode} has not been measured")
+    if instruction.opcode in GENERIC and not _is_shared(observed):
+        return NotKnown("whether its address is in shared memory depends on the launch")
     try:
-        if instruction.opcode in WGMMA:
-            return Degrees(ONE, ONE)
-        if observed is None:
-            return NotKnown(f"what ncu counts for {instruction.opcode} has not been measured")
-        if instruction.opcode in GENERIC and not _is_shared(observed):
-            return NotKnown("whether its address is in shared memory is not known")
-        return _degrees(point, instruction, observed, rows)
+        return request_degrees(instruction, observed, rows)
     except NotKnown as why:
         return why
 
 
-def _by_cases(point: FixedPoint, code: Code, block: Index, found: Findings) -> dict[int, tuple[Split, list[Degrees | NotKnown]]]:
-    """Return, of accesses of which nothing is known, what is in the cases of a number that launches decide."""
-    cases: dict[int, tuple[Split, list[Degrees | NotKnown]]] = {}
-    tried: set[Name] = set()
-    for number in sorted(found):
-        why = found[number]
-        if not isinstance(why, NotKnown) or number in cases:
-            continue
-        for name in point.machine.decided(why.dims):
+def _is_shared(observed: Observed) -> bool:
+    """Return whether a generic address is one in shared memory; what its lower half carries would lead out of it."""
+    upper = observed.upper
+    return upper is not None and upper.known is True and bool((upper.bits >> np.uint64(32) == SHARED_WINDOW).all())
+
+
+# ---------------------------------------------------------------------------------------------- cases
+
+
+def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]:
+    """Return the degrees, in the cases of a number that launches decide, of accesses of which else nothing is known."""
+    cases: dict[int, ByCase] = {}
+    tried: list[Name] = []
+    for number, why in found.items():
+        names = point.machine.decided(why.dims) if isinstance(why, NotKnown) and number not in cases else []
+        for name in names:
             if name.kind not in SPLIT or name in tried or len(tried) == MOST_SPLIT:
                 continue
-            tried.add(name)
-            waiting = [n for n, each in found.items() if isinstance(each, NotKnown) and each.dims & point.machine.bit(name)]
+            tried.append(name)
+            bit = point.machine.bit(name)
             for bits in SPLIT_BITS:
-                waiting = [n for n in waiting if n not in cases]
-                split = _split(point, name, bits)
-                if split is None or not waiting:
-                    break
-                apart = FixedPoint(code, EveryLaunch.of(code, block, split))
-                apart.run()
-                per_case = apart.machine.per_block
-                for each in waiting:
-                    if each not in apart.observed:
-                        continue
-                    by_case = [_finding(apart, each, slice(c * per_case, c * per_case + per_case)) for c in range(split.count)]
-                    if any(isinstance(one, Degrees) for one in by_case):
-                        cases[each] = split, by_case
+                waiting = [
+                    n for n, each in found.items() if isinstance(each, NotKnown) and each.dims & bit and n not in cases
+                ]
+                split = _split(point, name, bits) if waiting else None
+                if split is not None:
+                    cases.update(_in_cases(point, split, waiting))
     return cases
 
 
@@ -146,122 +118,99 @@ def _split(point: FixedPoint, name: Name, bits: int) -> Split | None:
     return Split(name=name, first=value.tag.align, bits=min(bits, ALIKE - value.tag.align), start=value.bits)
 
 
-def _rows(
-    point: FixedPoint, found: Findings, cases: dict[int, tuple[Split, list[Degrees | NotKnown]]], lacking: str
-) -> Iterator[AccessDegree]:
-    numbers = found or {n: NotKnown(lacking) for n, each in enumerate(point.instructions) if always_accesses(each.opcode) and not each.never}
-    for number, finding in numbers.items():
+def _in_cases(point: FixedPoint, split: Split, waiting: Sequence[int]) -> Iterator[tuple[int, ByCase]]:
+    """Yield the accesses whose degrees are known in all cases."""
+    apart = FixedPoint(point.code, EveryLaunch.of(point.code, point.machine.block, split))
+    apart.run()
+    warps = apart.machine.per_block
+    for number in waiting:
+        found = []
+        for case in range(split.count if number in apart.observed else 0):
+            finding = _finding(apart, number, slice(case * warps, case * warps + warps))
+            if isinstance(finding, NotKnown):
+                break
+            found.append(finding)
+        if found and len(found) == split.count:
+            yield number, (split, found)
+
+
+def _told_apart(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> Iterator[Case]:
+    """Yield the cases of a number, those with the same degrees as one; the greatest degrees first."""
+    name, step, count = in_words(point, split.name), 1 << split.first, split.count
+    groups: dict[tuple[Fraction, Fraction], list[int]] = {}
+    for case, found in enumerate(by_case):
+        groups.setdefault((found.least, found.most), []).append(case)
+    for (least, most), members in sorted(groups.items(), key=lambda group: (-group[0][1], group[0][0])):
+        if split.name.kind == LOOP:
+            some = ", ".join(str(int(split.start.flat[0] + step * case) % (step * count)) for case in members[:4])
+            more = ", …" if len(members) > 4 else ""
+            when = f"{name} is {some}{more} modulo {step * count}"
+        else:
+            when = f"{name} {_kind(members, count)}"
+        yield Case(when=when, least=least, most=most)
+
+
+def _kind(members: Sequence[int], count: int) -> str:
+    """Return which remainders by a power of two these are, in words."""
+    for power in (1 << shift for shift in range(count.bit_length())):
+        multiples = list(range(0, count, power))
+        if list(members) == multiples:
+            return "is any number" if power == 1 else f"is a multiple of {power}"
+        others = [each for each in multiples if each % (2 * power)]
+        if list(members) == others:
+            return "is odd" if power == 1 else f"is a multiple of {power}, and not of {2 * power}"
+    some = ", ".join(map(str, members[:4]))
+    return f"is {some}{', …' if len(members) > 4 else ''} modulo {count}"
+
+
+# ---------------------------------------------------------------------------------------------- in words
+
+
+def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
+    for number, finding in found.items():
         instruction = point.instructions[number]
         row = partial(AccessDegree, offset=instruction.offset, sass=instruction.text, opcode=instruction.mnemonic)
         if number in cases:
             split, by_case = cases[number]
-            sure = [one for one in by_case if isinstance(one, Degrees)]
-            if len(sure) == len(by_case):
-                whole = reduce(Degrees.joined, sure)
-                yield row(least=whole.least, most=whole.most, depends_on=(str(split.name),), cases=tuple(_cases(split, sure)))
-                continue
-        if isinstance(finding, NotKnown):
-            yield row(reason=str(finding), depends_on=tuple(map(str, point.machine.decided(finding.dims))))
+            every = reduce(Degrees.joined, by_case)
+            apart = tuple(_told_apart(point, split, by_case)) if every.least < every.most else ()
+            depends_on = (in_words(point, split.name),) if apart else ()
+            yield row(least=every.least, most=every.most, depends_on=depends_on, cases=apart)
+        elif isinstance(finding, NotKnown):
+            yield row(reason=_reason(point, finding))
+        elif finding.whole is not None and finding.least < finding.most:
+            (least, most), who = finding.whole, "which lanes take part"
+            together = Case(when="all lanes of its warps take part", least=least, most=most)
+            yield row(least=finding.least, most=finding.most, depends_on=(who,), cases=(together,))
         else:
             yield row(least=finding.least, most=finding.most)
 
 
-def _cases(split: Split, by_case: list[Degrees]) -> Iterator[Case]:
-    for remainder, degrees in zip(split.remainders.tolist(), by_case, strict=True):
-        yield Case(when=f"{remainder}", least=degrees.least, most=degrees.most)
+def _reason(point: FixedPoint, why: NotKnown) -> str:
+    names = [in_words(point, name) for name in point.machine.decided(why.dims)]
+    if why.origin is not None:
+        names.append(in_words(point, Name(DATA, why.origin)))
+    return f"{why}{' and '.join(dict.fromkeys(names))}" if names else str(why).removesuffix(" depends on ")
 
 
-def _is_shared(observed: Observed) -> bool:
-    """Return whether a generic address is one in shared memory; what its lower half carries would lead out of it."""
-    upper = observed.upper
-    return upper is not None and upper.known is True and bool((upper.bits >> np.uint64(32) == SHARED_WINDOW).all())
-
-
-def _degrees(point: FixedPoint, instruction: SassInstruction, observed: Observed, rows: slice) -> Degrees:
-    name = operation_name(instruction)
-    if name is None:
-        raise NotKnown("no rule is known for its wavefronts")
-    operation = operations.find(name)
-    lanes = observed.lanes.where(observed.guard)
-    may, must = lanes.may[rows], lanes.must[rows]
-    if operation.kind in (LDMATRIX, STMATRIX):
-        must = may  # the whole warp executes it, or the program is wrong (PTX ISA)
-    address = observed.address
-    known = np.broadcast_to(np.asarray(address.known), lanes.may.shape)[rows]
-    if bool((may & ~known).any()):
-        raise NotKnown(f"its address depends on {_source(point, address.origin)}")
-    bits = np.broadcast_to(address.bits, lanes.may.shape)[rows].astype(np.int64)
-    align = ALIKE if address.tag is None else address.tag.align
-    apart = ALIKE if address.tag is None else address.tag.apart
-    if operation.kind == COPY:
-        raise NotKnown("a copy")
-    if apart < trailing_zeros(LINE):
-        raise NotKnown("lanes move apart", address.tag.dims if address.tag else 0)
-    found: list[Degrees] = []
-    for offset in _offsets(operation.width_bytes, align):
-        at = (bits + offset) & int(WINDOW)
-        aligned = may.any(axis=1) & ~((at & (operation.width_bytes - 1) != 0) & may).any(axis=1)
-        found += [_of_row(operation, at[row], may[row], must[row], apart < BEYOND) for row in np.flatnonzero(aligned)]
-    if not found:
-        raise NotKnown("no thread executes it at an aligned address")
-    result = found[0]
-    for other in found[1:]:
-        result = result.joined(other)
-    return result
-
-
-def _source(point: FixedPoint, origin: int | None) -> str:
-    if origin is None:
-        return "a register that nothing wrote"
-    instruction = point.instructions[origin]
-    return f"{instruction.text} at {instruction.offset:#x}"
-
-
-def _offsets(width: int, align: int) -> Sequence[int]:
-    """Return what uniform changes by multiples of 2^align come to within a bank of an access's width."""
-    unit = max(width, WORD)
-    step = 1 << min(align, 24)
-    return range(0, unit, step) if step < unit else (0,)
-
-
-def _of_row(operation: Operation, at: Ints, may: Bools, must: Bools, spread: bool) -> Degrees:
-    """Return the degrees of a warp's request; `spread`: lanes in the same bank may want the same word or others."""
-    exact = bool((may == must).all())
-    if exact and not spread:
-        counts = wavefronts(operation.name, at[None], None if operation.kind in (LDMATRIX, STMATRIX) else may[None])
-        if not counts.known.all():
-            raise NotKnown("no rule is known for some of its requests")
-        ratio = Fraction(int(counts.actual[0]), int(counts.ideal[0]))
-        return Degrees(ratio, ratio)
-    busiest = _phases(operation, at, may, spread)
-    most = _worst(operation, busiest, int(may.sum()) if exact else None)
-    least = ONE
-    if not spread and operation.width_bytes <= WORD and must.any():
-        counts = wavefronts(operation.name, at[None], must[None])
-        least = Fraction(int(counts.actual[0]), int(counts.ideal[0]))
-    return Degrees(least, most)
-
-
-def _phases(operation: Operation, at: Ints, may: Bools, spread: bool) -> list[int]:
-    """Return of each phase how many lanes, or words, its busiest bank may serve."""
-    serial = spread or operation.kind == ATOMIC
-    counts = []
-    for phase in operation.phases:
-        part = slice(phase.start, phase.stop)
-        count = most_lanes if serial else operations.degrees
-        counts.append(int(count(at[None, part], may[None, part], max(operation.width_bytes, WORD) if serial else operation.width_bytes)[0]))
-    return counts
-
-
-def _worst(operation: Operation, busiest: Sequence[int], lanes: int | None) -> Fraction:
-    """Return the most that a request's degree can be if each phase takes up to so many wavefronts.
-
-    If it is not known who takes part, n wavefronts need n lanes, whose ideal is what their bytes fill.
-    """
-    if operation.name == SPIN:
-        return ONE
-    total = sum(busiest)
-    per_wavefront = LINE // max(operation.width_bytes, WORD)
-    if lanes is not None:
-        return max(ONE, Fraction(total, -(-lanes // per_wavefront)))
-    return max((Fraction(n, -(-n // per_wavefront)) for n in range(1, total + 1)), default=ONE)
+def in_words(point: FixedPoint, name: Name) -> str:
+    """Return what a launch decides."""
+    code, axes = point.code, ("x", "y", "z")
+    if name.kind == PARAMETER:
+        places = code.launch_constants
+        if name.place >= code.parameter_offset:
+            return f"the parameter at byte {name.place - code.parameter_offset:#x}"
+        if places.grid <= name.place < places.grid + PER_WORD * len(axes):
+            return f"gridDim.{axes[(name.place - places.grid) // PER_WORD]}"
+        return f"c[0x0][{name.place:#x}]"
+    if name.kind == CONSTANT_MEMORY:
+        return f"constant memory, c[{name.register:#x}][{name.place:#x}]"
+    if name.kind in (BLOCK, GRID):
+        what = "blockIdx" if name.kind == BLOCK else "gridDim"
+        return f"{what}.{axes[name.place]}" if name.place < len(axes) else "the block's rank in its cluster"
+    instruction = point.instructions[name.place]
+    if name.kind == DATA:
+        return f"{instruction.text} at {instruction.offset:#x}"
+    if name.kind == LOOP:
+        return f"a variable of the loop at {instruction.offset:#x}"
+    return f"the way to {instruction.offset:#x}"
