@@ -119,9 +119,11 @@ def _any_change(dims: int, align: int, apart: int, stride: Steps) -> Tag | None:
 
 
 def changing(dims: int, align: int = 0, apart: int = ALIKE) -> Tag | None:
-    """Return the tag of a value that changes between any blocks, or launches: see `Tag`."""
-    apart = max(align, apart)
-    return Tag(dims=dims, align=align, apart=apart) if dims and align < ALIKE else None
+    """Return the tag of a value that changes between any blocks, or launches, by what `dims` name: see `Tag`."""
+    if align >= ALIKE:
+        return None
+    assert dims, "a change without a cause"
+    return Tag(dims=dims, align=align, apart=max(align, apart))
 
 
 def any_way(*tags: Tag | None) -> Tag | None:

@@ -104,6 +104,8 @@ class EveryLaunch(Machine):
     lanes: Lanes
     slots: dict[int, Value]  # words of local memory, by address
     split: Split | None
+    # What registers hold in the lanes for which a predicate is true, or false: written under it, in this basic block.
+    under: dict[tuple[int, bool], dict[int, Value]]
 
     @classmethod
     def of(cls, code: Code, block: Index, split: Split | None = None) -> EveryLaunch:
@@ -124,7 +126,7 @@ class EveryLaunch(Machine):
                 known_constants={**unknown, 0: known}, memory={}, shared_size=0,
             ),
         )  # fmt: skip
-        machine.names, machine.split = {}, split
+        machine.names, machine.split, machine.under = {}, split, {}
         return machine
 
     def bit(self, name: Name) -> int:
@@ -200,8 +202,11 @@ class EveryLaunch(Machine):
         self.view = WarpView(warps=self.everyone, mask=lanes.may, whole=True)
 
     def get(self, number: int) -> Value:
-        """Return a register."""
+        """Return a register, as it is in the lanes that read it."""
         value = self.registers[number]
+        guard = self.guards[self.now] if self.guards else None
+        if guard in self.under:
+            value = self.under[guard].get(number, value)
         if value is not None:
             return value
         like = bool if number >= BASES_PREDICATES else np.uint32
@@ -212,6 +217,7 @@ class EveryLaunch(Machine):
         if number is None:
             return
         value = self.narrowed(value, is_uniform(number))
+        self._note_under(number, None if guard is None else self.guards[self.now], value)
         old = self.registers[number]
         if guard is None or old is None:
             self.registers[number] = value
@@ -221,9 +227,19 @@ class EveryLaunch(Machine):
             joint = joined(old, value, may, may, mixed=False, dims=guard.tag.dims)
         else:
             written = Lanes(may=may, must=may).where(guard)
-            dims = 0 if guard.tag is None else guard.tag.dims
+            dims = self.bit(Name(DATA, self._origin(guard))) if guard.tag is None else guard.tag.dims
             joint = joined(old, value, may & ~written.must, written.may, mixed=True, dims=dims)
         self.registers[number] = self.narrowed(joint, is_uniform(number))
+
+    def _note_under(self, number: int, guard: tuple[int, bool] | None, value: Value) -> None:
+        """Note that a register is written, in the lanes of a guard or in all."""
+        for other in list(self.under):
+            if other[0] == number:
+                del self.under[other]
+            elif guard is None or other[0] != guard[0]:
+                self.under[other].pop(number, None)
+        if guard is not None and guard[0] != number:
+            self.under.setdefault(guard, {})[number] = value
 
     def narrowed(self, value: Value, is_uniform: bool) -> Value:
         """Return a value of one number per warp as that, (W, 1)."""

@@ -30,6 +30,7 @@ from ncu_swizzle.emulate.effects import (
     effects,
     numbers_in,
     operand_number,
+    reading_guard,
     results,
 )
 from ncu_swizzle.emulate.every_launch import (
@@ -98,6 +99,7 @@ class FixedPoint:
         self.slice = needed(self.flow)
         self.effects = tuple(map(effects, self.instructions))
         self.externals = {address & LOW for address in self.code.externals}
+        self.machine.guards = tuple(map(reading_guard, self.instructions))
         self.steps = [self._step(number) for number in range(len(self.instructions))]
         self.live = {leader: numbers_in(self.slice.live[leader]) for leader in self.flow.leaders}
         self._must_after: dict[int, Bools] = {}  # by BSSY: who is together then
@@ -143,7 +145,7 @@ class FixedPoint:
         m.registers = [None] * REGISTERS
         for number, value in moment.registers.items():
             m.registers[number] = value
-        m.slots = dict(moment.slots)
+        m.slots, m.under = dict(moment.slots), {}
         split = m.split
         if split is not None and split.name.kind == LOOP and split.name.place == leader:
             m.registers[split.name.register] = m.remainder()
