@@ -15,9 +15,11 @@ from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.kernel_degrees import JudgedKernel, judged_kernels
 from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
+from ncu_swizzle.gate.degrees import judge_degrees, shape_of
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
@@ -34,8 +36,8 @@ from ncu_swizzle.gate.verdict import (
     marked,
     moved,
 )
-from ncu_swizzle.kernels import fills, naming
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
+from ncu_swizzle.kernels import build, fills, limits, naming
+from ncu_swizzle.kernels.family import BINARIES, FILES, PYTHON, Family, Target
 from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_file
@@ -49,7 +51,17 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
-Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
+
+
+@dataclass(frozen=True)
+class Unlaunched:
+    """A file with kernels whose launch nobody describes: only what holds in every launch is judged."""
+
+    file: str
+
+
+Linted = Target | Skipped | Unlaunched | str  # a kernel, sources without a launch, or a launches file
+CUDA_FILES = frozenset(FILES) - {PYTHON}
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -118,6 +130,20 @@ def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Tar
     return naming.resolve_sources(sources, description, alone=len(files) == 1)
 
 
+def _judgeable(files: Sequence[str], description: KernelDescription) -> Iterator[Target | Skipped | Unlaunched]:
+    """Yield the kernels of the files, and the files of which no launch is described, but for those in Python."""
+    try:
+        kernels: Sequence[Target | Skipped] = kernels_in(files, description)
+    except LaunchLacking:
+        if len(files) > 1 or description.launch.grid or Path(files[0]).suffix not in CUDA_FILES:
+            raise
+        yield Unlaunched(files[0])
+        return
+    for kernel in kernels:
+        without = isinstance(kernel, Skipped) and Path(kernel.name).suffix in CUDA_FILES
+        yield Unlaunched(kernel.name) if without else kernel
+
+
 def policy(options: LintOptions) -> Policy:
     """Return the limits of each line: degree 1, overridden by what was typed. Raises UsageError."""
     rules = [baseline.parse_rule(MAX_DEGREE, text) for text in options.max_degree]
@@ -155,7 +181,7 @@ def lint_kernels(
         files=files, description=description, rules=rules, settings=ReplaySettings(settings, build=request.build),
         folder=Path.cwd(), disassembler=disassembler,
     )  # fmt: skip
-    kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
+    kernels: list[Linted] = [*_judgeable(files, description), *filter(replay.is_launches, files)]
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
     hiding = Suppressions(in_settings(project) if project else ())
@@ -222,10 +248,48 @@ def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[K
     """Yield the lint of one kernel, or of each launch of a launches file."""
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
+    elif isinstance(kernel, Unlaunched):
+        yield from _lint_every_launch(work, kernel.file, on_progress)
     elif isinstance(kernel, str):
         yield from _lint_launches(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
+
+
+def _lint_every_launch(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
+    """Yield the lint of each kernel of a file that accesses shared memory: of what holds in every launch."""
+    description, source = work.description, Path(file)
+    place = moved(Place(file), Path.cwd())
+    toolchain = work.settings.emulation.toolchain
+    try:
+        spec = naming.unlaunched(source, description)
+        block = limits.block_of(spec.launch.block, spec.sizes) if spec.launch.block else None
+        cubin = build.cubin_of(spec, toolchain)
+        symbols = [names.find(cubin, description.launch.entry)] if description.launch.entry else ()
+        count = 0
+        for kernel in judged_kernels(cubin, toolchain, block, symbols):
+            count += 1
+            hint = description.command("lint", file) + " --grid … --block … --arg … judges one launch"
+            checks = [replace(check, place=check.place and moved(check.place, Path.cwd())) for check in judge_degrees(kernel, work.rules, file, hint)]
+            yield KernelLint(name=checks[0].kernel, checks=tuple(checks), notes=tuple(_of_every_launch(kernel, checks[0].kernel)))
+    except EnvironmentLacking as error:
+        note = f"{file} was not judged: {error} ({error.hint})."
+        yield KernelLint(name=file, notes=(note,), lacking=(str(error), error.hint))
+        return
+    except NcuSwizzleError as error:
+        yield _unjudged(file, Outcome.error, place, error)
+        return
+    if not count:
+        check = Check(outcome=Outcome.passed, kernel=file, criterion=MAX_DEGREE, message="no access to shared memory")
+        yield KernelLint(name=file, checks=(check,))
+
+
+def _of_every_launch(kernel: JudgedKernel, name: str) -> Iterator[str]:
+    """Yield what the verdict on a kernel without a launch does not say."""
+    if not kernel.stated:
+        shapes = ", ".join(shape_of(shape.block) for shape in kernel.shapes)
+        yield f"{name}: the block's shape is not known, so {shapes} threads were looked at: --block gives it."
+    yield f"{name}: totals, times, races and bounds need a launch, and were not judged."
 
 
 def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
