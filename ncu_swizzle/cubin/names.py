@@ -14,6 +14,7 @@ import ctypes
 import difflib
 import functools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -250,23 +251,25 @@ def find(cubin: Cubin, wanted: str) -> str:
     if wanted in cubin.kernels:
         return wanted
     named = demangle_all(cubin.kernels)
-    for spelled in SPELLINGS:
+    for spelling in SPELLINGS:
         matching = [
             mangled
             for mangled, name in sorted(named.items(), key=lambda item: item[1])
-            if spaceless(spelled(name)) == spaceless(wanted)
+            if spaceless(spelling(name)) == spaceless(wanted)
         ]
         if len(matching) == 1:
             return matching[0]
         if matching:
-            names = _listed(named[mangled] for mangled in matching)
+            names = _listed([named[mangled] for mangled in matching])
+            one = spelled(named[matching[0]], named.values())
             raise UsageError(
                 f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
-                Hint("give the full name of one: ", Typed(f'--kernel "{qualified(named[matching[0]])}"')),
+                Hint("give the full name of one: ", Typed(f"--kernel {shlex.quote(one)}")),
             )
     near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)[0]
     raise UnknownKernel(
-        f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}", Typed(f'--kernel "{near}"')
+        f"{cubin.name} has no kernel {wanted}; it has {_listed(list(named.values()))}",
+        Typed(f"--kernel {shlex.quote(near)}"),
     )
 
 
@@ -274,15 +277,21 @@ def only_kernel(cubin: Cubin) -> str:
     """Return the mangled name of the only kernel; raise UnknownKernel, with the candidates, if there are several."""
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
-    names = _listed(demangle_all(cubin.kernels).values())
+    names = list(demangle_all(cubin.kernels).values())
     raise UnknownKernel(
-        f"{cubin.name} has {len(cubin.kernels)} kernels: {names}",
-        Typed(f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"'),
+        f"{cubin.name} has {len(names)} kernels: {_listed(names)}",
+        Typed(f"--kernel {shlex.quote(spelled(names[0], names))}"),
     )
 
 
-def _listed(names: Iterable[str]) -> str:
-    shown = sorted(map(qualified, names))
+def spelled(demangled: str, others: Iterable[str]) -> str:
+    """Return the shortest name that `find` takes for this kernel alone: with its parameters if it is overloaded."""
+    name = qualified(demangled)
+    return name if sum(qualified(other) == name for other in others) < 2 else demangled
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = sorted(spelled(name, names) for name in names)
     more = f" and {len(shown) - MOST_LISTED} more" if len(shown) > MOST_LISTED else ""
     return ", ".join(shown[:MOST_LISTED]) + more
 
@@ -294,13 +303,19 @@ def declared_kernels(text: str) -> list[str]:
     return list(dict.fromkeys(head[1] for head in heads if head))
 
 
-def declared_parameters(text: str, function: str) -> list[str]:
-    """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not."""
+def declared_parameters(text: str, function: str, count: int) -> list[str]:
+    """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not.
+
+    Of overloads, it is the first with that many parameters.
+    """
     code = _COMMENT.sub(" ", text)
     for match in _DECLARATION.finditer(code):
         head = _CALLED.search(plain := _ATTRIBUTE.sub(" ", match[1]))
         if head and head[1] == function:
-            return [" ".join(part.split()) for part in split(plain[head.end() : plain.rfind(")")], ",") if part.strip()]
+            inner = plain[head.end() : plain.rfind(")")]
+            parameters = [" ".join(part.split()) for part in split(inner, ",") if part.strip()]
+            if len(parameters) == count:
+                return parameters
     return []
 
 
