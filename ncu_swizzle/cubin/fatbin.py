@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.base.files import brief, read_bytes
+from ncu_swizzle.base.files import brief, is_file, read_bytes
 from ncu_swizzle.cubin.elf import MACHINE, open_elf
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
@@ -188,6 +188,28 @@ class DeviceImage:
 def holds_device_code(data: bytes) -> bool:
     """Return whether a file is of a kind that can hold device code in fat binaries, by its first bytes."""
     return data[:4] in (b"\x7fELF", MAGIC, PACKED) or data[:8] == ARCHIVE
+
+
+def is_built(path: Path) -> bool:
+    """Return whether a file may hold compiled kernels: a program, a library, an object, an archive, a wheel."""
+    if not is_file(path):
+        return False
+    with path.open("rb") as file:
+        return holds_device_code(file.read(8))
+
+
+def built_in(folder: Path) -> list[Path]:
+    """Return the files below a folder that may hold compiled kernels, by name."""
+    found: list[Path] = []
+    for inside, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        paths = (Path(inside) / name for name in sorted(files))
+        found += [path for path in paths if _may_be(path) and (path.suffix == ".ptx" or is_built(path))]
+    return found
+
+
+def _may_be(path: Path) -> bool:
+    return path.name.endswith(_INSIDE) or ".so." in path.name or (not path.suffix and os.access(path, os.X_OK))
 
 
 def images(path: Path) -> list[DeviceImage]:

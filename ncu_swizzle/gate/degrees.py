@@ -46,11 +46,11 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         yield Check(outcome=Outcome.passed, kernel=name, criterion=MAX_DEGREE, message=message)
 
 
-def _of_line(
-    check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str
-) -> Iterator[Check]:
+def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str) -> Iterator[Check]:
     """Yield the checks of a line: what fails in every launch, else the worst that some launches do."""
-    always = [float(min(each.least for each in access if each.least is not None)) for access in accesses if _known(access)]
+    always = [
+        float(min(each.least for each in access if each.least is not None)) for access in accesses if _known(access)
+    ]
     if (worst := max(always, default=1.0)) > limit:
         some = sum(degree > limit for degree in always)
         share = "" if some == len(accesses) else f" by {some} of {len(accesses)} accesses"
@@ -84,7 +84,9 @@ def _in_words(access: AccessDegree) -> str:
     cases = [f"{_degree(case)} if {case.when}" for case in access.cases[:MOST_CASES]]
     more = f"; {len(access.cases) - MOST_CASES} more cases" if len(access.cases) > MOST_CASES else ""
     return f"degree {'; '.join(cases)}{more}" + (
-        f"; up to {float(access.most or 1):.4g} if only some do" if access.depends_on == ("which lanes take part",) else ""
+        f"; up to {float(access.most or 1):.4g} if only some do"
+        if access.depends_on == ("which lanes take part",)
+        else ""
     )
 
 

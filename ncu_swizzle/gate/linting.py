@@ -10,16 +10,16 @@ from pathlib import Path
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
-from ncu_swizzle.engines import emulation, replay
+from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledKernel
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.kernel_degrees import JudgedKernel, judged_kernels
 from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
-from ncu_swizzle.gate.degrees import judge_degrees, shape_of
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
@@ -36,11 +36,11 @@ from ncu_swizzle.gate.verdict import (
     marked,
     moved,
 )
-from ncu_swizzle.kernels import build, fills, limits, naming
-from ncu_swizzle.kernels.family import BINARIES, FILES, PYTHON, Family, Target
-from ncu_swizzle.kernels.naming import Skipped
+from ncu_swizzle.kernels import build, fills, naming
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
+from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import project_file
+from ncu_swizzle.kernels.project import KernelSpec, project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
@@ -51,17 +51,8 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
-
-
-@dataclass(frozen=True)
-class Unlaunched:
-    """A file with kernels whose launch nobody describes: only what holds in every launch is judged."""
-
-    file: str
-
-
-Linted = Target | Skipped | Unlaunched | str  # a kernel, sources without a launch, or a launches file
-CUDA_FILES = frozenset(FILES) - {PYTHON}
+UNLAUNCHED = "bounds, races and global memory are judged with a launch."
+Linted = Found | str  # a kernel, a file without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -81,6 +72,7 @@ class KernelLint:
     sampling: bool = False  # random data would decide what is unknown
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
     skipped: bool = False  # no launch of it is described
+    spec: KernelSpec | None = None  # of a source's kernel that was skipped, to be completed
     instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
 
     @property
@@ -107,15 +99,23 @@ def unknown_notes(kernel: KernelLint) -> Iterator[UnknownNote]:
     """Yield what was not found out of a kernel beside its checks: it was not run, or not all of it was checked."""
     if kernel.skipped or kernel.lacking:
         remedy = kernel.lacking[1] if kernel.lacking else codes.CATALOGUE[codes.NOT_LAUNCHED].remedy
-        yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=kernel.notes[0], remedy=remedy)
+        reason = next(iter((*kernel.notes, *map(str, kernel.checks))), "")
+        yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=reason, remedy=remedy)
     for why in kernel.profile.unknowns if kernel.profile else ():
         if not why.offsets:
             yield UnknownNote(kernel=kernel.name, code=why.code, reason=why.reason, remedy=why.remedy)
 
 
-def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
-    """Raise NotComparable if nothing was judged, with the reason that can be removed first."""
-    if any(kernel.checks for kernel in kernels):
+def refuse_unlaunched(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
+    """Raise NotComparable if nothing was judged, with the reason that can be removed first.
+
+    Raises LaunchLacking, whose hint is the whole command, if nothing else is wrong.
+    """
+    checks = [check for kernel in kernels for check in kernel.checks]
+    nothing_else = all(check.outcome is Outcome.passed or check.code == codes.NOT_LAUNCHED for check in checks)
+    if nothing_else and len(files) == 1 and (spec := next((kernel.spec for kernel in kernels if kernel.spec), None)):
+        raise build.lacking(spec, f"no launch of {spec.name} is described", spec.launch.entry)
+    if checks:
         return
     for kernel in kernels:
         if kernel.lacking:
@@ -124,24 +124,9 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
     raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
-def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Target | Skipped]:
+def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Found]:
     """Return the kernels of the files that are not launches files, each once."""
-    sources = [file for file in files if not replay.is_launches(file)]
-    return naming.resolve_sources(sources, description, alone=len(files) == 1)
-
-
-def _judgeable(files: Sequence[str], description: KernelDescription) -> Iterator[Target | Skipped | Unlaunched]:
-    """Yield the kernels of the files, and the files of which no launch is described, but for those in Python."""
-    try:
-        kernels: Sequence[Target | Skipped] = kernels_in(files, description)
-    except LaunchLacking:
-        if len(files) > 1 or description.launch.grid or Path(files[0]).suffix not in CUDA_FILES:
-            raise
-        yield Unlaunched(files[0])
-        return
-    for kernel in kernels:
-        without = isinstance(kernel, Skipped) and Path(kernel.name).suffix in CUDA_FILES
-        yield Unlaunched(kernel.name) if without else kernel
+    return naming.resolve_all([file for file in files if not replay.is_launches(file)], description)
 
 
 def policy(options: LintOptions) -> Policy:
@@ -181,7 +166,7 @@ def lint_kernels(
         files=files, description=description, rules=rules, settings=ReplaySettings(settings, build=request.build),
         folder=Path.cwd(), disassembler=disassembler,
     )  # fmt: skip
-    kernels: list[Linted] = [*_judgeable(files, description), *filter(replay.is_launches, files)]
+    kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
     hiding = Suppressions(in_settings(project) if project else ())
@@ -249,47 +234,59 @@ def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[K
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
     elif isinstance(kernel, Unlaunched):
-        yield from _lint_every_launch(work, kernel.file, on_progress)
+        yield from _lint_unlaunched(work, kernel)
     elif isinstance(kernel, str):
         yield from _lint_launches(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
 
 
-def _lint_every_launch(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel of a file that accesses shared memory: of what holds in every launch."""
-    description, source = work.description, Path(file)
-    place = moved(Place(file), Path.cwd())
-    toolchain = work.settings.emulation.toolchain
+def _lint_unlaunched(work: LintWork, file: Unlaunched) -> Iterator[KernelLint]:
+    """Yield the lint of each kernel of a file that accesses shared memory, the others in a note.
+
+    Raises what stands in the way of compiling the file, if it is the only one.
+    """
+    settings, launch, alone = work.settings.emulation, work.description.launch, len(work.files) == 1
     try:
-        spec = naming.unlaunched(source, description)
-        block = limits.block_of(spec.launch.block, spec.sizes) if spec.launch.block else None
-        cubin = build.cubin_of(spec, toolchain)
-        symbols = [names.find(cubin, description.launch.entry)] if description.launch.entry else ()
-        count = 0
-        for kernel in judged_kernels(cubin, toolchain, block, symbols):
-            count += 1
-            hint = description.command("lint", file) + " --grid … --block … --arg … judges one launch"
-            checks = [replace(check, place=check.place and moved(check.place, Path.cwd())) for check in judge_degrees(kernel, work.rules, file, hint)]
-            yield KernelLint(name=checks[0].kernel, checks=tuple(checks), notes=tuple(_of_every_launch(kernel, checks[0].kernel)))
-    except EnvironmentLacking as error:
-        note = f"{file} was not judged: {error} ({error.hint})."
-        yield KernelLint(name=file, notes=(note,), lacking=(str(error), error.hint))
+        if file.spec is not None:
+            compiled = launchless.of_source(file.spec, settings)
+        else:
+            compiled = launchless.of_built(file.file, settings, launch.arch, launch.entry)
+    except UsageError as error:
+        if alone:
+            raise
+        yield _unjudged(file.file.stem, Outcome.error, moved(Place(str(file.file)), Path.cwd()), error)
         return
-    except NcuSwizzleError as error:
-        yield _unjudged(file, Outcome.error, place, error)
-        return
-    if not count:
-        check = Check(outcome=Outcome.passed, kernel=file, criterion=MAX_DEGREE, message="no access to shared memory")
-        yield KernelLint(name=file, checks=(check,))
+    here = moved(Place(str(file.file)), Path.cwd())
+    for kernel in compiled.kernels:
+        lint = _without_launch(kernel, file.spec, launch.block, here)
+        # Of several files, those are judged that are described.
+        if kernel.accesses_shared and not alone:
+            lint = replace(lint, checks=(), notes=(f"{lint.checks[0]}.",))
+        yield lint
+    yield KernelLint(
+        name=compiled.name, notes=(*(f"{note}." for note in compiled.notes), f"{compiled.name}: {UNLAUNCHED}")
+    )
 
 
-def _of_every_launch(kernel: JudgedKernel, name: str) -> Iterator[str]:
-    """Yield what the verdict on a kernel without a launch does not say."""
-    if not kernel.stated:
-        shapes = ", ".join(shape_of(shape.block) for shape in kernel.shapes)
-        yield f"{name}: the block's shape is not known, so {shapes} threads were looked at: --block gives it."
-    yield f"{name}: totals, times, races and bounds need a launch, and were not judged."
+def _without_launch(kernel: CompiledKernel, spec: KernelSpec | None, block: str, file: Place) -> KernelLint:
+    """Return the lint of a kernel of which no launch is described.
+
+    One that never accesses shared memory passes; of another one it is said which blocks it is launched with.
+    """
+    name = kernel.name
+    if not kernel.accesses_shared:
+        passed = Check(
+            outcome=Outcome.passed, kernel=name, criterion=MAX_DEGREE, message="no access to shared memory", place=file
+        )
+        return KernelLint(name=name, checks=(passed,))
+    shapes = ", ".join(f"{in_crosses(shape.sizes)} ({shape.source})" for shape in kernel.blocks(block))
+    check = Check(
+        outcome=Outcome.inconclusive, kernel=name, criterion=MAX_DEGREE, code=codes.NOT_LAUNCHED, place=file,
+        message=f"no launch is described; blocks: {shapes}", hint=codes.CATALOGUE[codes.NOT_LAUNCHED].remedy,
+    )  # fmt: skip
+    named = spec and replace(spec, name=name, launch=replace(spec.launch, entry=kernel.spelled))
+    return KernelLint(name=name, checks=(check,), spec=named, skipped=True)
 
 
 def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
