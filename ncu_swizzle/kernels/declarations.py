@@ -57,7 +57,7 @@ class Declaration:
     @cached_property
     def name(self) -> str:
         """The name of the function that it declares; "" without parameters."""
-        match = _CALLED.search(_BOUNDS.sub(" ", _without_template(self.head)))
+        match = _CALLED.search(_BOUNDS.sub(" ", _without_template(self.head)).partition("=")[0])
         return match[1] if match else ""
 
     @property
@@ -159,7 +159,7 @@ class PreprocessedUnit:
     def is_foreign(self, declaration: Declaration) -> bool:
         """Return whether a declaration comes from a header of the system or the toolkit."""
         number = bisect_right(self._starts, self.first(declaration)) - 1
-        return number < 0 or self._regions[number].foreign
+        return number >= 0 and self._regions[number].foreign
 
     def first(self, declaration: Declaration) -> int:
         """Return where a declaration's first word is."""

@@ -184,6 +184,31 @@ def _option_asked_for(log: str, given: Sequence[str]) -> str:
     return NEWER if _NEWER.search(log) and not own else ""
 
 
+def linked(family: Family, kernel: Kernel, arch: str, tools: Toolchain, program: Path) -> None:
+    """Write the program that a source with ``main`` is, its headers and options found as for its kernels.
+
+    Raises UsageError.
+    """
+    given, include = toolchain.options(family, kernel), toolchain.include_folders(family)
+    searched = False
+    while True:
+        try:
+            tools.link(family.source(kernel), given, arch, include, program)
+            return
+        except Refused as refused:
+            if option := _option_asked_for(refused.log, given):
+                given = (*given, option)
+            elif _MISSING.search(refused.log) and not searched:
+                given, searched = read(replace(family, options=given), kernel, arch, tools).options, True
+            elif "undefined reference" in refused.log:
+                raise UsageError(f"{family.source(kernel).name} is not a program of its own", BUILD) from refused
+            else:
+                raise toolchain.failure(family, kernel, str(refused)) from refused
+
+
+BUILD = "build it as ever, with nvcc -cudart shared, then: ncu-swizzle capture --dry -o app.launches -- ./app"
+
+
 def _notes_on_whole(file: Path, source: ReadSource | None, added: Sequence[str]) -> Iterator[str]:
     if source and source.found:
         yield f"{file.name}: headers were found in {', '.join(map(_shown, source.found))}"

@@ -227,6 +227,17 @@ class Toolchain:
                 raise Refused(str(error), str(error.__cause__ or "")) from error
             return _with_module(out.read_bytes(), sha256_of_texts(text, arch, *options))
 
+    def link(self, source: Path, options: Sequence[str], arch: str, include: Sequence[Path], out: Path) -> None:
+        """Write the program that a source with ``main`` is, linked with the shared runtime; raise Refused."""
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        shared = ["-cudart", "shared", "-arch", arch]
+        try:
+            self._run(NVCC, [*options, *shared, *folders, str(source), "-o", str(out)], out.parent)
+        except TimeLimit:
+            raise
+        except ProgramFailed as error:
+            raise Refused(str(error), str(error.__cause__ or "")) from error
+
     def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
         """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
         target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
