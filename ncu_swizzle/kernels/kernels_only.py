@@ -42,7 +42,8 @@ _MISSING = re.compile(r"fatal error: (\S+): No such file or directory|cannot ope
 _ERROR = re.compile(r"^(?P<file>[^\n(]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
 _CONTEXT = re.compile(r"at line (\d+)(?: of \"?([^\"\n]+)\"?)?$")
 _TORCH = ("torch/", "ATen/", "c10/", "THC/")
-_FP16 = {"cuda_fp16.h", "cuda_bf16.h"}
+# What a project's header mostly includes: names that mean the same everywhere.
+_STANDARD = "#include <cfloat>\n#include <climits>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n"
 _DISPATCH = re.compile(r"\b(?:AT|THC|TORCH|DISPATCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+|\bAT_DISPATCH_\w+")
 # What a compiler says when it is asked for less than the source needs, and the option that asks for more.
 _NEEDED = (
@@ -113,11 +114,11 @@ def read(family: Family, kernel: Kernel, arch: str, tools: Toolchain) -> ReadSou
 
 
 def _stand_in(folder: Path, header: str) -> None:
-    """Write a file in place of a header that is nowhere: empty, or what kernels take from PyTorch's."""
+    """Write a file in place of a header that is nowhere: with the standard's, or what kernels take from PyTorch's."""
     file = folder / header
     file.parent.mkdir(parents=True, exist_ok=True)
     own = shipped_folder() / COMMON / "torch_stand_in.h"
-    file.write_text(f'#include "{own}"\n' if header.startswith(_TORCH) else "")
+    file.write_text(f'#include "{own}"\n' if header.startswith(_TORCH) else _STANDARD)
 
 
 class _owned:  # noqa: N801 - a predicate
@@ -495,7 +496,9 @@ def _instances_of(source: ReadSource, kernel: Declaration) -> Iterator[_Instance
     if not made and all(map(_is_type, needed)):
         made[("float",) * len(needed)] = None
     for arguments in itertools.islice(made, MOST_OF_A_KERNEL):
-        yield _Instance(kernel, arguments)
+        # Types that a launch leaves to its arguments.
+        deduced = needed[len(arguments) :] if all(map(_is_type, needed[len(arguments) :])) else []
+        yield _Instance(kernel, (*arguments, *["float"] * len(deduced)))
 
 
 def _arguments_of(site: LaunchSite, source: ReadSource) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""A preprocessed text is split into declarations; launches and their sizes are read from it, as far as constants tell."""
+"""A preprocessed text is split into declarations; sizes of launches are read from it, as far as constants tell."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_declarations_end_where_they_end() -> None:
         ("my.cu", 21, (), "Own", False, True),
         ("my.cu", 23, (), "after", False, True),
     }
-    assert len(found) == 12
+    assert len(found) == 11
     (first,) = (each for each in unit.declarations if each.name == "first")
     assert (first.is_template, first.template_parameters) == (True, ["typename T", "int N = 4"])
 
@@ -104,7 +104,8 @@ def test_sizes_of_launches_are_known_where_they_are_constant(launch: str) -> Non
 
 def test_a_template_is_launched_as_its_instance() -> None:
     unit = PreprocessedUnit(
-        "template <typename T, int N> void launch(T* x) { const int half = N / 2; k<T, N><<<1, N, half * sizeof(T)>>>(x); }\n"
+        "template <typename T, int N> void launch(T* x) { const int half = N / 2; "
+        "k<T, N><<<1, N, half * sizeof(T)>>>(x); }\n"
         "void run(float* x) { k<float, 7><<<1, 7>>>(x); other<<<1, 5>>>(x); }\n"
     )
     found = launch_sites.sites(unit)
