@@ -83,7 +83,7 @@ def lint(
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
     alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
-    linting.refuse_unlaunched(kernels, files)
+    linting.refuse_nothing(kernels, files)
     reporting.conclude(verdict, listed=True)
 
 

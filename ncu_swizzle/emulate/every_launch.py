@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import Code, UREG
+from ncu_swizzle.emulate.code import UREG, Code
 from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import STACK_TOP, Index, LaunchedGrid, Machine
@@ -118,7 +118,10 @@ class EveryLaunch(Machine):
             bank[start:end], known[start:end] = np.array(words, np.uint32).view(np.uint8), True
         # Bank 2 is the compiler's; what others hold, a program may set before a launch.
         constants = {number: content for number, content in code.constants.items() if number == COMPILED}
-        unknown = {number: _known(len(content), code.unknown_constants.get(number, ())) for number, content in constants.items()}
+        unknown = {
+            number: _known(len(content), code.unknown_constants.get(number, ()))
+            for number, content in constants.items()
+        }
         machine = cls.running(
             np.zeros((split.count if split else 1, 3), np.int64),
             LaunchedGrid(
@@ -176,7 +179,9 @@ class EveryLaunch(Machine):
             mask = self.lanes.may[part]
             certain = bool((known[part] | ~mask).all())
             narrow = value.bits.shape[1] == 1 and certain
-            one = Value(bits[part, :1] if narrow else bits[part], True if certain else known[part], value.origin, value.tag)
+            one = Value(
+                bits[part, :1] if narrow else bits[part], True if certain else known[part], value.origin, value.tag
+            )
             if joint is None:
                 joint, of_joint = one, mask
             else:

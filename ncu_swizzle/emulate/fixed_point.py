@@ -65,7 +65,11 @@ LOADS = frozenset(("LDG", "LDS", "LD", "LDL"))
 SYNCHRONISING = frozenset(("BSYNC", "WARPSYNC"))
 SLOTS = 1 << 10  # where the names of words of local memory begin, behind those of registers
 LEAVING = frozenset(("EXIT", "KILL", "BREAK"))
-AXES = {f"SR_{name}.{axis}": (kind, number) for name, kind in (("CTAID", BLOCK), ("NCTAID", GRID)) for number, axis in enumerate("XYZ")}
+AXES = {
+    f"SR_{name}.{axis}": (kind, number)
+    for name, kind in (("CTAID", BLOCK), ("NCTAID", GRID))
+    for number, axis in enumerate("XYZ")
+}
 RANKS = frozenset(("SR_CgaCtaId", "SR_CTARANK", "SR_VIRTCTA"))
 
 Step = Callable[[EveryLaunch], None]
@@ -163,7 +167,11 @@ class FixedPoint:
         """Join what holds now to what may hold before a basic block; return whether that changes it."""
         m, old = self.machine, self.before.get(target)
         shape = lanes.may.shape
-        again = m.split is not None and m.split.name.kind == LOOP and self._ends_case(target, m.split.name.place, source, reconverged)
+        again = (
+            m.split is not None
+            and m.split.name.kind == LOOP
+            and self._ends_case(target, m.split.name.place, source, reconverged)
+        )
         if again:
             lanes = m.any_case_lanes(lanes)
         now: dict[int, Value] = {}
@@ -231,7 +239,11 @@ class FixedPoint:
                 yield from self._to(target, self._together(last, region, condition), region.written)
             return
         leaving = m.lanes.where(condition)
-        noted = m.any_case_lanes(Lanes(may=leaving.may, must=m.lanes.must)) if m.split else Lanes(may=leaving.may, must=m.lanes.must)
+        noted = (
+            m.any_case_lanes(Lanes(may=leaving.may, must=m.lanes.must))
+            if m.split
+            else Lanes(may=leaving.may, must=m.lanes.must)
+        )
         if word == "BSSY":
             self._note(self._must_after, last, noted.must, np.logical_and)
         if word in LEAVING:
@@ -382,7 +394,9 @@ class FixedPoint:
         begins = self._joining[sync]
         ends = set[int]().union(*(self._ending[begin] for begin in begins))
         starts = {self.flow.first(begin) for begin in begins}
-        reached = self._reach([after for start in starts for after in self.followers[start]], self.followers, ends | starts)
+        reached = self._reach(
+            [after for start in starts for after in self.followers[start]], self.followers, ends | starts
+        )
         blocks = self._reach(ends, self.preceding, starts, within=reached)
         around = self._reach([0], self.followers, starts) - starts
         leaving, closed = self._leaving(reached, begins), bool(begins) and not blocks & around
@@ -440,7 +454,9 @@ class FixedPoint:
         return frozenset(number for number in numbers_in(bits) if not is_uniform(number))
 
     @staticmethod
-    def _reach(first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None) -> set[int]:
+    def _reach(
+        first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
+    ) -> set[int]:
         """Return the basic blocks that can be reached, `ends` among them, but not what lies behind those."""
         seen: set[int] = set()
         waiting = [leader for leader in first if within is None or leader in within]
@@ -484,7 +500,11 @@ class FixedPoint:
         source = operands.address(instruction.operands[places[1]]) if copies else None
         filled = next((o for o in instruction.operands[::-1] if o.kind in (PRED, UPRED)), None) if copies else None
         reads = operands.predicate(filled) if filled else None
-        wide = operands.wide_address(instruction.operands[places[0]]) if instruction.opcode in ("LD", "ST", "ATOM") else None
+        wide = (
+            operands.wide_address(instruction.operands[places[0]])
+            if instruction.opcode in ("LD", "ST", "ATOM")
+            else None
+        )
 
         def observe(m: EveryLaunch) -> None:
             self.observed[number] = Observed(
@@ -534,7 +554,11 @@ class FixedPoint:
         guard = operands.guard_operands(instruction.guard)
         even = instruction.opcode == "SYNCS"
         readers = [operands.raw(term) for o in instruction.operands for term in o.terms] if even else []
-        readers += [operands.raw(o) for o in instruction.operands[results(instruction):] if o.kind in (REG, UREG)] if even else []
+        readers += (
+            [operands.raw(o) for o in instruction.operands[results(instruction) :] if o.kind in (REG, UREG)]
+            if even
+            else []
+        )
 
         def lose(m: EveryLaunch) -> None:
             condition = guard(m) if guard else None
@@ -584,7 +608,11 @@ class FixedPoint:
                     m.put(register, value)
             elif even:
                 for register in written:
-                    m.put(register, unknown(number, bool if register >= 336 else np.uint32, uniform=True), guard(m) if guard else None)
+                    m.put(
+                        register,
+                        unknown(number, bool if register >= 336 else np.uint32, uniform=True),
+                        guard(m) if guard else None,
+                    )
             else:
                 lose(m)
 

@@ -178,7 +178,9 @@ def _worst(operation: Operation, busiest: Iterable[int]) -> Fraction:
 # ---------------------------------------------------------------------------------------------- copies
 
 
-def _copies(instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice) -> Degrees:
+def _copies(
+    instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice
+) -> Degrees:
     """Return the degrees of LDGSTS."""
     if misread(instruction) or taken_for_zeros(instruction) or reads_by_p0(instruction):
         raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")

@@ -1,6 +1,4 @@
-"""The degrees of a kernel's accesses in every launch, from its cubin alone: for the block shapes that are given, that the
-cubin demands, or that its code admits.
-"""
+"""The degrees of a kernel's accesses in every launch, from its cubin alone, for the block shapes that are given."""
 
 from __future__ import annotations
 
@@ -14,8 +12,6 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.degrees import degrees
 from ncu_swizzle.emulate.effects import may_be_counted
 from ncu_swizzle.emulate.machine import Index
-from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import python_kernels
 
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.
@@ -31,6 +27,7 @@ SHAPES: dict[int, tuple[Index, ...]] = {
 class JudgedKernel:
     """A kernel's accesses for each of some block shapes; `stated`: the shape is given or demanded, not tried."""
 
+    name: str
     symbol: str
     shapes: tuple[KernelDegrees, ...]
     stated: bool
@@ -45,26 +42,22 @@ class JudgedKernel:
         yield from (tuple(by_offset[offset]) for offset in sorted(by_offset))
 
 
-def judged_kernels(
-    cubin: Cubin, toolchain: Toolchain, block: Index | None = None, symbols: Sequence[str] = ()
-) -> Iterator[JudgedKernel]:
-    """Yield the kernels of a cubin that access shared memory, or some of them."""
-    text = toolchain.disassemble(cubin.data, cubin.name)
-    for symbol in symbols or cubin.kernels:
-        code = emulated_launch.code(cubin, symbol, text)
-        if not any(map(_accesses, (each.text for each in code.instructions))):
-            continue
-        shapes, stated = ((block,), True) if block else _shapes(cubin, code)
-        found = tuple(degrees(code, shape) for shape in shapes)
-        if any(shape.accesses for shape in found):
-            table = python_kernels.lines(cubin.data, symbol)
-            lines = {}
-            for access in (access for shape in found for access in shape.accesses):
-                stack = table.stack(access.offset)
-                own = next((frame for frame in stack if not is_library(frame[0])), next(iter(stack), None))
-                if own is not None:
-                    lines[access.offset] = own
-            yield JudgedKernel(symbol=symbol, shapes=found, stated=stated, lines=lines)
+def judged_kernel(cubin: Cubin, code: Code, shapes: Sequence[Index], *, name: str, stated: bool) -> JudgedKernel:
+    """Return what is known of a kernel's accesses for each of these shapes of blocks."""
+    found = tuple(degrees(code, shape) for shape in shapes)
+    table = python_kernels.lines(cubin.data, code.name)
+    lines = {}
+    for access in (access for shape in found for access in shape.accesses):
+        stack = table.stack(access.offset)
+        own = next((frame for frame in stack if not is_library(frame[0])), next(iter(stack), None))
+        if own is not None:
+            lines[access.offset] = own
+    return JudgedKernel(name=name, symbol=code.name, shapes=found, stated=stated, lines=lines)
+
+
+def accesses_shared(code: Code) -> bool:
+    """Return whether an instruction of the kernel may access shared memory."""
+    return any(_accesses(each.text) for each in code.instructions)
 
 
 def _accesses(text: str) -> bool:
@@ -74,12 +67,9 @@ def _accesses(text: str) -> bool:
     return may_be_counted(mnemonic.partition(".")[0])
 
 
-def _shapes(cubin: Cubin, code: Code) -> tuple[tuple[Index, ...], bool]:
-    """Return the block shapes to look at, and whether the cubin demands one."""
+def admitted_shapes(cubin: Cubin, code: Code) -> tuple[Index, ...]:
+    """Return block shapes that a kernel's code admits, of which none is known."""
     attributes = cubin.attributes(code.name)
-    if attributes.required_block:
-        x, y, z = (*attributes.required_block, 1, 1)[:3]
-        return ((x, y, z),), True
     text = "\n".join(each.text for each in code.instructions)
     axes = max((number for number, axis in enumerate("XYZ", 1) if f"SR_TID.{axis}" in text), default=0)
     axes = 3 if "SR_TID " in text or text.endswith("SR_TID") else axes
@@ -87,4 +77,4 @@ def _shapes(cubin: Cubin, code: Code) -> tuple[tuple[Index, ...], bool]:
     fitting = tuple(shape for shape in SHAPES[axes] if shape[0] * shape[1] * shape[2] <= most)
     if axes == 1 and attributes.max_threads and attributes.max_threads % 32 == 0:
         fitting = tuple(dict.fromkeys((*fitting, (attributes.max_threads, 1, 1))))
-    return fitting or ((min(32, most), 1, 1),), False
+    return fitting or ((min(32, most), 1, 1),)

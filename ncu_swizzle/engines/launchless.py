@@ -15,25 +15,19 @@ from pathlib import Path
 
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.cubin import fatbin, names, shared_arrays
+from ncu_swizzle.cubin import fatbin, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.fatbin import PTX, DeviceImage
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, kernel_degrees
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
-from ncu_swizzle.kernels.limits import three
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
-from ncu_swizzle.smem.access import MOST_THREADS
 
-WARP = 32
-# Instructions of SASS that access shared memory, for certain or perhaps.
-_SHARED = re.compile(
-    r"\b(?:LDS|STS|LDSM|STSM|ATOMS|REDS|LDGSTS|UBLKCP|UTMALDG|UTMASTG|UTMAREDG|HGMMA|IGMMA|QGMMA|BGMMA|UTC\w*MMA|SYNCS)\b"
-)
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
 
 
@@ -70,51 +64,37 @@ class CompiledKernel:
         """Its instructions."""
         return emulated_launch.code(self.binary.cubin, self.binary.symbol, self.text)
 
-    @cached_property
-    def sass(self) -> str:
-        """The disassembly of this function alone."""
-        start = self.text.find(f"\n.text.{self.binary.symbol}:")
-        end = self.text.find("\n\t.section", start + 1)
-        return self.text[start : end if end >= 0 else len(self.text)] if start >= 0 else ""
-
     @property
     def computed(self) -> list[WrittenLaunch]:
         """The launches whose blocks the program computes."""
         return [launch for launch in self.launches if launch.block is None]
 
-    @property
+    @cached_property
     def accesses_shared(self) -> bool:
-        """Whether an instruction of it accesses shared memory."""
-        return _SHARED.search(self.sass) is not None
+        """Whether an instruction of it may access shared memory."""
+        return kernel_degrees.accesses_shared(self.code)
 
-    def blocks(self, typed: str = "") -> list[BlockShape]:
+    def blocks(self, typed: Sizes | None = None) -> list[BlockShape]:
         """Return the shapes of its blocks: as typed, as required, as launches have them, else such as it admits."""
         if typed:
-            x, y, z = (int(each) for each in three(typed, "block"))
-            return [BlockShape((x, y, z), "--block", certain=True)]
-        attributes = self.binary.cubin.attributes(self.binary.symbol)
-        if attributes.required_block:
-            x, y, z = attributes.required_block
+            return [BlockShape(typed, "--block", certain=True)]
+        if required := self.binary.cubin.attributes(self.binary.symbol).required_block:
+            x, y, z = (*required, 1, 1)[:3]
             return [BlockShape((x, y, z), "the kernel requires it", certain=True)]
         found: dict[Sizes, BlockShape] = {}
         for launch in self.launches:
             if launch.block:
                 where = f"{os.path.relpath(launch.file)}:{launch.line}" if launch.file else "its source"
                 found.setdefault(launch.block, BlockShape(launch.block, where, certain=True))
-        return list(found.values()) or list(self._admitted(attributes.max_threads))
+        admitted = kernel_degrees.admitted_shapes(self.binary.cubin, self.code)
+        return list(found.values()) or [BlockShape(shape, "admitted by the code", certain=False) for shape in admitted]
 
-    def _admitted(self, most: int) -> Iterator[BlockShape]:
-        """Yield shapes that the code admits, of as many threads as __launch_bounds__ says, else of usual numbers."""
-        axes = shared_arrays.axes_of(self.sass.lower(), r"\bsr_tid\.{}\b")
-        source = "__launch_bounds__" if most else "admitted by the code"
-        threads = [min(most, MOST_THREADS)] if most else [128, 256]
-        for number in threads:
-            if axes == 1:
-                yield BlockShape((number, 1, 1), source, certain=False)
-            elif number % WARP == 0:
-                yield BlockShape((WARP, number // WARP, 1), source, certain=False)
-                if number == WARP * 8:
-                    yield BlockShape((16, 16, 1), source, certain=False)
+    def judged(self, typed: Sizes | None = None) -> JudgedKernel:
+        """Return what is known of its accesses in every launch with such blocks."""
+        blocks = self.blocks(typed)
+        sizes = [block.sizes for block in blocks]
+        stated = all(block.certain for block in blocks)
+        return kernel_degrees.judged_kernel(self.binary.cubin, self.code, sizes, name=self.name, stated=stated)
 
 
 @dataclass(frozen=True, kw_only=True)

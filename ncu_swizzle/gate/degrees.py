@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.degrees import UNKNOWN, AccessDegree
-from ncu_swizzle.cubin import names
+from ncu_swizzle.base.degrees import UNKNOWN, AccessDegree, Case
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
@@ -23,14 +22,14 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
     A line fails if one of its accesses is over its limit in every launch, for each of the block shapes. `hint` is what
     to type for what depends on the launch.
     """
-    name = names.function(names.demangle(kernel.symbol))
+    name = kernel.name
     groups: dict[tuple[str, Location | None], list[tuple[AccessDegree, ...]]] = {}
     for access in kernel.accesses():
         opcode = access[0].opcode.partition(".")[0]
         groups.setdefault((opcode, kernel.lines.get(access[0].offset)), []).append(access)
     limits = rules.limits((name, kernel.symbol), dict.fromkeys(opcode for opcode, _ in groups))
     blocks = "blocks of " + " or ".join(dict.fromkeys(shape_of(shape.block) for shape in kernel.shapes))
-    offending = []
+    offending: list[Check] = []
     for (opcode, line), accesses in groups.items():
         limit = limits[MAX_DEGREE, opcode]
         check = Check(
@@ -90,8 +89,8 @@ def _in_words(access: AccessDegree) -> str:
     )
 
 
-def _degree(said: object) -> str:
-    least, most = float(said.least), float(said.most)  # type: ignore[attr-defined]
+def _degree(said: AccessDegree | Case) -> str:
+    least, most = float(said.least or 1), float(said.most or 1)
     return f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import codes
+from ncu_swizzle.base import bounds, codes
 from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.launchless import CompiledKernel
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
+from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
@@ -27,6 +29,7 @@ from ncu_swizzle.gate.verdict import (
     MAX_DEGREE,
     MAX_SECTORS,
     SUPPRESSIONS,
+    WORST_FIRST,
     Check,
     Outcome,
     Place,
@@ -36,11 +39,12 @@ from ncu_swizzle.gate.verdict import (
     marked,
     moved,
 )
-from ncu_swizzle.kernels import build, fills, naming
+from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
+from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import KernelSpec, project_file
+from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
@@ -51,7 +55,8 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
-UNLAUNCHED = "bounds, races and global memory are judged with a launch."
+FEW = 4  # kernels that a note names
+MOST_JUDGED_S = 40.0  # of CPU time for the kernels of a file without a launch
 Linted = Found | str  # a kernel, a file without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
@@ -72,7 +77,6 @@ class KernelLint:
     sampling: bool = False  # random data would decide what is unknown
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
     skipped: bool = False  # no launch of it is described
-    spec: KernelSpec | None = None  # of a source's kernel that was skipped, to be completed
     instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
 
     @property
@@ -99,23 +103,15 @@ def unknown_notes(kernel: KernelLint) -> Iterator[UnknownNote]:
     """Yield what was not found out of a kernel beside its checks: it was not run, or not all of it was checked."""
     if kernel.skipped or kernel.lacking:
         remedy = kernel.lacking[1] if kernel.lacking else codes.CATALOGUE[codes.NOT_LAUNCHED].remedy
-        reason = next(iter((*kernel.notes, *map(str, kernel.checks))), "")
-        yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=reason, remedy=remedy)
+        yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=kernel.notes[0], remedy=remedy)
     for why in kernel.profile.unknowns if kernel.profile else ():
         if not why.offsets:
             yield UnknownNote(kernel=kernel.name, code=why.code, reason=why.reason, remedy=why.remedy)
 
 
-def refuse_unlaunched(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
-    """Raise NotComparable if nothing was judged, with the reason that can be removed first.
-
-    Raises LaunchLacking, whose hint is the whole command, if nothing else is wrong.
-    """
-    checks = [check for kernel in kernels for check in kernel.checks]
-    nothing_else = all(check.outcome is Outcome.passed or check.code == codes.NOT_LAUNCHED for check in checks)
-    if nothing_else and len(files) == 1 and (spec := next((kernel.spec for kernel in kernels if kernel.spec), None)):
-        raise build.lacking(spec, f"no launch of {spec.name} is described", spec.launch.entry)
-    if checks:
+def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
+    """Raise NotComparable if nothing was judged, with the reason that can be removed first."""
+    if any(kernel.checks for kernel in kernels):
         return
     for kernel in kernels:
         if kernel.lacking:
@@ -234,59 +230,85 @@ def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[K
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
     elif isinstance(kernel, Unlaunched):
-        yield from _lint_unlaunched(work, kernel)
+        yield from _lint_unlaunched(work, kernel, on_progress)
     elif isinstance(kernel, str):
         yield from _lint_launches(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
 
 
-def _lint_unlaunched(work: LintWork, file: Unlaunched) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel of a file that accesses shared memory, the others in a note.
+def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) -> Iterator[KernelLint]:
+    """Yield the lint of each kernel of a file: of what holds in every launch.
 
     Raises what stands in the way of compiling the file, if it is the only one.
     """
-    settings, launch, alone = work.settings.emulation, work.description.launch, len(work.files) == 1
+    settings, launch = work.settings.emulation, work.description.launch
+    place = moved(Place(str(file.file)), Path.cwd())
     try:
+        sizes = {parameter.name: parameter.default for parameter in file.spec.problem} if file.spec else {}
+        block = limits.block_of(launch.block, sizes) if launch.block else None
         if file.spec is not None:
             compiled = launchless.of_source(file.spec, settings)
         else:
             compiled = launchless.of_built(file.file, settings, launch.arch, launch.entry)
     except UsageError as error:
-        if alone:
+        if len(work.files) == 1:
             raise
-        yield _unjudged(file.file.stem, Outcome.error, moved(Place(str(file.file)), Path.cwd()), error)
+        yield _unjudged(file.file.stem, Outcome.error, place, error)
         return
-    here = moved(Place(str(file.file)), Path.cwd())
-    for kernel in compiled.kernels:
-        lint = _without_launch(kernel, file.spec, launch.block, here)
-        # Of several files, those are judged that are described.
-        if kernel.accesses_shared and not alone:
-            lint = replace(lint, checks=(), notes=(f"{lint.checks[0]}.",))
-        yield lint
-    yield KernelLint(
-        name=compiled.name, notes=(*(f"{note}." for note in compiled.notes), f"{compiled.name}: {UNLAUNCHED}")
-    )
-
-
-def _without_launch(kernel: CompiledKernel, spec: KernelSpec | None, block: str, file: Place) -> KernelLint:
-    """Return the lint of a kernel of which no launch is described.
-
-    One that never accesses shared memory passes; of another one it is said which blocks it is launched with.
-    """
-    name = kernel.name
-    if not kernel.accesses_shared:
-        passed = Check(
-            outcome=Outcome.passed, kernel=name, criterion=MAX_DEGREE, message="no access to shared memory", place=file
+    shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
+    started, lints = time.thread_time(), list[KernelLint]()
+    for number, kernel in enumerate(shared):
+        if time.thread_time() - started > MOST_JUDGED_S:
+            late = f"{len(shared) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+            check = Check(
+                outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=late, place=place,
+                code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
+            )  # fmt: skip
+            lints.append(KernelLint(name=compiled.name, checks=(check,)))
+            break
+        lints.append(_in_every_launch(work, kernel, block, str(file.file)))
+        on_progress(kernel.name, Done((number + 1) / len(shared)))
+    yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
+    if not shared:
+        message = "no access to shared memory"
+        passed = (
+            Check(outcome=Outcome.passed, kernel=kernel.name, criterion=MAX_DEGREE, message=message, place=place)
+            for kernel in compiled.kernels
         )
-        return KernelLint(name=name, checks=(passed,))
-    shapes = ", ".join(f"{in_crosses(shape.sizes)} ({shape.source})" for shape in kernel.blocks(block))
-    check = Check(
-        outcome=Outcome.inconclusive, kernel=name, criterion=MAX_DEGREE, code=codes.NOT_LAUNCHED, place=file,
-        message=f"no launch is described; blocks: {shapes}", hint=codes.CATALOGUE[codes.NOT_LAUNCHED].remedy,
-    )  # fmt: skip
-    named = spec and replace(spec, name=name, launch=replace(spec.launch, entry=kernel.spelled))
-    return KernelLint(name=name, checks=(check,), spec=named, skipped=True)
+        yield KernelLint(name=compiled.name, checks=tuple(passed))
+    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, block)))
+
+
+def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
+    """Return the lint of a kernel in every launch with its blocks."""
+    entry = replace(work.description, launch=replace(work.description.launch, entry=kernel.spelled))
+    hint = f"{entry.command('lint', file)} --grid … --arg … judges one launch"
+    try:
+        checks = judge_degrees(kernel.judged(block), work.rules, file, hint)
+        here = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in checks)
+    except NcuSwizzleError as error:
+        return _unjudged(kernel.name, Outcome.inconclusive, moved(Place(file), Path.cwd()), error)
+    return KernelLint(name=kernel.name, checks=here)
+
+
+def _notes(compiled: CompiledFile, shared: Sequence[CompiledKernel], block: Sizes | None) -> Iterator[str]:
+    """Yield how a file was compiled, the blocks that its verdict is for, and what a launch would add."""
+    yield from (f"{note}." for note in compiled.notes)
+    if others := len(compiled.kernels) - len(shared) if shared else 0:
+        yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
+    said: dict[str, list[str]] = {}
+    for kernel in shared if block is None else ():
+        shapes = kernel.blocks()
+        if all(shape.certain for shape in shapes):
+            named = "; ".join(f"{in_crosses(shape.sizes)} ({shape.source})" for shape in shapes)
+            said.setdefault(f"blocks of {named}.", []).append(kernel.name)
+        else:
+            tried = ", ".join(in_crosses(shape.sizes) for shape in shapes)
+            text = f"blocks of unknown shape; {tried} were looked at, --block gives another."
+            said.setdefault(text, []).append(kernel.name)
+    yield from (f"{bounds.some(kernels, FEW)}: {text}" for text, kernels in said.items())
+    yield f"{compiled.name}: totals, times, races and bounds need a launch, and were not judged."
 
 
 def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:

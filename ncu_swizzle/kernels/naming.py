@@ -214,11 +214,6 @@ def _is_complete(source: Path, description: KernelDescription, described: Sequen
     return bool(launch.grid) or not any(spec.launch.grid for spec in alike)
 
 
-def unlaunched(source: Path, description: KernelDescription) -> KernelSpec:
-    """Return the spec of a file whose kernels are to be compiled, but not launched. Raises UsageError."""
-    return _overridden(KernelSpec.named(description.launch.entry or source.stem, source), description)
-
-
 def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
     """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
     launch = description.launch

@@ -54,7 +54,6 @@ def lint(
             caller.folders.source(file.file)
     request = caller.request(launch, "emulated")
     kernels = list(linting.lint_kernels(files, description, request, options, caller.progress))
-    linting.refuse_unlaunched(kernels, files)
     verdict = linting.verdict_of(kernels)
     following = _fixing(caller, verdict, files, launch, targets)
     if following is None and launch.sample is None and any(kernel.sampling for kernel in kernels):
