@@ -4,8 +4,7 @@
     python3 bench/entrance.py --list files.txt --jobs 2
 
 A file is judged if each of its kernels that access shared memory has a verdict: free, of a degree, or dependent on a
-named thing. CPU time is that of the command and of its compilers, without any cache. The folder's name is its first part
-below what is named.
+named thing. CPU time is that of the command and of its compilers, without any cache.
 """
 
 from __future__ import annotations
