@@ -74,8 +74,12 @@ def measure(folder: Path, reasons: Counter[str], verbose: bool) -> tuple[Counter
             verdicts[access.verdict] += 1
             reasons[access.reason.partition(" at 0x")[0]] += 1
             if verbose and access.verdict in (UNKNOWN, DEPENDS):
-                print(f"  {kernel[:40]} {block} {access.offset:#x} {access.sass}: {access.least} {access.most} {access.reason}")
-            wrong += [f"{kernel} {why}" for rows in counts if offset in rows and (why := contradiction(access, rows[offset]))]
+                print(
+                    f"  {kernel[:40]} {block} {access.offset:#x} {access.sass}: {access.least} {access.most} {access.reason}"
+                )
+            wrong += [
+                f"{kernel} {why}" for rows in counts if offset in rows and (why := contradiction(access, rows[offset]))
+            ]
     return verdicts, wrong, time.process_time() - start
 
 
@@ -90,7 +94,10 @@ def main() -> None:
     total, failed, reasons = Counter[str](), 0, Counter[str]()
     for name in arguments.names or programs:
         verdicts, wrong, seconds = measure(programs[name], reasons, arguments.verbose)
-        print(f"| {name} | {' | '.join(str(verdicts[each]) for each in VERDICTS)} | {len(wrong)} | {seconds:.1f} |", flush=True)
+        print(
+            f"| {name} | {' | '.join(str(verdicts[each]) for each in VERDICTS)} | {len(wrong)} | {seconds:.1f} |",
+            flush=True,
+        )
         for line in wrong[:5]:
             print(f"  CONTRADICTED {line}")
         total.update(verdicts)

@@ -152,7 +152,9 @@ def main() -> None:
                         wrong += 1
                         what = access.sass if access else "not seen"
                         print(f"{kernel.name} {values} {offset:#x} {what}: {degree}, said {ranged}", flush=True)
-    print(f"{len(kernels)} kernels: {dict(verdicts)} accesses; {made} requests, {wrong} contradict; {refused} launches failed")
+    print(
+        f"{len(kernels)} kernels: {dict(verdicts)} accesses; {made} requests, {wrong} contradict; {refused} launches failed"
+    )
     sys.exit(bool(wrong))
 
 

@@ -23,7 +23,7 @@ from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
 from ncu_swizzle.smem.suggestions import Suggestion, suggest_by_trial
-from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.smem.swizzle import Identity, Padding
 
 # The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
 #
@@ -205,6 +205,7 @@ class Advice:
     end: int
     offsets: tuple[int, ...]
     text: str
+    layout: bool = True  # the layout is what conflicts, and not which lanes take part
 
 
 def advise(
@@ -217,46 +218,52 @@ def advise(
     accesses = f"{untried} access{'es' if untried > 1 else ''} with unknown addresses"
     caveat = f" ({accesses} could not be tried)" if untried else ""
     runs: list[list[ObservedTile]] = []
-    sentences: list[str] = []
+    sentences: list[tuple[str, bool]] = []
     for tile in tiles:
         if not tile.excessive:
             continue
-        sentence = _sentence(tile, constraints) + caveat
+        found, layout = _sentence(tile, constraints)
+        sentence = found + caveat, layout
         if runs and sentences[-1] == sentence and runs[-1][-1].end == tile.first:
             runs[-1].append(tile)
         else:
             runs.append([tile])
             sentences.append(sentence)
-    return tuple(_together(run, sentence) for run, sentence in zip(runs, sentences, strict=True))
+    return tuple(_together(run, *sentence) for run, sentence in zip(runs, sentences, strict=True))
 
 
-def _together(run: Sequence[ObservedTile], sentence: str) -> Advice:
+def _together(run: Sequence[ObservedTile], sentence: str, layout: bool) -> Advice:
     first, end = run[0].first, run[-1].end
     each = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    return Advice(
-        first=first, end=end, offsets=offsets, text=f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
-    )
+    text = f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    return Advice(first=first, end=end, offsets=offsets, text=text, layout=layout)
 
 
-def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
-    """Return the operations of a tile and what was found by trying mappings on them."""
+def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
+    """Return the operations of a tile and what was found by trying mappings on them; and whether the layout matters."""
     operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
     if tile.leading == 0:
-        return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}"
+        return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}", True
     try:
         suggestion = tile.suggestion(constraints)
     except UsageError as error:
-        return f"{operations}: no mapping can be suggested: {error}"
+        return f"{operations}: no mapping can be suggested: {error}", True
     if suggestion.best is None:
         closest = suggestion.closest
         left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
         nearest = "" if closest is suggestion.plain else f"; {_mapped(tile, closest.mapping)} comes closest: it {left}"
-        return f"{operations}: no {_options(tile, constraints)} makes all of these accesses conflict-free{nearest}"
+        return (
+            f"{operations}: no {_options(tile, constraints)} makes all of these accesses conflict-free{nearest}",
+            True,
+        )
     best = suggestion.best
+    if isinstance(best.mapping.transform, Identity):
+        # No two words of a phase share a bank: the active lanes are spread over more phases than their bytes fill.
+        return f"{operations}: no layout does better, only which lanes take part decides the wavefronts", False
     cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
-    return f"{operations}: {_mapped(tile, best.mapping)} makes all of these accesses conflict-free{cost}{judged}"
+    return f"{operations}: {_mapped(tile, best.mapping)} makes all of these accesses conflict-free{cost}{judged}", True
 
 
 def _options(tile: ObservedTile, constraints: Constraints) -> str:

@@ -146,7 +146,9 @@ def judge_lines(
     counts are unknown, if any are; `hints` are what to type against a conflict, by its code or "" for any other.
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
-    advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
+    tips = attribution.advice(profile)
+    advised = {offset: tip.text for tip in tips for offset in tip.offsets}
+    by_lanes = {offset for tip in tips if not tip.layout for offset in tip.offsets}
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     offending = list(verdict.of_violations(profile.kernel.name, profile))
@@ -168,12 +170,13 @@ def judge_lines(
         tip = next((f"; {advised[access.pc]}" for access in known.instructions if access.pc in advised), "")
         apart = f" by {line.share_of(known.instructions)}" if line.unknown else ""
         code = _conflict(profile, known)
+        no_conflict = all(access.pc in by_lanes for access in known.instructions if access.excessive)
         offending.append(
             replace(
                 check,
-                outcome=Outcome.warning if line.unknown else outcome,
+                outcome=Outcome.warning if line.unknown or no_conflict else outcome,
                 message=f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}{tip}",
-                hint=hints.get(code) or hints.get("", ""),
+                hint="" if no_conflict else hints.get(code) or hints.get("", ""),
                 actual=known.degree,
                 code=code,
             )
