@@ -124,7 +124,11 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
             replace(each, launches=tuple(launch_sites.launches_of(source.unit, source.sites, each.demangled)))
             for each in made
         ]
-    return CompiledFile(name=str(spec.source), kernels=_sorted(made), notes=compiled.notes, lacking=compiled.lacking)
+    options = (
+        [f"{spec.source.name} was compiled with the options of {os.path.relpath(spec.origin)}"] if spec.origin else []
+    )
+    notes = (*options, *compiled.notes)
+    return CompiledFile(name=str(spec.source), kernels=_sorted(made), notes=notes, lacking=compiled.lacking)
 
 
 def _kernels(

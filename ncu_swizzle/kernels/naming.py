@@ -28,10 +28,10 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import exists, is_file, is_folder
 from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels import build, headers
 from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
 
 INSIDE = "::"
@@ -218,12 +218,13 @@ def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
     """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
     launch = description.launch
     if launch.entry:
-        return KernelSpec.named(launch.entry, source)
+        return _undescribed(source, launch.entry, LaunchOptions(entry=launch.entry))
     names = build.kernels_in(source, description.options)
     if len(names) > 1 and not (launch.grid and launch.block):
-        first = _overridden(KernelSpec.named(names[0], source), description)
+        first = _overridden(_undescribed(source, names[0], LaunchOptions(entry=names[0])), description)
         raise build.lacking(first, f"{build.several(source, names)}; no launch is described", names[0])
-    return KernelSpec.named(build.only_kernel(source, description.options), source)
+    only = build.only_kernel(source, description.options)
+    return _undescribed(source, only, LaunchOptions(entry=only))
 
 
 def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
@@ -355,7 +356,13 @@ def _without_launch(word: str, description: KernelDescription) -> KernelSpec | N
         for target in described_in(file, description.sources)
         if launch.entry in ("", target.name, target.kernel.entry)
     ]
-    return None if own else _overridden(KernelSpec(name=file.stem, source=file), description.of_entry(entry))
+    return None if own else _overridden(_undescribed(file, file.stem), description.of_entry(entry))
+
+
+def _undescribed(source: Path, name: str, launch: LaunchOptions = LaunchOptions()) -> KernelSpec:
+    """Return the spec of a file that nothing describes, with the options that its build passes to the compiler."""
+    options, origin = headers.build_options(source) if source.suffix == SOURCE else ((), "")
+    return KernelSpec(name=name, source=source, launch=launch, options=options, origin=origin)
 
 
 def resolve_sources(words: Sequence[str], description: KernelDescription, alone: bool = True) -> list[Target | Skipped]:
