@@ -6,7 +6,6 @@ Of each, what its cubin and its source say about launches: shapes of blocks, as 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +83,7 @@ class CompiledKernel:
         found: dict[Sizes, BlockShape] = {}
         for launch in self.launches:
             if launch.block:
-                where = f"{os.path.relpath(launch.file)}:{launch.line}" if launch.file else "its source"
+                where = f"{kernels_only.shown(Path(launch.file))}:{launch.line}" if launch.file else "its source"
                 found.setdefault(launch.block, BlockShape(launch.block, where, certain=True))
         admitted = kernel_degrees.admitted_shapes(self.binary.cubin, self.code)
         return list(found.values()) or [BlockShape(shape, "admitted by the code", certain=False) for shape in admitted]
@@ -125,7 +124,9 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
             for each in made
         ]
     options = (
-        [f"{spec.source.name} was compiled with the options of {os.path.relpath(spec.origin)}"] if spec.origin else []
+        [f"{spec.source.name} was compiled with the options of {kernels_only.shown(Path(spec.origin))}"]
+        if spec.origin
+        else []
     )
     notes = (*options, *compiled.notes)
     return CompiledFile(name=str(spec.source), kernels=_sorted(made), notes=notes, lacking=compiled.lacking)

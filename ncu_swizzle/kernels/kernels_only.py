@@ -212,7 +212,7 @@ BUILD = "build it as ever, with nvcc -cudart shared, then: ncu-swizzle capture -
 
 def _notes_on_whole(file: Path, source: ReadSource | None, added: Sequence[str]) -> Iterator[str]:
     if source and source.found:
-        yield f"{file.name}: headers were found in {', '.join(map(_shown, source.found))}"
+        yield f"{file.name}: headers were found in {', '.join(map(shown, source.found))}"
     if added:
         yield f"{file.name}: {' '.join(added)} was added, which its code needs"
 
@@ -240,7 +240,8 @@ INSTANTIATE = "--kernel 'NAME<float, 32>' instantiates a template"
 ANY = "any"  # in place of an entry: whichever kernels there are
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
+    """Return a path relative to the current folder if it is inside."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -403,7 +404,7 @@ class _Build:
     def _lacking(self) -> Iterator[tuple[str, str]]:
         for each in self.source.kernels:
             if each in self.left_out:
-                yield each.name, self.left_out[each] or "left out"
+                yield self._named(each), self.left_out[each] or "left out"
             elif (
                 each.is_template
                 and self._is_own(each)
@@ -411,7 +412,12 @@ class _Build:
                 and not any(one.declaration == each for one in self.instances)
             ):
                 example = ", ".join("float" if _is_type(one) else "32" for one in each.template_parameters)
-                yield each.name, f"a template that nothing instantiates: --kernel '{each.name}<{example}>'"
+                yield self._named(each), f"a template that nothing instantiates: --kernel '{each.name}<{example}>'"
+
+    def _named(self, kernel: Declaration) -> str:
+        """Return a kernel's name, and whether its own text has shared memory: others matter less."""
+        text = self.source.unit.text[kernel.start : kernel.end]
+        return f"{kernel.name}, which has shared memory," if "__attribute__((shared))" in text else kernel.name
 
     def _is_own(self, declaration: Declaration) -> bool:
         return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)

@@ -40,7 +40,10 @@ BESIDE = {  # what a page's commands name from its examples
 }
 DESCRIBED = {"docs/python-kernels.md": True, "docs/describing-kernels.md": False}  # by what the page says, by nothing
 ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
-    ("docs/describing-kernels.md", "ncu-swizzle profile my.cu --engine emulated --config none"): 2,  # it prints the launch
+    (
+        "docs/describing-kernels.md",
+        "ncu-swizzle profile my.cu --engine emulated --config none",
+    ): 2,  # it prints the launch
     ("docs/launches.md", "ncu-swizzle lint app.launches --sarif lint.sarif"): 1,
     ("docs/launches.md", "ncu-swizzle check app.launches --cubin app.cubin"): 1,
     ("docs/programs.md", "ncu-swizzle check ci/app.launches"): 1,
