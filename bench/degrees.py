@@ -1,7 +1,7 @@
 """What is said of accesses in every launch, next to ncu's counts of some: ``python3 bench/degrees.py FOLDER [NAME …]``.
 
 FOLDER has programs as bench/programs.py reads them, or files of launches as bench/launches.py does. For each kernel and
-block shape that was launched, the degrees that `lint` gives from the code alone are compared with every measured launch.
+block shape that was launched, the degrees that `lint` gives from the code alone are compared with every launch.
 Prints a program's accesses by verdict (free, of one degree, dependent, unknown), those that a measured launch
 contradicts, and the CPU seconds. Ends with 1 if one does.
 """
@@ -48,7 +48,7 @@ def recorded(folder: Path) -> Iterator[tuple[Cubin, str, Block, list[Rows]]]:
 
 def contradiction(access: AccessDegree, row: list[Any]) -> str:
     """Return how a measured launch contradicts what is said of an access; empty if it does not."""
-    _, executed, actual, ideal = row
+    actual, ideal = row[2:]
     if access.least is None or access.most is None or not ideal:
         return ""
     if access.least <= Fraction(actual, ideal) <= access.most:
@@ -74,8 +74,10 @@ def measure(folder: Path, reasons: Counter[str], verbose: bool) -> tuple[Counter
             verdicts[access.verdict] += 1
             reasons[access.reason.partition(" at 0x")[0]] += 1
             if verbose and access.verdict in (UNKNOWN, DEPENDS):
-                print(f"  {kernel[:40]} {block} {access.offset:#x} {access.sass}: {access.least} {access.most} {access.reason}")
-            wrong += [f"{kernel} {why}" for rows in counts if offset in rows and (why := contradiction(access, rows[offset]))]
+                what = f"{access.offset:#x} {access.sass}: {access.least} {access.most} {access.reason}"
+                print(f"  {kernel[:40]} {block} {what}")
+            measured = [rows[offset] for rows in counts if offset in rows]
+            wrong += [f"{kernel} {why}" for row in measured if (why := contradiction(access, row))]
     return verdicts, wrong, time.process_time() - start
 
 
@@ -90,7 +92,8 @@ def main() -> None:
     total, failed, reasons = Counter[str](), 0, Counter[str]()
     for name in arguments.names or programs:
         verdicts, wrong, seconds = measure(programs[name], reasons, arguments.verbose)
-        print(f"| {name} | {' | '.join(str(verdicts[each]) for each in VERDICTS)} | {len(wrong)} | {seconds:.1f} |", flush=True)
+        columns = " | ".join(str(verdicts[each]) for each in VERDICTS)
+        print(f"| {name} | {columns} | {len(wrong)} | {seconds:.1f} |", flush=True)
         for line in wrong[:5]:
             print(f"  CONTRADICTED {line}")
         total.update(verdicts)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 FREE, FIXED, DEPENDS, UNKNOWN = "free", "fixed", "depends", "unknown"
+WHO = "which lanes take part"  # what the degree of an access may depend on, among others
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import misread, reads_by_p0, taken_for_zeros
 from ncu_swizzle.emulate.dependence import ALIKE, trailing_zeros
 from ncu_swizzle.emulate.every_launch import Lanes
-from ncu_swizzle.emulate.fixed_point import Observed
+from ncu_swizzle.emulate.launch_steps import Observed
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import (
@@ -178,7 +178,9 @@ def _worst(operation: Operation, busiest: Iterable[int]) -> Fraction:
 # ---------------------------------------------------------------------------------------------- copies
 
 
-def _copies(instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice) -> Degrees:
+def _copies(
+    instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice
+) -> Degrees:
     """Return the degrees of LDGSTS."""
     if misread(instruction) or taken_for_zeros(instruction) or reads_by_p0(instruction):
         raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")

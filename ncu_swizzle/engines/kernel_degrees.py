@@ -1,5 +1,6 @@
-"""The degrees of a kernel's accesses in every launch, from its cubin alone: for the block shapes that are given, that the
-cubin demands, or that its code admits.
+"""The degrees of a kernel's accesses in every launch, from its cubin alone.
+
+They are for the block shape that is given, or that the cubin demands; else for some that its code admits.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel, judged_kernels
-from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.degrees import judge_degrees, shape_of
@@ -208,9 +208,10 @@ def _all_linted(
         return
     tasks, files = [], []  # of the files, a worker needs those that are here: lines are named by them
     for kernel in kernels:
-        if isinstance(kernel, str):
-            tasks.append(FleetTask(kernel, kernel))
-            files.append(Path(kernel).absolute())
+        if isinstance(kernel, str | Unlaunched):
+            file = kernel if isinstance(kernel, str) else kernel.file
+            tasks.append(FleetTask(file, kernel))
+            files.append(Path(file).absolute())
         else:
             tasks.append(FleetTask(kernel.name, kernel))
             files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
@@ -261,6 +262,7 @@ def _lint_every_launch(work: LintWork, file: str, on_progress: Progress) -> Iter
     description, source = work.description, Path(file)
     place = moved(Place(file), Path.cwd())
     toolchain = work.settings.emulation.toolchain
+    hint = f"{description.command('lint', file)} --grid … --block … --arg … judges one launch"
     try:
         spec = naming.unlaunched(source, description)
         block = limits.block_of(spec.launch.block, spec.sizes) if spec.launch.block else None
@@ -269,9 +271,11 @@ def _lint_every_launch(work: LintWork, file: str, on_progress: Progress) -> Iter
         count = 0
         for kernel in judged_kernels(cubin, toolchain, block, symbols):
             count += 1
-            hint = description.command("lint", file) + " --grid … --block … --arg … judges one launch"
-            checks = [replace(check, place=check.place and moved(check.place, Path.cwd())) for check in judge_degrees(kernel, work.rules, file, hint)]
-            yield KernelLint(name=checks[0].kernel, checks=tuple(checks), notes=tuple(_of_every_launch(kernel, checks[0].kernel)))
+            on_progress(file, Done(0.0, f"{count} kernels judged"))
+            judged = judge_degrees(kernel, work.rules, file, hint)
+            checks = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in judged)
+            name = checks[0].kernel
+            yield KernelLint(name=name, checks=checks, notes=tuple(_of_every_launch(kernel, name)))
     except EnvironmentLacking as error:
         note = f"{file} was not judged: {error} ({error.hint})."
         yield KernelLint(name=file, notes=(note,), lacking=(str(error), error.hint))
