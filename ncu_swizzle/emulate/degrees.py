@@ -187,7 +187,10 @@ def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]
 
 
 def _reason(point: FixedPoint, why: NotKnown) -> str:
-    names = [in_words(point, name) for name in point.machine.decided(why.dims)]
+    decided = point.machine.decided(why.dims)
+    # A block's shared memory begins there for all of its lanes.
+    decided = [name for name in decided if name != Name(BLOCK, RANK)] or decided
+    names = [in_words(point, name) for name in decided]
     if why.origin is not None:
         names.append(in_words(point, Name(DATA, why.origin)))
     return f"{why}{' and '.join(dict.fromkeys(names))}" if names else str(why).removesuffix(" depends on ")
