@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from ncu_swizzle.base.degrees import WHO, AccessDegree, Case, KernelDegrees
+from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.dependence import ALIKE
@@ -180,8 +180,8 @@ def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]
         elif isinstance(finding, NotKnown):
             yield row(reason=_reason(point, finding))
         elif finding.whole is not None and finding.least < finding.most:
-            together = Case(when="all lanes of its warps take part", least=finding.whole[0], most=finding.whole[1])
-            yield row(least=finding.least, most=finding.most, depends_on=(WHO,), cases=(together,))
+            usual = Case(when=RULE[finding.depends_on], least=finding.whole[0], most=finding.whole[1])
+            yield row(least=finding.least, most=finding.most, depends_on=(finding.depends_on,), cases=(usual,))
         else:
             yield row(least=finding.least, most=finding.most)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.call_copies import copied_calls
 from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import (
     CONTROL,
@@ -63,8 +64,9 @@ class FixedPoint:
     before: dict[int, Moment] = field(default_factory=dict)  # by first instruction of a basic block
 
     def __post_init__(self) -> None:
-        self.instructions = tuple(map(parse_instruction, self.code.instructions))
-        self.flow = Flow(self.instructions, self.code.functions)
+        parsed = tuple(map(parse_instruction, self.code.instructions))
+        self.instructions, functions = copied_calls(parsed, self.code.functions)
+        self.flow = Flow(self.instructions, functions)
         self.slice = needed(self.flow)
         self.effects = tuple(map(effects, self.instructions))
         self.externals = {address & LOW for address in self.code.externals}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.degrees import UNKNOWN, WHO, AccessDegree, Case
+from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, Case
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
@@ -61,7 +61,7 @@ def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: 
     over = [each for each in every if each.most is not None and each.most > limit]
     if over:
         most = max(over, key=lambda each: each.most or 0)
-        partly = all(each.cases and each.depends_on == (WHO,) for each in over)
+        partly = all(each.cases and each.depends_on[0] in RULE for each in over)
         partly = partly and all(case.most <= limit for each in over for case in each.cases)
         outcome = Outcome.warning if partly else Outcome.inconclusive
         yield replace(check, outcome=outcome, message=f"{_in_words(most)}, with {blocks}")
@@ -81,8 +81,8 @@ def _in_words(access: AccessDegree) -> str:
     texts = [f"{_degree(case)} if {case.when}" for case in cases[:1]]
     texts += [f"{_degree(case)} if {case.when.replace(subject, 'it', 1)}" for case in cases[1:]]
     texts += [f"{more} more cases"] if more > 0 else []
-    if subject == WHO:
-        texts.append(f"up to {float(access.most or 1):.4g} if only some do")
+    if subject in RULE:
+        texts.append(f"up to {float(access.most or 1):.4g} if not")
     return f"degree {'; '.join(texts)}"
 
 
