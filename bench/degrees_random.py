@@ -71,7 +71,8 @@ class ParameterWriter(Writer):
         if self.chance.random() < 0.45:
             return self.chance.choice((
                 "t * ld", "lane * ld + k", "(t / 8) * ld + t % 8", "t ^ k", "(t ^ (n >> 2)) + ld", "t + in[k & 63] * 4",
-                "(t & (ld - 1)) * 2 + t", "t * 4 + n * 32", "((t >> 3) ^ (k & 7)) * 8 + (t & 7)", "table[n & 255] + t * 2",
+                "(t & (ld - 1)) * 2 + t", "t * 4 + n * 32", "((t >> 3) ^ (k & 7)) * 8 + (t & 7)",
+                "table[n & 255] + t * 2",
                 *(f"t * {counter}" for counter in self.loops), *(f"(t ^ {counter}) * 2" for counter in self.loops),
                 "t * 33 + blockIdx.x * ld", "(t + n) / 2", "(t + k * 256) >> 1", "min(t, n)", "t * (n | 1)",
             ))  # fmt: skip
@@ -152,9 +153,8 @@ def main() -> None:
                         wrong += 1
                         what = access.sass if access else "not seen"
                         print(f"{kernel.name} {values} {offset:#x} {what}: {degree}, said {ranged}", flush=True)
-    print(
-        f"{len(kernels)} kernels: {dict(verdicts)} accesses; {made} requests, {wrong} contradict; {refused} launches failed"
-    )
+    said_of = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    print(f"{len(kernels)} kernels: {said_of}; {made} requests, {wrong} contradict; {refused} launches failed")
     sys.exit(bool(wrong))
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 FREE, FIXED, DEPENDS, UNKNOWN = "free", "fixed", "depends", "unknown"
+# What the degree of an access may depend on, among others, and what holds as a rule.
+WHO, WHERE = "which lanes take part", "where in lines of 128 bytes it reads"
+RULE = {WHO: "all lanes of its warps take part", WHERE: "its lanes read from a multiple of 128 bytes on"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from ncu_swizzle.base.degrees import AccessDegree, Case, KernelDegrees
+from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.dependence import ALIKE
@@ -29,7 +29,8 @@ from ncu_swizzle.emulate.every_launch import (
     Split,
     alike,
 )
-from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint, Observed
+from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
+from ncu_swizzle.emulate.launch_steps import RANK, Observed
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Index
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 
@@ -179,15 +180,17 @@ def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]
         elif isinstance(finding, NotKnown):
             yield row(reason=_reason(point, finding))
         elif finding.whole is not None and finding.least < finding.most:
-            (least, most), who = finding.whole, "which lanes take part"
-            together = Case(when="all lanes of its warps take part", least=least, most=most)
-            yield row(least=finding.least, most=finding.most, depends_on=(who,), cases=(together,))
+            usual = Case(when=RULE[finding.depends_on], least=finding.whole[0], most=finding.whole[1])
+            yield row(least=finding.least, most=finding.most, depends_on=(finding.depends_on,), cases=(usual,))
         else:
             yield row(least=finding.least, most=finding.most)
 
 
 def _reason(point: FixedPoint, why: NotKnown) -> str:
-    names = [in_words(point, name) for name in point.machine.decided(why.dims)]
+    decided = point.machine.decided(why.dims)
+    # A block's shared memory begins there for all of its lanes.
+    decided = [name for name in decided if name != Name(BLOCK, RANK)] or decided
+    names = [in_words(point, name) for name in decided]
     if why.origin is not None:
         names.append(in_words(point, Name(DATA, why.origin)))
     return f"{why}{' and '.join(dict.fromkeys(names))}" if names else str(why).removesuffix(" depends on ")
@@ -195,22 +198,22 @@ def _reason(point: FixedPoint, why: NotKnown) -> str:
 
 def in_words(point: FixedPoint, name: Name) -> str:
     """Return what a launch decides."""
-    code, axes = point.code, ("x", "y", "z")
     if name.kind == PARAMETER:
-        places = code.launch_constants
-        if name.place >= code.parameter_offset:
-            return f"the parameter at byte {name.place - code.parameter_offset:#x}"
-        if places.grid <= name.place < places.grid + PER_WORD * len(axes):
-            return f"gridDim.{axes[(name.place - places.grid) // PER_WORD]}"
-        return f"c[0x0][{name.place:#x}]"
+        return _constant(point.code, name.place)
     if name.kind == CONSTANT_MEMORY:
         return f"constant memory, c[{name.register:#x}][{name.place:#x}]"
     if name.kind in (BLOCK, GRID):
         what = "blockIdx" if name.kind == BLOCK else "gridDim"
-        return f"{what}.{axes[name.place]}" if name.place < len(axes) else "the block's rank in its cluster"
+        return "the block's rank in its cluster" if name.place == RANK else f"{what}.{'xyz'[name.place]}"
     instruction = point.instructions[name.place]
-    if name.kind == DATA:
-        return f"{instruction.text} at {instruction.offset:#x}"
-    if name.kind == LOOP:
-        return f"a variable of the loop at {instruction.offset:#x}"
-    return f"the way to {instruction.offset:#x}"
+    kinds = {DATA: instruction.text, LOOP: "a variable of the loop"}
+    return f"{kinds.get(name.kind, 'the way')} at {instruction.offset:#x}"
+
+
+def _constant(code: Code, place: int) -> str:
+    """Return what constant bank 0 holds."""
+    first = code.launch_constants.grid
+    if place >= code.parameter_offset:
+        return f"the parameter at byte {place - code.parameter_offset:#x}"
+    axis = (place - first) // PER_WORD
+    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{place:#x}]"

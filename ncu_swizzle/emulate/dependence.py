@@ -34,9 +34,9 @@ class Tag:
     `coefficients`: the change per stride, the same for all threads, modulo 2^32; 0 in each dimension whose index the
     value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None, it changes by a multiple of
     2^`align` that is the same for all threads of a warp, and by a multiple of 2^`apart` that may be another for each:
-    0x100 + 16 u + 128 v(thread), with any u and v, has an `align` of 4 and an `apart` of 7. `dims` are the axes on which
-    it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 to 5 for loops; what `every_launch` names is
-    above.
+    0x100 + 16 u + 128 v(thread), with any u and v, has an `align` of 4 and an `apart` of 7. `dims` are the axes on
+    which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 to 5 for loops; what `every_launch`
+    names is above.
     """
 
     dims: int

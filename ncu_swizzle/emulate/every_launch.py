@@ -11,16 +11,16 @@ launches as well. Where paths meet, a register holds what either path left in it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.code import UREG, Code
+from ncu_swizzle.emulate.code import PRED, Code, Span
 from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import STACK_TOP, Index, LaunchedGrid, Machine
-from ncu_swizzle.emulate.registers import WarpView
+from ncu_swizzle.emulate.registers import WarpView, is_uniform
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem.operations import Bools
 
@@ -118,15 +118,13 @@ class EveryLaunch(Machine):
             bank[start:end], known[start:end] = np.array(words, np.uint32).view(np.uint8), True
         # Bank 2 is the compiler's; what others hold, a program may set before a launch.
         constants = {number: content for number, content in code.constants.items() if number == COMPILED}
-        unknown = {
-            number: _known(len(content), code.unknown_constants.get(number, ()))
-            for number, content in constants.items()
-        }
+        spans = code.unknown_constants
+        partly = {number: _known(len(content), spans.get(number, ())) for number, content in constants.items()}
         machine = cls.running(
             np.zeros((split.count if split else 1, 3), np.int64),
             LaunchedGrid(
                 grid=(1, 1, 1), block=block, cluster=(1, 1, 1), constants={**constants, 0: bank.tobytes()},
-                known_constants={**unknown, 0: known}, memory={}, shared_size=0,
+                known_constants={**partly, 0: known}, memory={}, shared_size=0,
             ),
         )  # fmt: skip
         machine.names, machine.split, machine.under = {}, split, {}
@@ -178,10 +176,8 @@ class EveryLaunch(Machine):
             part = slice(case * rows, case * rows + rows)
             mask = self.lanes.may[part]
             certain = bool((known[part] | ~mask).all())
-            narrow = value.bits.shape[1] == 1 and certain
-            one = Value(
-                bits[part, :1] if narrow else bits[part], True if certain else known[part], value.origin, value.tag
-            )
+            lanes = slice(0, 1) if value.bits.shape[1] == 1 and certain else slice(None)
+            one = Value(bits[part, lanes], True if certain else known[part], value.origin, value.tag)
             if joint is None:
                 joint, of_joint = one, mask
             else:
@@ -214,7 +210,7 @@ class EveryLaunch(Machine):
             value = self.under[guard].get(number, value)
         if value is not None:
             return value
-        like = bool if number >= BASES_PREDICATES else np.uint32
+        like = bool if number >= BASES[PRED] else np.uint32
         return Value(np.zeros((1, 32), like), False, self.now)
 
     def put(self, number: int | None, value: Value, guard: Value | None = None) -> None:
@@ -269,27 +265,21 @@ class EveryLaunch(Machine):
 
 
 COMPILED = 2
-BASES_PREDICATES = 336
 
 
-def _known(size: int, spans: object) -> Bools:
+def _known(size: int, spans: Sequence[Span]) -> Bools:
     known = np.ones(size, bool)
-    for first, end in spans:  # type: ignore[attr-defined]
+    for first, end in spans:
         known[first:end] = False
     return known
-
-
-def is_uniform(number: int) -> bool:
-    """Return whether a register has one value per warp."""
-    return BASES[UREG] <= number < BASES_PREDICATES or number >= 344
 
 
 def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: int) -> Value:
     """Return a register that holds one value in some lanes, (W, 32), the other in some, and either in lanes of both.
 
     `mixed`: lanes of one warp may hold different ones at the same time; otherwise all that execute together have come
-    the same way. `dims` names what decides which it is. 4 t on one way and 4 t + 32 on the other is 4 t + 32 u; if lanes
-    are mixed, u is another for each.
+    the same way. `dims` names what decides which it is. 4 t on one way and 4 t + 32 on the other is 4 t + 32 u; if
+    lanes are mixed, u is another for each.
     """
     if a is b or (a.tag is b.tag is None and a.known is True and b.known is True and np.array_equal(a.bits, b.bits)):
         return a
@@ -314,7 +304,7 @@ def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: i
 def _joined_numbers(
     a: Value, b: Value, first: Bits, second: Bits, both: Bools, only_b: Bools, *, mixed: bool, dims: int
 ) -> tuple[Bits, Tag | None]:
-    """Return numbers, and how they change: as either value does, and by what they differ in lanes that may hold both."""
+    """Return numbers, and how they change: as either value does, and by what they differ where both may be held."""
     differences = np.where(both, second - first, np.uint32(0))
     moved = np.take_along_axis(differences, both.argmax(axis=1)[:, None], axis=1)  # all lanes, on the second way
     align = trailing_zeros(int(np.bitwise_or.reduce(differences, axis=None)))

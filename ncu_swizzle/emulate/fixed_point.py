@@ -11,32 +11,24 @@ together. Behind it, whatever they may have written since they diverged is not: 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
-from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import memory_operands
-from ncu_swizzle.emulate.code import BARRIER, PRED, REG, UPRED, UREG, Code, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.call_copies import copied_calls
+from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import (
-    ADDRESSED,
     CONTROL,
     PHASE_CHECK,
     REGISTERS,
     control_word,
     effects,
     numbers_in,
-    operand_number,
     reading_guard,
-    results,
 )
 from ncu_swizzle.emulate.every_launch import (
-    BLOCK,
-    DATA,
-    GRID,
     LOOP,
     PATH,
     EveryLaunch,
@@ -44,47 +36,23 @@ from ncu_swizzle.emulate.every_launch import (
     Moment,
     Name,
     alike,
-    is_uniform,
     joined,
     mixed_up,
     splits,
 )
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
+from ncu_swizzle.emulate.launch_steps import Observed, Steps
 from ncu_swizzle.emulate.liveness import needed
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.operations.primitives import conjunction, negation
-from ncu_swizzle.emulate.operations.special import SPECIAL_REGISTERS
 from ncu_swizzle.emulate.program import LOW
-from ncu_swizzle.emulate.registers import WarpView
-from ncu_swizzle.emulate.values import Value, unknown
+from ncu_swizzle.emulate.reconvergence import LEAVING, SYNCHRONISING, Region, Regions
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.operations import Bools
 
-EXCHANGE = frozenset(("SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
-LOADS = frozenset(("LDG", "LDS", "LD", "LDL"))
-SYNCHRONISING = frozenset(("BSYNC", "WARPSYNC"))
+RESULT = 4, 5  # registers, of functions that are not part of the module
 SLOTS = 1 << 10  # where the names of words of local memory begin, behind those of registers
-LEAVING = frozenset(("EXIT", "KILL", "BREAK"))
-AXES = {
-    f"SR_{name}.{axis}": (kind, number)
-    for name, kind in (("CTAID", BLOCK), ("NCTAID", GRID))
-    for number, axis in enumerate("XYZ")
-}
-RANKS = frozenset(("SR_CgaCtaId", "SR_CTARANK", "SR_VIRTCTA"))
-
-Step = Callable[[EveryLaunch], None]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Observed:
-    """An instruction when it executes: its operands' readers were run on these registers."""
-
-    lanes: Lanes
-    address: Value
-    guard: Value | None
-    source: Value | None = None  # of a copy
-    reads: Value | None = None  # of a copy: which lanes read, the others write zeros
-    upper: Value | None = None  # of a generic address
 
 
 @dataclass(eq=False)
@@ -94,21 +62,30 @@ class FixedPoint:
     code: Code
     machine: EveryLaunch
     before: dict[int, Moment] = field(default_factory=dict)  # by first instruction of a basic block
-    divergent: set[int] = field(default_factory=set)  # the branches at which lanes of a warp may part
-    observed: dict[int, Observed] = field(default_factory=dict)  # by access, once the fixed point is reached
 
     def __post_init__(self) -> None:
-        self.instructions = tuple(map(parse_instruction, self.code.instructions))
-        self.flow = Flow(self.instructions, self.code.functions)
+        parsed = tuple(map(parse_instruction, self.code.instructions))
+        self.instructions, functions = copied_calls(parsed, self.code.functions)
+        self.flow = Flow(self.instructions, functions)
         self.slice = needed(self.flow)
         self.effects = tuple(map(effects, self.instructions))
         self.externals = {address & LOW for address in self.code.externals}
         self.machine.guards = tuple(map(reading_guard, self.instructions))
-        self.steps = [self._step(number) for number in range(len(self.instructions))]
+        outside = frozenset(
+            n for n, each in enumerate(self.instructions)
+            if each.opcode == "CALL" and any(o.number & LOW in self.externals for o in each.operands)
+        )  # fmt: skip
+        self.regions = Regions(self.instructions, self.flow, self.effects, outside)
+        self.watch = Steps(self.instructions, self.effects, self.slice)
+        self.steps = [self.watch.step(number) for number in range(len(self.instructions))]
         self.live = {leader: numbers_in(self.slice.live[leader]) for leader in self.flow.leaders}
         self._must_after: dict[int, Bools] = {}  # by BSSY: who is together then
         self._gone: dict[int, Bools] = {}  # by what ends threads, or their part in a BSYNC: whose
-        self._regions: dict[int, Region] = {}
+
+    @property
+    def observed(self) -> dict[int, Observed]:
+        """The accesses that some launch may execute, once the fixed point is reached."""
+        return self.watch.observed
 
     # ---------------------------------------------------------------------------------------------- the iteration
 
@@ -118,10 +95,10 @@ class FixedPoint:
         self.before[0] = Moment(Lanes(may=m.live.copy(), must=m.live.copy()))
         waiting, before = [0], None
         while before != (before := self._decided()):
-            self._regions.clear()
+            self.regions.clear()
             self._propagate(waiting)
-            waiting = [self.flow.first(n) for n in self.synchronising if self.flow.first(n) in self.before]
-        self.observing = True
+            waiting = [self.flow.first(n) for n in self.regions.synchronising if self.flow.first(n) in self.before]
+        self.watch.observing = True
         for leader in sorted(self.before):
             self._enter(leader)
             self._execute(leader)
@@ -129,7 +106,7 @@ class FixedPoint:
     def _decided(self) -> tuple[int, ...]:
         """Return what says whether anything changed that decides what holds behind reconvergence."""
         noted = (*self._must_after.values(), *self._gone.values())
-        return len(self.divergent), len(noted), *(int(lanes.sum()) for lanes in noted)
+        return len(self.regions.divergent), len(noted), *(int(lanes.sum()) for lanes in noted)
 
     def _propagate(self, waiting: list[int]) -> None:
         heapq.heapify(waiting)
@@ -167,11 +144,7 @@ class FixedPoint:
         """Join what holds now to what may hold before a basic block; return whether that changes it."""
         m, old = self.machine, self.before.get(target)
         shape = lanes.may.shape
-        again = (
-            m.split is not None
-            and m.split.name.kind == LOOP
-            and self._ends_case(target, m.split.name.place, source, reconverged)
-        )
+        again = self._ends_case(target, source, reconverged)
         if again:
             lanes = m.any_case_lanes(lanes)
         now: dict[int, Value] = {}
@@ -214,12 +187,12 @@ class FixedPoint:
             self.before[target] = Moment(joint_lanes, registers, slots)
         return changed
 
-    def _ends_case(self, target: int, header: int, source: int, reconverged: frozenset[int]) -> bool:
+    def _ends_case(self, target: int, source: int, reconverged: frozenset[int]) -> bool:
         """Return whether threads that come to a basic block may be of several cases of a loop's variable."""
-        if target == header:
-            return True
-        region = self._regions.get(self.flow.last[source])
-        return region is not None and bool(reconverged) and header in region.blocks
+        split = self.machine.split
+        if split is None or split.name.kind != LOOP or target == split.name.place:
+            return split is not None and split.name.kind == LOOP
+        return bool(reconverged) and split.name.place in self.regions.region(self.flow.last[source]).blocks
 
     # ---------------------------------------------------------------------------------------------- where threads go
 
@@ -234,7 +207,7 @@ class FixedPoint:
             return
         condition = self._condition(instruction)
         if word in SYNCHRONISING:
-            region = self.region(last)
+            region = self.regions.region(last)
             for target in region.onward:
                 yield from self._to(target, self._together(last, region, condition), region.written)
             return
@@ -255,7 +228,7 @@ class FixedPoint:
         stays = None if condition is None else m.lanes.where(negation(condition))
         several = len(set(targets)) > 1 and self._selected_by_lanes(instruction)
         if several or (targets != (EXIT,) and splits(condition, m.lanes.may)):
-            self.divergent.add(last)
+            self.regions.divergent.add(last)
         for target in targets:
             lanes = Lanes(may=leaving.may, must=np.zeros_like(leaving.must)) if several else leaving
             yield from self._to(target, lanes, nobody)
@@ -274,24 +247,18 @@ class FixedPoint:
     def _targets(self, number: int, instruction: SassInstruction) -> tuple[int, ...] | None:
         """Return where a control instruction goes if its condition holds; None if only on to the next instruction."""
         word, flow = control_word(instruction), self.flow
-        if word in ("EXIT", "KILL"):
+        ends = word in ("EXIT", "KILL") or (word == "BPT" and instruction.has("TRAP"))
+        if ends:
             return (EXIT,)
-        if word == "BPT":
-            return (EXIT,) if instruction.has("TRAP") else None
-        if word == "CALL":
-            if any(operand.number & LOW in self.externals for operand in instruction.operands):
-                self.machine.forget((4, 5), number)
-                return None
-            if not (targets := flow.targets(number)):
-                raise Unsupported(instruction.offset, instruction.text, "calls through a register")
-            return targets
+        if word == "CALL" and number in self.regions.outside:
+            self.machine.forget(RESULT, number)
+        elif word == "CALL" and not flow.targets(number):
+            raise Unsupported(instruction.offset, instruction.text, "calls through a register")
+        if word in ("CALL", "BRA", "JMP"):
+            return None if number in self.regions.outside else flow.targets(number)
         if word == "RET":
             return flow.returns(number)
-        if word in ("BRX", "BRXU", "JMX", "JMXU"):
-            return flow.targets(number) or tuple(flow.leaders)
-        if word in ("BRA", "JMP"):
-            return flow.targets(number)
-        return None
+        return (flow.targets(number) or tuple(flow.leaders)) if word in ("BRX", "BRXU", "JMX", "JMXU") else None
 
     def _selected_by_lanes(self, instruction: SassInstruction) -> bool:
         """Return whether lanes of a warp may go different ways by what a register holds."""
@@ -313,376 +280,18 @@ class FixedPoint:
             return m.any_number(Name(PATH, m.now), bool)
         return m.narrowed(condition, False)
 
-    # ---------------------------------------------------------------------------------------------- reconvergence
-
-    @cached_property
-    def synchronising(self) -> tuple[int, ...]:
-        return tuple(n for n, each in enumerate(self.instructions) if each.opcode in SYNCHRONISING)
-
-    @cached_property
-    def followers(self) -> dict[int, tuple[int, ...]]:
-        """By first instruction of a basic block: where its threads may go on, or reconverge."""
-        found = {}
-        for leader in self.flow.leaders:
-            last = self.flow.last[leader]
-            onward = set(self.flow.successors(last))
-            if self.instructions[last].opcode == "CALL" and self._targets_outside(last):
-                onward = {self.flow.following(last)}
-            if self.instructions[last].opcode == "BSYNC":
-                onward.update(self._resumed(last))
-            found[leader] = tuple(onward - {EXIT, ANYWHERE})
-        return found
-
-    def _targets_outside(self, number: int) -> bool:
-        return any(operand.number & LOW in self.externals for operand in self.instructions[number].operands)
-
-    @cached_property
-    def preceding(self) -> dict[int, tuple[int, ...]]:
-        before: dict[int, list[int]] = {leader: [] for leader in self.flow.leaders}
-        for leader, onward in self.followers.items():
-            for target in onward:
-                before[target].append(leader)
-        return {leader: tuple(found) for leader, found in before.items()}
-
-    @cached_property
-    def _joining(self) -> dict[int, tuple[int, ...]]:
-        """By BSYNC: the BSSYs whose threads may reconverge there."""
-        begins = [n for n, each in enumerate(self.instructions) if each.opcode == "BSSY"]
-        moved = any(each.opcode == "BMOV" for each in self.instructions)  # barriers go through registers
-        found = {}
-        for sync in self.synchronising:
-            if self.instructions[sync].opcode == "BSYNC":
-                barrier, here = self.instructions[sync].operands[0].number, {sync, self.flow.following(sync)}
-                same = [n for n in begins if moved or self.instructions[n].operands[0].number == barrier]
-                exact = [] if moved else [n for n in same if here.intersection(self.flow.targets(n))]
-                found[sync] = tuple(exact or same)
-        return found
-
-    @cached_property
-    def _ending(self) -> dict[int, set[int]]:
-        """By BSSY: the basic blocks that end with a BSYNC at which its threads may reconverge."""
-        found: dict[int, set[int]] = {}
-        for sync, begins in self._joining.items():
-            for begin in begins:
-                found.setdefault(begin, set()).add(self.flow.first(sync))
-        return found
-
-    def _resumed(self, sync: int) -> set[int]:
-        """Return where threads go on behind a BSYNC or WARPSYNC."""
-        begins = self._joining.get(sync, (sync,))
-        return {self.flow.following(sync), *(t for n in begins for t in self.flow.targets(n))} - {sync}
-
     def _together(self, sync: int, region: Region, condition: Value | None) -> Lanes:
         """Return who goes on behind a BSYNC or WARPSYNC."""
-        lanes, live = self.machine.lanes, self.machine.live
-        if condition is not None or not region.closed:
-            return Lanes(may=lanes.may, must=np.zeros_like(live) if condition is not None else lanes.must)
+        lanes, live, instruction = self.machine.lanes, self.machine.live, self.instructions[sync]
+        if condition is not None or instruction.has("EXCLUSIVE"):
+            return Lanes(may=lanes.may, must=np.zeros_like(live))
+        if not region.closed:
+            return lanes if instruction.opcode == "BSYNC" else Lanes(may=lanes.may, must=np.zeros_like(live))
         before = [self._must_after[begin] for begin in region.begins if begin in self._must_after]
         must = np.logical_and.reduce(before) if before else live
         for number in region.leaving:
             must = must & ~self._gone.get(number, np.zeros_like(live))
         return Lanes(may=lanes.may, must=must | lanes.must)
-
-    def region(self, sync: int) -> Region:
-        """Return what threads that reconverge at an instruction may have run since they were together."""
-        if sync not in self._regions:
-            bsync = self.instructions[sync].opcode == "BSYNC"
-            self._regions[sync] = self._since_bssy(sync) if bsync else self._since_any_branch(sync)
-        return self._regions[sync]
-
-    def _since_bssy(self, sync: int) -> Region:
-        begins = self._joining[sync]
-        ends = set[int]().union(*(self._ending[begin] for begin in begins))
-        starts = {self.flow.first(begin) for begin in begins}
-        reached = self._reach(
-            [after for start in starts for after in self.followers[start]], self.followers, ends | starts
-        )
-        blocks = self._reach(ends, self.preceding, starts, within=reached)
-        around = self._reach([0], self.followers, starts) - starts
-        leaving, closed = self._leaving(reached, begins), bool(begins) and not blocks & around
-        return Region(
-            sync=sync,
-            onward=frozenset(self._resumed(sync)),
-            begins=begins,
-            blocks=frozenset(blocks),
-            written=self._written([b for b in self.divergent if self.flow.first(b) in blocks], blocks, ends),
-            leaving=leaving,
-            closed=closed,
-            heals=closed and not any(self.instructions[n].opcode == "BREAK" for n in leaving),
-        )
-
-    def _since_any_branch(self, sync: int) -> Region:
-        end = self.flow.first(sync)
-        blocks = self._reach([end], self.preceding, set())
-        apart = [b for b in self.divergent if self.flow.first(b) in blocks and self._still_apart(b, end)]
-        everyone = self.instructions[sync].has("ALL")
-        return Region(
-            sync=sync,
-            onward=frozenset(self._resumed(sync)),
-            begins=(),
-            blocks=frozenset(blocks),
-            written=self._written(apart, blocks, {end}),
-            leaving=self._leaving(self._reach([0], self.followers, {end}), ()),
-            closed=everyone,
-            heals=everyone,
-        )
-
-    def _leaving(self, blocks: set[int], begins: Iterable[int]) -> tuple[int, ...]:
-        """Return where threads may end in some basic blocks, or leave the barrier of these BSSYs."""
-        barriers = {self.instructions[begin].operands[0].number for begin in begins}
-        lasts = [self.flow.last[leader] for leader in sorted(blocks)]
-        return tuple(
-            last for last in lasts
-            if self.instructions[last].opcode in LEAVING
-            and (self.instructions[last].opcode != "BREAK" or barriers & _barriers(self.instructions[last]))
-        )  # fmt: skip
-
-    def _still_apart(self, branch: int, end: int) -> bool:
-        """Return whether threads that part at a branch may not have reconverged when they come to a basic block."""
-        block = self.flow.first(branch)
-        regions = [self.region(sync) for sync in self._joining]
-        healing = {self.flow.first(region.sync) for region in regions if region.heals and block in region.blocks}
-        return end in self._reach(self.followers[block], self.followers, healing)
-
-    def _written(self, branches: Iterable[int], blocks: set[int], ends: set[int]) -> frozenset[int]:
-        """Return the registers that threads may write in some basic blocks once they have parted at these branches."""
-        bits = 0
-        for branch in branches:
-            for leader in self._reach(self.followers[self.flow.first(branch)], self.followers, ends, within=blocks):
-                for number in range(leader, self.flow.last[leader] + 1):
-                    bits |= self.effects[number].writes
-        return frozenset(number for number in numbers_in(bits) if not is_uniform(number))
-
-    @staticmethod
-    def _reach(
-        first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
-    ) -> set[int]:
-        """Return the basic blocks that can be reached, `ends` among them, but not what lies behind those."""
-        seen: set[int] = set()
-        waiting = [leader for leader in first if within is None or leader in within]
-        while waiting:
-            leader = waiting.pop()
-            if leader in seen:
-                continue
-            seen.add(leader)
-            if leader not in ends:
-                waiting += [other for other in onward[leader] if within is None or other in within]
-        return seen
-
-    # ---------------------------------------------------------------------------------------------- instructions
-
-    observing = False
-
-    def _step(self, number: int) -> Step | None:
-        """Return what an instruction does to the registers, or what of it is to be observed."""
-        instruction = self.instructions[number]
-        if instruction.never or (control_word(instruction) in CONTROL and control_word(instruction) != PHASE_CHECK):
-            return None
-        observe = self._observing(number, instruction) if instruction.opcode in ADDRESSED else None
-        compute = self._computing(number, instruction) if self.slice.needed[number] else None
-        slot = self._storing(instruction) if instruction.opcode in ("STL", "ST") and self.slice.local else None
-
-        def step(m: EveryLaunch) -> None:
-            if observe and self.observing:
-                observe(m)
-            if compute:
-                compute(m)
-            if slot:
-                slot(m)
-
-        return step if observe or compute or slot else None
-
-    def _observing(self, number: int, instruction: SassInstruction) -> Step:
-        places = memory_operands(instruction)
-        address = operands.address(instruction.operands[places[0]])
-        guard = operands.guard_operands(instruction.guard)
-        copies = instruction.opcode == "LDGSTS"
-        source = operands.address(instruction.operands[places[1]]) if copies else None
-        filled = next((o for o in instruction.operands[::-1] if o.kind in (PRED, UPRED)), None) if copies else None
-        reads = operands.predicate(filled) if filled else None
-        wide = (
-            operands.wide_address(instruction.operands[places[0]])
-            if instruction.opcode in ("LD", "ST", "ATOM")
-            else None
-        )
-
-        def observe(m: EveryLaunch) -> None:
-            self.observed[number] = Observed(
-                lanes=m.lanes,
-                address=m.narrowed(address(m), False),
-                guard=m.narrowed(guard(m), False) if guard else None,
-                source=source(m) if source else None,
-                reads=reads(m) if reads else None,
-                upper=wide(m) if wide else None,
-            )
-
-        return observe
-
-    def _computing(self, number: int, instruction: SassInstruction) -> Step:
-        opcode = instruction.opcode
-        if opcode in ("S2R", "S2UR", "CS2R"):
-            special = self._special(number, instruction)
-            if special:
-                return special
-        if opcode in EXCHANGE or opcode == "R2UR":
-            return self._exchanging(number, instruction)
-        if opcode in LOADS:
-            return self._loading(number, instruction)
-        try:
-            step = operands.compiled(instruction)
-        except NcuSwizzleError:
-            raise
-        except Exception:  # the emulator's own mistake: nothing is known of what the instruction writes
-            step = None
-        lose = self._losing(number, instruction)
-        if step is None:
-            return lose
-
-        def enduring(m: EveryLaunch) -> None:
-            try:
-                step(m)
-            except NcuSwizzleError:
-                raise
-            except Exception:
-                lose(m)
-
-        return enduring
-
-    def _losing(self, number: int, instruction: SassInstruction) -> Step:
-        """Return the step that makes the results unknown; those of uniform operands are the same for all lanes."""
-        written = numbers_in(self.effects[number].writes)
-        guard = operands.guard_operands(instruction.guard)
-        even = instruction.opcode == "SYNCS"
-        readers = [operands.raw(term) for o in instruction.operands for term in o.terms] if even else []
-        readers += (
-            [operands.raw(o) for o in instruction.operands[results(instruction) :] if o.kind in (REG, UREG)]
-            if even
-            else []
-        )
-
-        def lose(m: EveryLaunch) -> None:
-            condition = guard(m) if guard else None
-            same = even and all(alike(read(m)) for read in readers)
-            for register in written:
-                like = bool if register >= 336 else np.uint32
-                m.put(register, unknown(number, like, uniform=same or is_uniform(register)), condition)
-
-        return lose
-
-    def _special(self, number: int, instruction: SassInstruction) -> Step | None:
-        """Return the step that reads a special register which launches decide; None for others."""
-        text = instruction.operands[1].text
-        if text in AXES:
-            name = Name(*AXES[text])
-        elif text in RANKS:
-            name = Name(BLOCK, 3)
-        elif text.removeprefix("SR_") in SPECIAL_REGISTERS or text in ("SRZ", "SR_CgaSize"):
-            return None
-        elif instruction.opcode == "S2UR":
-            name = Name(DATA, number)
-        else:
-            return self._losing(number, instruction)
-        register, guard = operand_number(instruction.operands[0]), operands.guard_operands(instruction.guard)
-        return lambda m: m.put(register, m.any_number(name), guard(m) if guard else None)
-
-    def _exchanging(self, number: int, instruction: SassInstruction) -> Step:
-        """Return the step of an exchange between lanes, which holds as far as it is known who takes part."""
-        opcode = instruction.opcode
-        step, lose = operands.compiled(instruction), self._losing(number, instruction)
-        guard = operands.guard_operands(instruction.guard)
-        source = operands.integer(instruction.operands[-1]) if opcode == "R2UR" else None
-        even = opcode in ("VOTE", "VOTEU", "REDUX", "CREDUX")
-        written = numbers_in(self.effects[number].writes)
-        shuffle = operands.COMPILERS["SHFL"](instruction) if opcode == "SHFL" and guard is None else None
-        targets = [operand_number(operand) for operand in instruction.operands[: results(instruction)]]
-
-        def exchange_lanes(m: EveryLaunch) -> None:
-            lanes = m.lanes.where(guard(m) if guard else None)
-            if step and (lanes.exact or (source is not None and alike(source(m)) and len(written) == 1)):
-                step(m)
-            elif shuffle is not None:
-                m.view = WarpView(warps=m.everyone, mask=lanes.must, whole=True)
-                values = shuffle(m)
-                m.stand(m.lanes)
-                for register, value in zip(targets, values, strict=True):
-                    m.put(register, value)
-            elif even:
-                for register in written:
-                    m.put(
-                        register,
-                        unknown(number, bool if register >= 336 else np.uint32, uniform=True),
-                        guard(m) if guard else None,
-                    )
-            else:
-                lose(m)
-
-        return exchange_lanes
-
-    def _loading(self, number: int, instruction: SassInstruction) -> Step:
-        """Return the step of a load: what memory holds at the same address is the same for all lanes."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
-        written = numbers_in(self.effects[number].writes)
-        guard = operands.guard_operands(instruction.guard)
-        local = instruction.opcode == "LDL"
-        words = len(written)
-
-        def load(m: EveryLaunch) -> None:
-            address = read(m)
-            condition = guard(m) if guard else None
-            same = alike(m.narrowed(address, False)) and not local
-            for k, register in enumerate(written):
-                value = unknown(number, bool if register >= 336 else np.uint32, uniform=same)
-                if local and alike(address) and address.tag is None and np.all(address.bits == address.bits.flat[0]):
-                    slot = m.slots.get(int(address.bits.flat[0]) + 4 * k)
-                    whole = not instruction.has("U8", "S8", "U16", "S16")
-                    value = slot if slot is not None and whole else value
-                m.put(register, value, condition)
-
-        return load if words else self._losing(number, instruction)
-
-    def _storing(self, instruction: SassInstruction) -> Step:
-        """Return the step of a store to local memory, of which words at fixed addresses are followed."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
-        words = 4 if instruction.has("128") else 2 if instruction.has("64") else 1
-        data = [operands.raw(instruction.operands[place + 1], k) for k in range(words)]
-        narrow = instruction.has("U8", "S8", "U16", "S16")
-        guard = operands.guard_operands(instruction.guard)
-        generic = instruction.opcode == "ST"
-
-        def store(m: EveryLaunch) -> None:
-            address = read(m)
-            fixed = alike(address) and address.tag is None and np.all(address.bits == address.bits.flat[0])
-            if generic or not fixed:
-                m.slots.clear()
-                return
-            at = int(address.bits.flat[0])
-            for k, value in enumerate(data):
-                if guard is None and not narrow and at % 4 == 0:
-                    m.slots[at + 4 * k] = m.narrowed(value(m), False)
-                else:
-                    m.slots.pop(at + 4 * k & -4, None)
-
-        return store
-
-
-@dataclass(frozen=True, kw_only=True)
-class Region:
-    """What threads may run between where they were together and where they reconverge."""
-
-    sync: int
-    onward: frozenset[int]  # where they go on
-    begins: tuple[int, ...]  # the BSSYs
-    blocks: frozenset[int]  # by their first instructions
-    written: frozenset[int]  # registers that they may write once they have diverged
-    leaving: tuple[int, ...]  # where some may end, or no longer be waited for
-    closed: bool  # whether no way into it leads around the BSSYs, so that all that were together are waited for
-    heals: bool  # whether all of them come, but those that have ended
-
-
-def _barriers(instruction: SassInstruction) -> set[int]:
-    return {operand.number for operand in instruction.operands if operand.kind == BARRIER}
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -13,19 +13,20 @@ a load of 128 bits, free if all lanes take part, may be 4-way for four lanes, on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import product
 
 import numpy as np
 
+from ncu_swizzle.base.degrees import WHERE, WHO
 from ncu_swizzle.emulate.accesses import WINDOW, from_first_line, operation_name
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import misread, reads_by_p0, taken_for_zeros
 from ncu_swizzle.emulate.dependence import ALIKE, trailing_zeros
 from ncu_swizzle.emulate.every_launch import Lanes
-from ncu_swizzle.emulate.fixed_point import Observed
+from ncu_swizzle.emulate.launch_steps import Observed
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import (
@@ -57,11 +58,15 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True)
 class Degrees:
-    """The least and the greatest degree of some requests; `whole`: of those in which all lanes take part that may."""
+    """The least and the greatest degree of some requests; `whole`: of those for which holds what does as a rule.
+
+    If it is not known which lanes take part, that is all that may; if it is not known where a copy reads, whole lines.
+    """
 
     least: Fraction
     most: Fraction
-    whole: tuple[Fraction, Fraction] | None = None  # if it is not known which do
+    whole: tuple[Fraction, Fraction] | None = None
+    depends_on: str = WHO
 
     @property
     def of_whole(self) -> tuple[Fraction, Fraction]:
@@ -73,7 +78,8 @@ class Degrees:
         if self.whole is not None or other.whole is not None:
             (least, most), (also_least, also_most) = self.of_whole, other.of_whole
             whole = min(least, also_least), max(most, also_most)
-        return Degrees(min(self.least, other.least), max(self.most, other.most), whole)
+        depends_on = self.depends_on if self.whole is not None else other.depends_on
+        return Degrees(min(self.least, other.least), max(self.most, other.most), whole, depends_on)
 
 
 def request_degrees(instruction: SassInstruction, observed: Observed, rows: slice) -> Degrees:
@@ -196,11 +202,15 @@ def _copies(
         if each < ALIKE and value.tag is not None:
             raise NotKnown("its lanes' addresses are at distances that depend on ", value.tag.dims)
     reading = may if reads is None else may & np.broadcast_to(reads.bits, lanes.may.shape)[rows]
-    found = []
+    found, lined = [], list[Degrees]()
     for to, origin in product(_offsets(align, LINE), _offsets(source_align, LINE)):
         moved, read = (at + to) & int(WINDOW), (start + origin) & 0xFFFFFFFF
         wrong = ((moved & (width - 1) != 0) & may) | ((read & (width - 1) != 0) & reading)
         used = may.any(axis=1) & ~wrong.any(axis=1)
         origins = from_first_line(read[used], may[used], reading[used])
-        found += _ratios(_counted(operation, moved[used], may[used], origins)) if used.any() else []
-    return _all_of(found)
+        ratios = _ratios(_counted(operation, moved[used], may[used], origins)) if used.any() else []
+        found += ratios
+        lined += ratios if origin == 0 else []
+    every = _all_of(found)
+    whole = _all_of(lined) if lined and every.least < every.most else None
+    return replace(every, whole=(whole.least, whole.most) if whole else None, depends_on=WHERE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.degrees import UNKNOWN, AccessDegree, Case
+from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, Case
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
@@ -47,9 +47,8 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
 
 def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str) -> Iterator[Check]:
     """Yield the checks of a line: what fails in every launch, else the worst that some launches do."""
-    always = [
-        float(min(each.least for each in access if each.least is not None)) for access in accesses if _known(access)
-    ]
+    least = [[each.least for each in access if each.least is not None] for access in accesses]
+    always = [float(min(of)) for of, access in zip(least, accesses, strict=True) if len(of) == len(access)]
     if (worst := max(always, default=1.0)) > limit:
         some = sum(degree > limit for degree in always)
         share = "" if some == len(accesses) else f" by {some} of {len(accesses)} accesses"
@@ -61,7 +60,7 @@ def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: 
     over = [each for each in every if each.most is not None and each.most > limit]
     if over:
         most = max(over, key=lambda each: each.most or 0)
-        partly = all(each.cases and each.depends_on == ("which lanes take part",) for each in over)
+        partly = all(each.cases and each.depends_on[0] in RULE for each in over)
         partly = partly and all(case.most <= limit for each in over for case in each.cases)
         outcome = Outcome.warning if partly else Outcome.inconclusive
         yield replace(check, outcome=outcome, message=f"{_in_words(most)}, with {blocks}")
@@ -72,26 +71,23 @@ def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: 
         yield replace(check, message=f"not known: {reasons[0]}", code=code)
 
 
-def _known(access: Sequence[AccessDegree]) -> bool:
-    return all(each.least is not None for each in access)
-
-
 def _in_words(access: AccessDegree) -> str:
-    """Return the degrees of an access that the launch decides."""
+    """Return the degrees of an access that the launch decides: ``degree up to 32 if n is even; 1 if it is odd``."""
     if not access.cases:
         return f"degree {_degree(access)}, as the launch decides"
-    cases = [f"{_degree(case)} if {case.when}" for case in access.cases[:MOST_CASES]]
-    more = f"; {len(access.cases) - MOST_CASES} more cases" if len(access.cases) > MOST_CASES else ""
-    return f"degree {'; '.join(cases)}{more}" + (
-        f"; up to {float(access.most or 1):.4g} if only some do"
-        if access.depends_on == ("which lanes take part",)
-        else ""
-    )
+    cases, more = access.cases[:MOST_CASES], len(access.cases) - MOST_CASES
+    subject = access.depends_on[0]
+    texts = [f"{_degree(case)} if {case.when}" for case in cases[:1]]
+    texts += [f"{_degree(case)} if {case.when.replace(subject, 'it', 1)}" for case in cases[1:]]
+    texts += [f"{more} more cases"] if more > 0 else []
+    if subject in RULE:
+        texts.append(f"up to {float(access.most or 1):.4g} if not")
+    return f"degree {'; '.join(texts)}"
 
 
 def _degree(said: AccessDegree | Case) -> str:
     least, most = float(said.least or 1), float(said.most or 1)
-    return f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+    return f"{most:.4g}" if least == most else f"up to {most:.4g}" if least == 1 else f"{least:.4g} to {most:.4g}"
 
 
 def shape_of(block: tuple[int, int, int]) -> str:

@@ -189,9 +189,10 @@ def _all_linted(
         return
     tasks, files = [], []  # of the files, a worker needs those that are here: lines are named by them
     for kernel in kernels:
-        if isinstance(kernel, str):
-            tasks.append(FleetTask(kernel, kernel))
-            files.append(Path(kernel).absolute())
+        if isinstance(kernel, str | Unlaunched):
+            file = kernel if isinstance(kernel, str) else kernel.file
+            tasks.append(FleetTask(str(file), kernel))
+            files.append(Path(file).absolute())
         else:
             tasks.append(FleetTask(kernel.name, kernel))
             files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
