@@ -35,6 +35,7 @@ from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescript
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
 
 INSIDE = "::"
+JUDGES = " judges its kernels in every launch"
 TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile, a run's folder
 
 
@@ -68,6 +69,8 @@ def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> Tar
         return catalog.target(name, description.problem)
     if path.suffix == SOURCE and is_file(path):
         raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {name}"))
+    if fatbin.is_built(path):
+        raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {shlex.quote(name)}"), JUDGES))
     if exists(path):
         return path
     if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
