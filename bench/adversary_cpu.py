@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import os
 import shutil
 import subprocess
 import tempfile
@@ -82,7 +83,7 @@ def _shim_for(pairs: Sequence[Pair]) -> Path:
 @functools.cache
 def shim(level: str) -> Path:
     """Return the shim, compiled beforehand for a level of optimization; both go when this process ends."""
-    header = Path(_FOLDER.name) / level.strip("-") / SHIM.name
+    header = Path(_FOLDER.name) / f"{level.strip('-')}-{os.getpid()}" / SHIM.name  # forked workers share the folder
     header.parent.mkdir()
     shutil.copy(SHIM, header)
     subprocess.run([*COMPILER, level, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)

@@ -10,25 +10,43 @@ if __name__ == "__main__" and __spec__ and not sys.flags.safe_path:
 
 import gc
 import os
+import signal
 
 GARBAGE = 100_000  # objects between garbage collections, which by default take a third of reading and rendering
-INTERRUPTED = 130
+ENDING = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
 def main() -> int:
     """Run the command line and return the exit code."""
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _end_loading)
     try:
         _open_streams()
         gc.set_threshold(GARBAGE)
+        from ncu_swizzle.base import memory
+
+        memory.ask_before_numpy()
         from ncu_swizzle import cli
 
         return cli.main()
-    except KeyboardInterrupt:  # while modules are loading
-        return INTERRUPTED
+    except (KeyboardInterrupt, SystemExit) as stop:  # between the end of the command and that of this function
+        from ncu_swizzle.commands import output
+
+        return output.stopped(stop)
     except Exception as error:  # such as an installation that lacks a package or a file
         from ncu_swizzle.commands import output
 
         return output.explain(error)
+    finally:  # what is left takes a moment, and the command has had its word
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _end_loading(number: int, frame: object) -> None:  # noqa: ARG001 - what signal handlers are given
+    """End while modules are loading, where nothing has to be cleaned up."""
+    os.write(2, f"{ENDING[signal.Signals(number)]}: nothing was written\n".encode())
+    os._exit(128 + number)
 
 
 def _open_streams() -> None:

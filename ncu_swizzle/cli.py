@@ -6,13 +6,14 @@ import logging
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ncu_swizzle.base.errors import UsageError, interruption
+from ncu_swizzle.base.errors import Hint, Typed, UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, tools
+from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, prove, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
 from ncu_swizzle.servers import commands as serving
 
@@ -43,6 +44,7 @@ WITHOUT, MEASURE, KEEP, AROUND = "Without a GPU", "Measure", "Report and gate", 
 
 app.command("lint", cls=Command, rich_help_panel=WITHOUT)(gate.lint)
 app.command("fix", cls=Command, rich_help_panel=WITHOUT)(fix.fix)
+app.command("prove", cls=Command, rich_help_panel=WITHOUT)(prove.prove)
 app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
 app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
 app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile)
@@ -77,8 +79,6 @@ def overview(version: VersionOption = False) -> None:
 
 def main() -> int:
     """Run the command line and return the exit code; print every error as a message and what to try."""
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _end)
     prepare_streams()
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING)
     try:
@@ -91,12 +91,11 @@ def _run() -> int:
     try:
         _command()
         sys.stdout.flush()
-    except SystemExit as end:  # also after Ctrl-C
-        if stopped := interruption(end):
-            print(f"{stopped.word}: {output.kept()}", file=sys.stderr)
-        else:
-            sys.stdout.flush()
-        return end.code if isinstance(end.code, int) else 0
+    except (SystemExit, KeyboardInterrupt) as end:
+        if interruption(end):
+            return output.stopped(end)
+        sys.stdout.flush()
+        return end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
         output.discard(sys.stdout.fileno())
     return 0
@@ -106,6 +105,9 @@ def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
     command = typer.main.get_command(app)
     try:
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(ending, signal.default_int_handler if ending == signal.SIGINT else _end)
         with command.make_context(PROGRAM, sys.argv[1:] or ["--help"]) as context:
             command.invoke(context)
     except typer.Exit as end:
@@ -123,7 +125,19 @@ def _usage_error(error: Any) -> UsageError:
         raise SystemExit(UsageError.exit_code)
     context = getattr(error, "ctx", None)
     named = context.command_path if context else shlex.join([PROGRAM, *sys.argv[1:2]])
-    return UsageError(" ".join(error.format_message().split()), f"{named} --help")
+    said = " ".join(error.format_message().split())
+    files = [word for word in sys.argv[1:] if _is_a_file(word, getattr(error, "option_name", ""))]
+    if files:
+        typed = shlex.join([PROGRAM, *(f"./{word}" if word in files else word for word in sys.argv[1:])])
+        return UsageError(said, Hint("a file whose name starts with - is typed ./-name: ", Typed(typed)))
+    return UsageError(said, f"{named} --help")
+
+
+def _is_a_file(word: str, option: str) -> bool:
+    """Return whether a word that was read as options names a file: -a.cu is read as -a, -., -c, -u."""
+    from ncu_swizzle.kernels.family import FILES
+
+    return bool(option) and word.startswith(option) and (Path(word).is_file() or Path(word).suffix in FILES)
 
 
 def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given

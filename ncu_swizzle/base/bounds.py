@@ -70,6 +70,7 @@ def within(seconds: float) -> Iterator[None]:
 
 MEMORY_BYTES = 1 << 30
 LONGEST_ANSWER = 64 << 20
+AT_ONCE = 1 << 20  # bytes
 
 # Limits itself: it ends even if this process is killed meanwhile.
 _PROLOGUE = """
@@ -105,14 +106,16 @@ def printed(
             try:
                 alarm.start()
                 assert process.stdout is not None
-                answer = process.stdout.read(most + 1)
-                if len(answer) > most:
-                    return None
+                answer = bytearray()
+                while piece := process.stdout.read(AT_ONCE):  # at once, it would take the memory of the longest
+                    answer += piece
+                    if len(answer) > most:
+                        return None
                 process.wait()
             finally:  # an interrupt ends it, too
                 alarm.cancel()
                 process.kill()
-    return answer if process.returncode == 0 else None
+    return bytes(answer) if process.returncode == 0 else None
 
 
 def answered(program: str, question: Any, seconds: float, memory_bytes: int = MEMORY_BYTES) -> Any:

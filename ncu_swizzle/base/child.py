@@ -7,7 +7,9 @@ gone: that also reaches the programs that the program starts, and needs no threa
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -18,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Interrupted, TimeLimit, Typed, reason, remedy
+from ncu_swizzle.base.errors import REMEDIES, EnvironmentLacking, Hint, Interrupted, TimeLimit, Typed, reason, remedy
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
 KEPT_BYTES = 1 << 20  # of a program's output, at the start and at the end each
 LONGEST_PAUSE_S = 0.05  # between two looks at a program that is about to exit
+
+LEAST_FILES = 32  # open at once, in a program that is run
 
 LIMITED = ("/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"')
 
@@ -72,21 +76,26 @@ def run(
     kept_bytes: int = KEPT_BYTES,
     memory_bytes: int = 0,
     stop: threading.Event | None = None,
+    started_by: Sequence[str] = (),
 ) -> Exit:
     """Run the program without standard input; `on_output` gets its output, stdout and stderr combined, as it comes.
 
     Of longer output than twice `kept_bytes`, at least that much is kept of its start and of its end. `memory_bytes`
     limits its address space, and that of what it starts; 0 does not. Another thread ends the program by setting `stop`.
+    `started_by` is a program that starts it and ends as it does.
     Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped.
     However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
     session if this process is killed.
     """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files < LEAST_FILES:  # /bin/sh alone takes the tenth
+        raise EnvironmentLacking(f"no program can be run with {files} open files", REMEDIES[errno.EMFILE])
     with _Held() as held, contextlib.ExitStack() as unless_started:  # a signal must not come between start and `try`
         try:
             sentinel = _Sentinel()
             unless_started.callback(sentinel.dismiss)
             process = subprocess.Popen(
-                [*LIMITED, str(memory_bytes >> 10), *argv] if memory_bytes else argv,
+                [*((*LIMITED, str(memory_bytes >> 10)) if memory_bytes else ()), *started_by, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if with_stderr else subprocess.DEVNULL,

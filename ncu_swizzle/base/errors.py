@@ -66,6 +66,11 @@ def did_you_mean(name: str, choices: Iterable[str], cutoff: float = 0.6) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+def as_word(name: str) -> str:
+    """Return a file's name as a word of a command: ``./-a.cu`` for ``-a.cu``, which would be read as options."""
+    return f"./{name}" if name.startswith("-") else name
+
+
 class Typed(str):
     """A part of a hint that is typed as it stands: a command, or options for the command that failed."""
 

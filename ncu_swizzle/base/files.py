@@ -22,8 +22,10 @@ from ncu_swizzle.base.unfinished import create, remove
 ELSEWHERE = "name another path with -o, --html or --json"
 AGAIN = "copy it again from its origin, or profile again"
 OURS = "give a .ncu-rep file, or a file that ncu-swizzle wrote"
+ACCESS_LIST = "system.posix_acl_access"
 READER_S = 5.0  # how long a pipe may have no reader
 LARGEST = 4 << 30  # bytes of a file that is read into memory
+LARGEST_SOURCE = 64 << 20  # the same of a source
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d{1,4})|std(out|err))")
 LONGEST = 200  # characters of an error's text
 
@@ -34,12 +36,14 @@ _finished: dict[Path, None] = {}  # what this process wrote, in order
 def write_atomically(path: Path, data: bytes) -> None:
     """Write the file under a temporary name and rename it, so no reader ever sees half of it.
 
-    Creates the folder if it is missing. A device or a pipe, such as /dev/stdout, is written to. Raises NotWritable.
+    Creates the folder if it is missing; a file that was there keeps its mode. A device or a pipe, such as /dev/stdout,
+    is written to. Raises NotWritable.
     """
     if _is_stream(path):
         _write_through(path, data)
     else:
-        replace_file(path, data)
+        with replacing(path, like_before=True) as file:
+            file.write(data)
         note_finished(path)
 
 
@@ -50,8 +54,11 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Yield a file that takes the path's place once it is complete; raise NotWritable."""
+def replacing(path: Path, mode: int = 0o666, like_before: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file that takes the path's place once it is complete; raise NotWritable.
+
+    `like_before`: with the owner, the mode and the access list of a file of this user that was there.
+    """
     if not path.name:  # such as . or /
         raise not_writable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     try:
@@ -61,12 +68,30 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             with os.fdopen(handle, "wb") as file:  # the lock ends with it, so only after the renaming
                 yield file
                 file.flush()
+                if like_before:
+                    _allow_as(path, handle)
                 unfinished.replace(path)
         finally:  # after an interrupt too
             with contextlib.suppress(OSError):
                 remove(unfinished)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise not_writable(path, error) from error
+
+
+def _allow_as(path: Path, handle: int) -> None:
+    """Give an open file the owner, the mode and the access list of the file that it replaces, if there is one."""
+    try:
+        before = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(before.st_mode) or os.geteuid() not in (0, before.st_uid):
+        return
+    with contextlib.suppress(OSError):  # only root gives files away
+        os.fchown(handle, before.st_uid, before.st_gid)
+    ours = os.fstat(handle).st_gid == before.st_gid
+    os.fchmod(handle, before.st_mode & (0o777 if ours else 0o707))  # what a group may was said of another one
+    with contextlib.suppress(OSError):  # there is none, or the file system has none
+        os.setxattr(handle, ACCESS_LIST, os.getxattr(path, ACCESS_LIST))
 
 
 def _is_stream(path: Path) -> bool:

@@ -79,8 +79,8 @@ _OURS = re.compile(r"\s*(?:error|note|try|usage)\s*:", re.IGNORECASE)  # how mes
 
 _FORMULA = re.compile(r"""[\s"'`]*(?:[=+\-@\uff1d\uff0b\uff0d\uff20]|::)""")
 # A SASS instruction behind its predicate, @!P0 LDS R1, [R2]: no function call, no DDE link (program|topic!item).
-_PREDICATED = re.compile(r"@!?U?P[T\d] [A-Z](?!.*\|.*!)[\w .,:;+\-~!\[\]{}|/*<>&]*")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_PREDICATED = re.compile(r"@!?U?P[T\d] [A-Z](?![^|\n]*+\|[^!\n]*+!)[\w .,:;+\-~!\[\]{}|/*<>&]*")
+_NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
 
 _MARKUP = re.compile(r"([\\`*_\[\]|~$]|^[#+=-]|^\d+(?=[.)](?:\s|$)))")
 # What GitHub links, mentions or replaces in plain text: @name, URLs, www., #12, GH-12, :name:; and ::error at a start.
@@ -141,7 +141,7 @@ def visible(text: str) -> str:
     bare = text.replace("\n", "").replace("\t", "")
     if bare.isprintable() and (bare.isascii() or not _WITHOUT_INK.search(bare)):
         return text
-    return re.sub(r"\r+(?=\n|$)", "", text).translate(_TABLE)
+    return re.sub(r"(?<!\r)\r++(?=\n|$)", "", text).translate(_TABLE)
 
 
 def one_line(text: str) -> str:

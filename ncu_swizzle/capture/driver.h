@@ -105,6 +105,7 @@ typedef struct {
 // One line each: the name in libcuda, and what it is called with.
 #define DRIVER_FUNCTIONS(USE)                                                             \
     USE(cuDriverGetVersion, (int *))                                                      \
+    USE(cuGetErrorName, (int, const char **))                                             \
     USE(cuCtxGetDevice, (int *))                                                          \
     USE(cuDeviceGetName, (char *, int, int))                                              \
     USE(cuDeviceGetAttribute, (int *, int, int))                                          \

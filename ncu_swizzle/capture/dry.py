@@ -21,14 +21,13 @@ from ncu_swizzle.base.errors import (
     BadFile,
     EnvironmentLacking,
     NcuSwizzleError,
-    NothingProfiled,
     ProgramFailed,
     UsageError,
 )
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.capture import running
+from ncu_swizzle.capture import recorded, running
 from ncu_swizzle.capture.launches import Contents
-from ncu_swizzle.capture.recorded import Recording, captured_launch, contents_of, events
+from ncu_swizzle.capture.recorded import Record, Recording
 from ncu_swizzle.capture.running import CaptureLimits, StandInGpu
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.fatbin import ELF, PTX, SECTIONS, FatBinary, fat_binaries
@@ -41,37 +40,31 @@ INITIAL = "initial"  # a variable that nobody has written yet
 OF_CONSTANTS, OF_GLOBALS = ".nv.constant3", (".nv.global.init", ".nv.global")
 
 
-def read(folder: Path, kernels: Mapping[int, Mapping[str, Cubin]], most: int) -> Recording:
-    """Return the launches; `kernels` are those of the program's fat binaries by checksum and name."""
-    recording = Recording()
-    for file in sorted(folder.glob("*.jsonl"), key=lambda file: int(file.stem)):
-        for event in events(file):
-            if event["is"] == "dry" and len(recording.launches) < most:
-                cubin = kernels[event["binary"]][event["kernel"]]
-                _add(recording, folder, file.stem, event, cubin)
-            elif event["is"] == "problem":
-                recording.problems.append(event["text"])
-            elif event["is"] == "end":
-                recording.seen += event["seen"]
-    return recording
+class DryRecord(Record):
+    """One process's events, as the stand-in writes them."""
 
+    def __init__(self, file: Path, recording: Recording, kernels: Mapping[int, Mapping[str, Cubin]]) -> None:
+        """Take the kernels of the program's fat binaries by checksum and name."""
+        super().__init__(file, recording)
+        self._kernels = kernels
+        self._cubin: Cubin  # of the launch that is being read
 
-def _add(recording: Recording, folder: Path, process: str, event: dict[str, Any], cubin: Cubin) -> None:
-    sha256 = cache.sha256(cubin.data)
-    if sha256 not in recording.cubins:
-        recording.cubins[sha256] = _kept(folder, sha256, cubin.data)
+    def cubin(self, event: dict[str, Any]) -> str:
+        self._cubin = self._kernels[event["binary"]][event["kernel"]]
+        sha256 = cache.sha256(self._cubin.data)
+        if sha256 not in self.recording.cubins:
+            self.recording.cubins[sha256] = _kept(self.folder, sha256, self._cubin.data)
+        return sha256
 
-    def contents(part: dict[str, Any]) -> Contents:
-        if part["content"] is None and part["why"] == INITIAL:
-            initial = _initial(cubin, part["name"], part["bytes"])
-            if initial is None:
-                return Contents(why="its cubin does not say what it holds")
-            digest = cache.sha256(initial)
-            recording.memory.setdefault(digest, _kept(folder, digest, initial))
-            return Contents(digest)
-        return contents_of(part, folder, process, recording.memory)
-
-    recording.launches.append(captured_launch(len(recording.launches), event, sha256, contents))
+    def contents(self, part: dict[str, Any]) -> Contents:
+        if part["content"] is not None or part["why"] != INITIAL:
+            return super().contents(part)
+        initial = _initial(self._cubin, part["name"], part["bytes"])
+        if initial is None:
+            return Contents(why="its cubin does not say what it holds")
+        digest = cache.sha256(initial)
+        self.recording.memory.setdefault(digest, _kept(self.folder, digest, initial))
+        return Contents(digest)
 
 
 def _kept(folder: Path, sha256: str, content: bytes) -> Path:
@@ -131,22 +124,26 @@ def record(
     into.mkdir(0o700)
     kernels = dict(_kernels(program, gpu, toolchain, cached))
     # For the stand-in, a line per kernel: its fat binary, its name, registers, static shared memory, the most threads
-    # that it may have, and the number, offsets and sizes of its parameters.
+    # that it may have, the cluster that it is compiled for, and the number, offsets and sizes of its parameters.
     table = []
     for checksum, cubins in kernels.items():
         for kernel, cubin in cubins.items():
             attributes = cubin.attributes(kernel)
             numbers = (
-                *(attributes.registers, attributes.static_shared, attributes.max_threads, len(attributes.parameters)),
+                *(attributes.registers, attributes.static_shared, attributes.max_threads),
+                *(attributes.cluster or (0, 0, 0)),
+                len(attributes.parameters),
                 *(number for slot in attributes.parameters for number in (slot.offset, slot.size)),
             )
             table.append(f"{checksum:x} {kernel} {' '.join(map(str, numbers))}\n")
-    (into / "kernels.table").write_text("".join(table), encoding="utf-8")
+    (into / "kernels.table").write_text("".join((*table, "\0")), encoding="utf-8")  # a text of C
     _build(program, scratch, gpu, cached)
-    path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("LD_LIBRARY_PATH"))))
-    environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
-    outcome = child.run(argv, limits.timeout_s, folder, environment)
-    recording = read(into, kernels, limits.count)
+    family = running.family(scratch, cached)
+    with running.plain_path(scratch) as libraries:
+        path = os.pathsep.join(filter(None, (str(libraries), os.environ.get("LD_LIBRARY_PATH"))))
+        environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
+        outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family)
+    recording = recorded.read(into, limits.count, lambda file, of: DryRecord(file, of, kernels))
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
     ended = f"{Path(argv[0]).name} exited with status {outcome.status}, as no kernel ran; its last lines:\n"
@@ -155,7 +152,7 @@ def record(
     if outcome.status < 0 or (outcome.status and not recording.launches):
         raise ProgramFailed(ended + bounds.last_lines(outcome.log), ON_A_GPU)
     if not recording.launches:
-        raise NothingProfiled("the program launched no kernel that was asked for", "leave out -k, or run it by itself")
+        raise running.nothing(recording, limits)
     if outcome.status:  # such as one that verifies its results at the end
         recording.notes.append(ended.partition(";")[0] + ": what it launches after that is not captured.")
     recording.machine = gpu.machine

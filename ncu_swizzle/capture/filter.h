@@ -6,8 +6,7 @@
 
 #include "log.h"
 
-static long long most_launches;
-static long long launches_seen, launches_kept;
+static uint64_t most_launches;
 static const char *wanted_name;  // empty for all
 static regex_t wanted_pattern;
 static int has_pattern;
@@ -51,34 +50,55 @@ static int is_wanted(const char *mangled) {
     return !*wanted_name || !strcmp(wanted_name, name) || !strcmp(wanted_name, mangled);
 }
 
-static int is_full(void) {
-    return launches_kept >= most_launches;
+// Returns whether a launch is among the first that all processes of the capture may record.
+static int claim(void) {
+    if (count(&counters->claimed, 1) < most_launches) {
+        return 1;
+    }
+    count(&counters->claimed, -(uint64_t)1);
+    return 0;
 }
 
 // Reads the filter from the environment; returns what is wrong with it, or NULL.
 static const char *read_filter(void) {
-    most_launches = atoll(setting("NCU_SWIZZLE_CAPTURE_COUNT", "32"));
+    most_launches = strtoull(setting("NCU_SWIZZLE_CAPTURE_COUNT", "32"), NULL, 10);
     wanted_name = strdup(setting("NCU_SWIZZLE_CAPTURE_NAME", ""));
     const char *pattern = setting("NCU_SWIZZLE_CAPTURE_PATTERN", "");
     has_pattern = *pattern != 0;
     if (has_pattern && regcomp(&wanted_pattern, pattern, REG_EXTENDED | REG_NOSUB)) {
+        has_pattern = 0;
         return "the expression of -k is not a POSIX extended regular expression";
     }
     return NULL;
 }
 
-// Writes why nothing can be recorded.
-static void write_problem(const char *problem) {
-    fputs("{\"is\": \"problem\", \"text\": ", record_file);
-    write_text(problem);
-    fputs("}\n", record_file);
-    fflush(record_file);
+// Launches that CUDA refuses are described as long as there are few; they are counted in any case.
+static int refusals;
+enum { MOST_REFUSALS = 100 };
+
+// Counts launches that were refused, by the numbers that they got in `seen`; `recorded` of them are in this record.
+static void refuse(uint64_t from, uint64_t to, uint64_t recorded, const char *error, const char *kernel) {
+    Event refused;
+    count(&counters->refused, to - from);
+    count(&counters->claimed, -recorded);
+    if (!recorded && refusals++ >= MOST_REFUSALS) {
+        return;
+    }
+    begin_event(&refused, "refused");
+    put(", \"from\": %llu, \"to\": %llu, \"error\": ", (unsigned long long)from, (unsigned long long)to);
+    put_text(error);
+    put(", \"kernel\": ");
+    put_text(kernel ? kernel : "");
+    end_event();
 }
 
+// At exit. What ends without it, by _exit, exec or a signal, leaves a record without an end.
 static void finish(void) {
-    if (record_file) {
-        fprintf(record_file, "{\"is\": \"end\", \"seen\": %lld, \"kept\": %lld}\n", launches_seen, launches_kept);
-        fflush(record_file);
+    HOLD_LOCK;
+    Event end;
+    if (*record_name) {
+        begin_event(&end, "end");
+        end_event();
     }
 }
 

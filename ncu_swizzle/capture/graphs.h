@@ -17,6 +17,7 @@ typedef struct Graph {
     Handle executable;
     Node *first, **last;
     const char *beyond;  // what of it is not followed; NULL if all is
+    int noted;  // that something is not
     int work;  // nodes that may write memory, so far
     struct Graph *next;
 } Graph;
@@ -34,6 +35,7 @@ static void free_nodes(Graph *graph) {
     graph->last = &graph->first;
     graph->work = 0;
     graph->beyond = NULL;
+    graph->noted = 0;
 }
 
 static Graph *graph_of(Handle executable, int create) {
@@ -171,7 +173,7 @@ static void on_graph_call(const CallbackData *call) {
     if (call->site == ENTER || *(int *)call->returned) {
         return;
     }
-    pthread_mutex_lock(&mutex);
+    HOLD_LOCK;
     if (!strncmp(name, "cuGraphInstantiate", 18) || !strncmp(name, "cuGraphExecUpdate", 17)) {
         int update = name[7] == 'E';
         Handle executable = update ? ((const GraphUpdate *)given)->executable : *((const GraphInstantiate *)given)->executable;
@@ -194,28 +196,28 @@ static void on_graph_call(const CallbackData *call) {
             free_nodes(graph);
         } else if (graph) {
             graph->beyond = "how its nodes were changed";
+            graph->noted = 0;
         }
     }
-    pthread_mutex_unlock(&mutex);
 }
 
 static void on_graph_launch(Handle executable, int capturing) {
     if (capturing) {
         return;  // it becomes a child of another graph
     }
-    if (is_full()) {
-        ++launches_seen;
-        return;
-    }
-    pthread_mutex_lock(&mutex);
+    HOLD_LOCK;
+    memset(&in_call, 0, sizeof in_call);
     Graph *graph = graph_of(executable, 0);
-    if (!graph || graph->beyond) {
-        note("a CUDA graph was launched, of which is not known %s", graph ? graph->beyond : "what it holds");
+    if (!graph && (graph = graph_of(executable, 1))) {
+        graph->beyond = "what it holds";
+    }
+    if (graph && graph->beyond && !graph->noted) {
+        note("a CUDA graph was launched, of which is not known %s", graph->beyond);
+        graph->noted = 1;
     }
     for (Node *node = graph ? graph->first : NULL; node && !graph->beyond; node = node->next) {
         record(&node->launch);
     }
-    pthread_mutex_unlock(&mutex);
 }
 
 #endif

@@ -22,6 +22,7 @@ static int is_capturing(Handle stream) {
 static void on_launch(const CallbackData *call) {
     Launch launch = {.name = call->symbol};
     Handle stream;
+    memset(&in_call, 0, sizeof in_call);
     if (is_called(call->function, "cuLaunchKernelEx")) {
         const LaunchKernelEx *given = call->parameters;
         const LaunchConfig *config = given->config;
@@ -43,22 +44,32 @@ static void on_launch(const CallbackData *call) {
         launch.parameters = given->parameters;
         launch.extra = is_called(call->function, "cuLaunchKernel") ? given->extra : NULL;
     }
-    if (is_full() || !is_capturing(stream)) {
+    if (!is_capturing(stream)) {
         record(&launch);
+    }
+}
+
+// What the driver refuses did not run: too much shared memory, a grid of zero.
+static void on_return(const CallbackData *call) {
+    int error = *(int *)call->returned;
+    const char *name = NULL;
+    if (error && in_call.from < in_call.to) {
+        HOLD_LOCK;
+        cuGetErrorName(error, &name);
+        refuse(in_call.from, in_call.to, in_call.recorded, name ? name : "an unknown error", call->symbol);
     }
 }
 
 static void on_call(const CallbackData *call) {
     const char *name = call->function;
-    if (!strncmp(name, "cuLaunch", 8)) {
-        if (call->site == ENTER) {
-            on_launch(call);
-        }
-    } else if (is_called(name, "cuGraphLaunch")) {
+    int launches = !strncmp(name, "cuLaunch", 8), launches_graph = is_called(name, "cuGraphLaunch");
+    if ((launches || launches_graph) && call->site == EXIT) {
+        on_return(call);
+    } else if (launches) {
+        on_launch(call);
+    } else if (launches_graph) {
         const GraphLaunch *given = call->parameters;
-        if (call->site == ENTER) {
-            on_graph_launch(given->executable, is_capturing(given->stream));
-        }
+        on_graph_launch(given->executable, is_capturing(given->stream));
     } else if (!strncmp(name, "cuGraph", 7)) {
         on_graph_call(call);
     } else if (!strncmp(name, "cuModuleLoad", 12)) {
@@ -68,8 +79,16 @@ static void on_call(const CallbackData *call) {
     }
 }
 
+static int is_fork(void) {
+    pid_t process = __atomic_load_n(&locked_for, __ATOMIC_ACQUIRE);
+    return process && process != getpid();
+}
+
 static void on_event(void *user, int domain, uint32_t number, const void *data) {
     (void)user;
+    if (is_fork()) {
+        return;  // of a process that uses CUDA: the driver refuses whatever it asks for
+    }
     if (domain == DOMAIN_RESOURCE) {
         if (number == RESOURCE_MODULE_LOADED) {
             on_module_loaded(data);  // also while a call of our own loads it
@@ -158,20 +177,22 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     if (started++) {
         return 1;
     }
-    open_mutex();
-    if (!open_record_file()) {
+    HOLD_LOCK;
+    if (!find_recording()) {
         return 0;
     }
     const char *problem = read_filter();
     problem = problem ? problem : subscribe(setting("NCU_SWIZZLE_CAPTURE_CUPTI", "libcupti.so"));
     if (problem) {
-        write_problem(problem);
+        write_said("problem", problem);
         return 0;
     }
     uint32_t version = 0;
+    Event start;
     cuptiGetVersion(&version);
-    fprintf(record_file, "{\"is\": \"start\", \"cupti\": %u}\n", version);
-    fflush(record_file);
+    begin_event(&start, "start");
+    put(", \"cupti\": %u", version);
+    end_event();
     atexit(finish);
     return 1;
 }

@@ -14,7 +14,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -53,12 +53,14 @@ def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:
         for sha256, size in sizes.items():
             if not _SHA256.fullmatch(sha256) or not 0 < size <= most:
                 return f"{kind} {sha256[:80]!r} of {size:,} bytes"
-    oddities = ((launch.index, _odd(launch, manifest)) for launch in manifest.launches)
+    cubins, sizes = manifest.cubins.keys(), manifest.memory
+    oddities = ((launch.index, implausible_launch(launch, cubins, sizes)) for launch in manifest.launches)
     return next((f"launch {index}: {odd}" for index, odd in oddities if odd), "")
 
 
-def _odd(launch: CapturedLaunch, manifest: Manifest) -> str:
-    if launch.cubin not in manifest.cubins:
+def implausible_launch(launch: CapturedLaunch, cubins: Set[str], memory: Mapping[str, int]) -> str:
+    """Return the first value of a launch that no capture writes, given the sizes of memory; empty if there is none."""
+    if launch.cubin not in cubins:
         return f"its cubin {launch.cubin[:80]!r} is not listed"
     if not 0 < len(launch.kernel) <= LONGEST_NAME or "\0" in launch.kernel:
         return "its kernel has no usable name"
@@ -66,7 +68,7 @@ def _odd(launch: CapturedLaunch, manifest: Manifest) -> str:
         return f"its cluster has {len(launch.cluster)} sizes"
     if max(map(len, (launch.parameters, launch.buffers, launch.variables))) > MOST_BUFFERS:
         return f"it has more than {MOST_BUFFERS:,} parameters, buffers or variables"
-    return _odd_parameters(launch.parameters) or _odd_contents(launch, manifest)
+    return _odd_parameters(launch.parameters) or _odd_contents(launch, memory)
 
 
 def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
@@ -80,10 +82,10 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
     return f"its parameters have {end:,} bytes" if end > MOST_PARAMETER_BYTES else ""
 
 
-def _odd_contents(launch: CapturedLaunch, manifest: Manifest) -> str:
+def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
     for part in launch.parts:
         sha256 = part.contents.sha256
-        if sha256 and manifest.memory.get(sha256) != part.bytes:
+        if sha256 and memory.get(sha256) != part.bytes:
             return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
     ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
     for first, second in itertools.pairwise(ordered):
@@ -103,7 +105,7 @@ MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
 CAPTURE = "give a file that ncu-swizzle capture wrote"
 AGAIN = "copy it again from its origin, or capture again"
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # an unclosed one too
 _BRACKET = re.compile(rb"[][{}]")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
 

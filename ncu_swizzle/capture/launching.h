@@ -39,41 +39,42 @@ static const unsigned char *packed_parameters(void **extra, size_t *size) {
     return buffer;
 }
 
-// Writes the parameters' bytes; returns the end of the last one.
-static size_t write_parameters(const Launch *launch, Handle function, unsigned char *all) {
+// Puts the parameters' bytes; returns the end of the last one.
+static size_t put_parameters(const Launch *launch, Handle function, unsigned char *all) {
     size_t packed_size = 0, end = 0, offset, size;
     const unsigned char *packed = launch->parameters ? NULL : packed_parameters(launch->extra, &packed_size);
-    fputs(", \"parameters\": [", record_file);
+    put(", \"parameters\": [");
     for (size_t i = 0; !cuFuncGetParamInfo(function, i, &offset, &size); ++i) {
         const unsigned char *value = packed ? packed + offset : launch->parameters ? launch->parameters[i] : NULL;
         if (!value || offset + size > MOST_PARAMETER_BYTES || (packed && offset + size > packed_size)) {
-            fprintf(record_file, "%s[%zu, null]", i ? ", " : "", offset);
+            put("%s[%zu, null]", i ? ", " : "", offset);
             continue;
         }
         memcpy(all + offset, value, size);
         end = offset + size > end ? offset + size : end;
-        fprintf(record_file, "%s[%zu, ", i ? ", " : "", offset);
-        write_hex(value, size);
-        fputc(']', record_file);
+        put("%s[%zu, ", i ? ", " : "", offset);
+        put_hex(value, size);
+        put("]");
     }
-    fputc(']', record_file);
+    put("]");
     return end;
 }
 
-static void write_attributes(Handle function) {
-    fputs(", \"attributes\": [", record_file);
+static void put_attributes(Handle function) {
+    put(", \"attributes\": [");
     for (size_t i = 0; i < sizeof FUNCTION_ATTRIBUTES / sizeof *FUNCTION_ATTRIBUTES; ++i) {
         int value = -1;
         cuFuncGetAttribute(&value, FUNCTION_ATTRIBUTES[i], function);
-        fprintf(record_file, "%s%d", i ? ", " : "", value);
+        put("%s%d", i ? ", " : "", value);
     }
-    fputc(']', record_file);
+    put("]");
 }
 
 static void write_device(void) {
     static int written;
     int device = 0, major = 0, minor = 0, multiprocessors = 0, driver = 0;
     char name[256] = "";
+    Event event;
     if (written || cuCtxGetDevice(&device) || cuDeviceGetName(name, sizeof name, device)) {
         return;
     }
@@ -82,10 +83,11 @@ static void write_device(void) {
     cuDeviceGetAttribute(&minor, DEVICE_MINOR, device);
     cuDeviceGetAttribute(&multiprocessors, DEVICE_SM_COUNT, device);
     cuDriverGetVersion(&driver);
-    fputs("{\"is\": \"device\", \"name\": ", record_file);
-    write_text(name);
-    fprintf(record_file, ", \"capability\": [%d, %d], \"multiprocessors\": %d, \"driver\": %d}\n", major, minor,
-            multiprocessors, driver);
+    begin_event(&event, "device");
+    put(", \"name\": ");
+    put_text(name);
+    put(", \"capability\": [%d, %d], \"multiprocessors\": %d, \"driver\": %d", major, minor, multiprocessors, driver);
+    end_event();
 }
 
 // Waits for everything before the launch; another stream of this thread may be in capture, which that must not end.
@@ -97,47 +99,73 @@ static int synchronize(void) {
     return failed;
 }
 
+static int has_filter(void) {
+    return has_pattern || *wanted_name;
+}
+
+static int is_full(void) {
+    return count(&counters->claimed, 0) >= most_launches;
+}
+
+// What the call that a thread is in launches: the numbers in `seen`, and how many of these launches are recorded.
+static __thread struct {
+    uint64_t from, to, recorded;
+} in_call;
+
+static void see(uint64_t launches) {
+    uint64_t number = count(&counters->seen, launches);
+    in_call.from = in_call.from == in_call.to ? number : in_call.from;
+    in_call.to = number + launches;
+}
+
+static void write_launch(const Launch *launch, const char *name, Handle function, Module *module) {
+    static unsigned char all[MOST_PARAMETER_BYTES];
+    Event event;
+    begin_event(&event, "launch");
+    put(", \"seen\": %llu, \"kernel\": ", (unsigned long long)in_call.to - 1);
+    put_text(name);
+    put(", \"module\": %d, \"graph\": %d, \"shared\": %u", module ? (int)module->number : -1, launch->graph,
+        launch->shape.shared);
+    put_three("grid", launch->shape.grid);
+    put_three("block", launch->shape.block);
+    put_three("cluster", launch->cluster);
+    if (module) {
+        const char *unknown = with_memory ? launch->unknown : "captured without --memory";
+        if (!unknown && synchronize()) {
+            unknown = "the program could not wait for the GPU there";
+        }
+        memset(all, 0, sizeof all);
+        put_attributes(function);
+        size_t size = put_parameters(launch, function, all);
+        put_buffers(all, size, unknown);
+        put_variables(module, unknown);
+    }
+    end_event();
+}
+
 // Records a launch, unless the filters leave it out or enough are recorded.
 static void record(const Launch *launch) {
     Handle function = NULL, handle = NULL;
     const char *name = launch->name;
+    see(1);
     if (is_full()) {
-        __atomic_add_fetch(&launches_seen, 1, __ATOMIC_RELAXED);
+        if (has_filter() && name && !is_wanted(name)) {
+            count(&counters->unwanted, 1);
+        }
         return;
     }
-    pthread_mutex_lock(&mutex);
-    ++launches_seen;
+    HOLD_LOCK;
     int unresolved = resolve(launch->function, &function, &handle);
     if (!name && (unresolved || cuFuncGetName(&name, function))) {
         name = "";
     }
-    if (is_wanted(name) && launches_kept < most_launches) {
-        static unsigned char all[MOST_PARAMETER_BYTES];
+    if (!is_wanted(name)) {
+        count(&counters->unwanted, 1);
+    } else if (claim()) {
+        ++in_call.recorded;
         write_device();
-        Module *module = unresolved ? NULL : module_of(handle);
-        memset(all, 0, sizeof all);
-        fputs("{\"is\": \"launch\", \"kernel\": ", record_file);
-        write_text(name);
-        fprintf(record_file, ", \"module\": %d, \"graph\": %d, \"shared\": %u", module ? (int)module->number : -1,
-                launch->graph, launch->shape.shared);
-        write_three("grid", launch->shape.grid);
-        write_three("block", launch->shape.block);
-        write_three("cluster", launch->cluster);
-        if (module) {
-            const char *unknown = with_memory ? launch->unknown : "captured without --memory";
-            if (!unknown && synchronize()) {
-                unknown = "the program could not wait for the GPU there";
-            }
-            write_attributes(function);
-            size_t size = write_parameters(launch, function, all);
-            write_buffers(all, size, unknown);
-            write_variables(module, unknown);
-        }
-        fputs("}\n", record_file);
-        fflush(record_file);
-        ++launches_kept;
+        write_launch(launch, name, function, unresolved ? NULL : module_of(handle));
     }
-    pthread_mutex_unlock(&mutex);
 }
 
 #endif

@@ -51,33 +51,36 @@ static void on_module_loaded(const ResourceData *resource) {
     if (!loaded || !loaded->cubin || !loaded->size) {
         return;
     }
-    pthread_mutex_lock(&mutex);
-    if (write_file('c', cubins, loaded->cubin, loaded->size)) {
-        fprintf(record_file, "{\"is\": \"cubin\", \"number\": %u, \"bytes\": %zu}\n", cubins, loaded->size);
-        ++cubins;
-        if (with_memory) {
-            each_variable((const unsigned char *)loaded->cubin, loaded->size, keep_variable, NULL);
-        }
-    } else {
+    HOLD_LOCK;
+    FileName name;
+    Event event;
+    if (!write_file(&name, 'c', cubins, loaded->cubin, loaded->size)) {
         note("a cubin of %zu bytes could not be written", loaded->size);
+        return;
     }
-    pthread_mutex_unlock(&mutex);
+    begin_event(&event, "cubin");
+    put(", \"number\": %u, \"bytes\": %zu, \"file\": \"%s\"", cubins++, loaded->size, name.text);
+    end_event();
+    if (with_memory) {
+        each_variable((const unsigned char *)loaded->cubin, loaded->size, keep_variable, NULL);
+    }
 }
 
 // Around cuModuleLoad…: the cubins that were loaded meanwhile by this thread are the module's.
 static void on_load(const CallbackData *call, Handle *module) {
+    Event event;
     if (call->site == ENTER) {
         cubins_before = cubins;
     } else if (module && *(int *)call->returned == 0) {
-        pthread_mutex_lock(&mutex);
-        fprintf(record_file, "{\"is\": \"load\", \"module\": %llu, \"from\": %u, \"to\": %u}\n",
-                (unsigned long long)(uintptr_t)*module, cubins_before, cubins);
-        pthread_mutex_unlock(&mutex);
+        HOLD_LOCK;
+        begin_event(&event, "load");
+        put(", \"module\": %llu, \"from\": %u, \"to\": %u", (unsigned long long)(uintptr_t)*module, cubins_before, cubins);
+        end_event();
     }
 }
 
 static void on_unload(Handle handle) {
-    pthread_mutex_lock(&mutex);
+    HOLD_LOCK;
     for (Module **at = &modules; *at;) {
         Module *module = *at;
         if (handle && module->handle != handle) {
@@ -87,10 +90,9 @@ static void on_unload(Handle handle) {
         *at = module->next;
         free(module);  // its names stay: some 100 bytes a module
     }
-    pthread_mutex_unlock(&mutex);
 }
 
-static void write_functions(Handle handle) {
+static void put_functions(Handle handle) {
     unsigned count = 0;
     if (cuModuleGetFunctionCount(&count, handle) || !count) {
         return;
@@ -99,8 +101,8 @@ static void write_functions(Handle handle) {
     if (functions && !cuModuleEnumerateFunctions(functions, count, handle)) {
         for (unsigned i = 0; i < count; ++i) {
             const char *name = NULL;
-            fputs(i ? ", " : "", record_file);
-            write_text(cuFuncGetName(&name, functions[i]) || !name ? "" : name);
+            put("%s", i ? ", " : "");
+            put_text(cuFuncGetName(&name, functions[i]) || !name ? "" : name);
         }
     }
     free(functions);
@@ -119,10 +121,13 @@ static Module *module_of(Handle handle) {
     }
     *module = (Module){handle, modules_seen++, {0}, modules};
     modules = module;
-    fprintf(record_file, "{\"is\": \"module\", \"number\": %u, \"handle\": %llu, \"cubins\": %u, \"functions\": [",
-            module->number, (unsigned long long)(uintptr_t)handle, cubins);
-    write_functions(handle);
-    fputs("]}\n", record_file);
+    Event event;
+    begin_event(&event, "module");
+    put(", \"number\": %u, \"handle\": %llu, \"cubins\": %u, \"functions\": [", module->number,
+        (unsigned long long)(uintptr_t)handle, cubins);
+    put_functions(handle);
+    put("]");
+    end_event();
     for (int i = 0; i < variable_names.count; ++i) {
         DevicePointer address;
         size_t bytes;
@@ -133,13 +138,13 @@ static Module *module_of(Handle handle) {
     return module;
 }
 
-static void write_variables(const Module *module, const char *unknown) {
+static void put_variables(const Module *module, const char *unknown) {
     Variables variables = {module->handle, "", unknown};
-    fputs(", \"variables\": [", record_file);
+    put(", \"variables\": [");
     for (int i = 0; i < module->variables.count; ++i) {
-        write_variable(module->variables.items[i], &variables);
+        put_variable(module->variables.items[i], &variables);
     }
-    fputc(']', record_file);
+    put("]");
 }
 
 #endif

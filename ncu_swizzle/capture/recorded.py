@@ -1,18 +1,32 @@
-"""What the injected library wrote: a line per event, in a file per process, and cubins and contents beside it."""
+"""What the libraries in a program wrote: a line per event, in a file per process, next to cubins and contents."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, CapturedParameter, CapturedVariable, Contents
+from ncu_swizzle.base import validate
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
+from ncu_swizzle.base.files import brief
+from ncu_swizzle.capture.launches import (
+    MOST_IMAGE,
+    CapturedBuffer,
+    CapturedLaunch,
+    CapturedParameter,
+    CapturedVariable,
+    Contents,
+    implausible_launch,
+)
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.reports.model import MachineInfo
 
 # Which cubin a launched function is of.
@@ -67,24 +81,24 @@ class Kernels:
 class Modules:
     """The modules of one process, as they were loaded."""
 
-    def __init__(self, file_of: Callable[[int], Path]) -> None:
-        self._file_of = file_of
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._cubins: list[Kernels] = []
         self._loads: dict[int, tuple[int, int]] = {}  # module handle → cubins that came with it
         self._modules: dict[int, dict[str, Any]] = {}
-        self._chosen: dict[tuple[Any, ...], int | str] = {}
+        self._chosen: dict[tuple[Any, ...], Path | str] = {}
 
     def add(self, event: dict[str, Any]) -> None:
         if event["is"] == "cubin":
-            self._cubins.append(Kernels(event["number"], self._file_of(event["number"])))
+            self._cubins.append(Kernels(event["number"], self._folder / event["file"]))
         elif event["is"] == "load":
             self._loads[event["module"]] = (event["from"], event["to"])
         else:
             loaded = self._loads.get(event["handle"])
             self._modules[event["number"]] = {**event, "loaded": loaded}
 
-    def kernel(self, event: dict[str, Any]) -> int | str:
-        """Return the number of the cubin that a launched kernel is of, or why it is not known."""
+    def cubin(self, event: dict[str, Any]) -> Path | str:
+        """Return the cubin that a launched kernel is of, or why it is not known."""
         if event["module"] not in self._modules:
             return "the driver does not name its module"
         key = (event["module"], event["kernel"])
@@ -92,7 +106,7 @@ class Modules:
             self._chosen[key] = self._choose(event, self._modules[event["module"]])
         return self._chosen[key]
 
-    def _choose(self, event: dict[str, Any], module: dict[str, Any]) -> int | str:
+    def _choose(self, event: dict[str, Any], module: dict[str, Any]) -> Path | str:
         first, end = module["loaded"] or (0, len(self._cubins))
         fitting = [cubin for cubin in self._cubins[first:end] if cubin.fits(event)]
         named = frozenset(module["functions"])
@@ -101,10 +115,30 @@ class Modules:
             return "no cubin that was loaded has it"
         if len(fitting) > 1 and len({cubin.code(event["kernel"]) for cubin in fitting}) > 1:
             return f"{len(fitting)} cubins that were loaded have a different kernel of that name"
-        return fitting[0].number  # of several, the kernel is the same in all
+        return fitting[0].file  # of several, the kernel is the same in all
 
 
 MISSING = "its recording is incomplete"
+LARGE = f"it has more than {MOST_IMAGE:,} bytes"
+
+COUNTERS = "counters"  # the file that all processes of a capture count in
+_COUNTERS = struct.Struct("=5Q")  # as `Counters` of log.h
+
+_RECORD = re.compile(r"[0-9]+-[0-9]+")
+_OWN_FILE = re.compile(r"([0-9]+-[0-9]+)-[cm][0-9]+")  # next to the record that it is named after
+# What an event raises that is not as the libraries write it.
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NcuSwizzleError)
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Launches that were asked for; of these, what -k leaves out, what CUDA refused, and what was to be recorded."""
+
+    seen: int = 0
+    unwanted: int = 0
+    refused: int = 0
+    claimed: int = 0
 
 
 @dataclass(kw_only=True)
@@ -117,38 +151,104 @@ class Recording:
     machine: MachineInfo = MachineInfo()
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # why a process was not followed
-    seen: int = 0
+    counted: Counted = Counted()
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # launches of a kernel, and why
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # launches of a kernel, and CUDA's error
     followed: int = 0  # processes
+    unended: int = 0  # processes that ran no exit handlers
+    damaged: int = 0  # events
+
+    def accounts(self, most: int) -> list[str]:
+        """Return what became of the launches that are not among these, for each that was asked for."""
+        left_out, counted = self.left_out.total(), self.counted
+        lost = counted.claimed - len(self.launches) - left_out
+        further = counted.seen - counted.unwanted - counted.refused - counted.claimed
+        if counted.claimed < most:  # their process was killed just then
+            lost, further = lost + further, 0
+        notes = [
+            f"{_launches(number, kernel)} left out: {why}." for (kernel, why), number in self.left_out.most_common()
+        ]
+        if counted.refused:
+            kinds = dict.fromkeys(
+                f"{function(demangle(kernel))} ({error})" if kernel else error for kernel, error in self.refused
+            )
+            more = ", …" if len(kinds) > _MOST_NAMED else ""
+            shown = ", ".join([*kinds][:_MOST_NAMED])
+            notes.append(f"{_launches(counted.refused)} refused by CUDA: {shown}{more}.")
+        if lost > 0:
+            notes.append(f"{_launches(lost)} lost: the record is missing or incomplete (a full disk, or a kill).")
+        if further > 0:
+            notes.append(
+                f"Only the first {most} launches were captured; the program launched {further:,} more. -c N captures "
+                "more, -k NAME selects others."
+            )
+        if self.damaged:
+            one = self.damaged == 1
+            lines = "A line of the recording is" if one else f"{self.damaged:,} lines of the recording are"
+            notes.append(f"{lines} damaged and {'was' if one else 'were'} left out.")
+        if self.unended:
+            processes = "A process" if self.unended == 1 else f"{self.unended:,} processes"
+            notes.append(f"{processes} ended by _exit, exec or a signal: more may have been launched.")
+        return notes
 
 
-def read(folder: Path, most: int) -> Recording:
-    """Return what the processes recorded in the folder, in the order of their IDs, at most that many launches."""
-    recording = Recording()
-    for file in sorted(folder.glob("*.jsonl"), key=lambda file: int(file.stem)):
-        _Process(folder, file, recording).read(most)
-    recording.notes = list(dict.fromkeys(recording.notes))
-    return recording
+def _launches(number: int, kernel: str = "") -> str:
+    of = f" of {kernel}" if kernel else ""
+    return f"A launch{of} was" if number == 1 else f"{number:,} launches{of} were"
 
 
-class _Process:
+def _counted(file: Path) -> Counted:
+    try:
+        seen, unwanted, refused, claimed, _ = _COUNTERS.unpack(file.read_bytes())
+    except (OSError, struct.error) as error:
+        raise ProgramFailed(
+            "the program removed or changed the files in which its launches are recorded",
+            "have it leave the temporary folder alone, or name another one: TMPDIR=/…",
+        ) from error
+    return Counted(seen=seen, unwanted=unwanted, refused=refused, claimed=claimed)
+
+
+def count_in(folder: Path) -> None:
+    """Create the counters."""
+    (folder / COUNTERS).write_bytes(bytes(_COUNTERS.size))
+
+
+class Record:
     """One process's events, turned into launches."""
 
-    def __init__(self, folder: Path, file: Path, recording: Recording) -> None:
-        self.folder, self.file, self.recording = folder, file, recording
-        self.modules = Modules(self._cubin_file)
+    def __init__(self, file: Path, recording: Recording) -> None:
+        self.folder, self.name, self.recording = file.parent, file.stem, recording
+        self._modules = Modules(self.folder)
         self._hashes: dict[str, str] = {}
+        self._launches: dict[int, CapturedLaunch | tuple[str, str]] = {}  # or the kernel, and why it is left out
+        self._file = file
 
-    def read(self, most: int) -> None:
-        for event in events(self.file):
-            self._take(event, most)
+    def launches(self) -> list[CapturedLaunch]:
+        """Read the events; what is damaged among them is counted."""
+        ends = False
+        with self._file.open(encoding="utf-8", errors="replace") as lines:
+            for line in filter(str.strip, lines):
+                try:
+                    event = json.loads(line)
+                    ends |= event["is"] in ("end", "problem")
+                    self._take(event)
+                except (*_BROKEN, RecursionError):
+                    self.recording.damaged += 1
+        self.recording.unended += not ends
+        left_out = [launch for launch in self._launches.values() if isinstance(launch, tuple)]
+        self.recording.left_out.update(left_out)
+        return [launch for launch in self._launches.values() if isinstance(launch, CapturedLaunch)]
 
-    def _take(self, event: dict[str, Any], most: int) -> None:
-        kind, recording = event.get("is"), self.recording
-        if kind == "launch":
-            if len(recording.launches) < most:
-                self._launch(event)
+    def _take(self, event: dict[str, Any]) -> None:
+        kind, recording = event["is"], self.recording
+        if kind in ("launch", "dry"):
+            self._launches[event["seen"]] = self._launch(event)
+        elif kind == "refused":
+            self._drop(event)
         elif kind in ("cubin", "load", "module"):
-            self.modules.add(event)
+            if kind == "cubin":
+                self.own(event["file"])
+            self._modules.add(event)
         elif kind == "device":
             recording.machine = _machine(event)
         elif kind == "note":
@@ -157,59 +257,83 @@ class _Process:
             recording.problems.append(event["text"])
         elif kind == "start":
             recording.followed += 1
-        elif kind == "end":
-            recording.seen += event["seen"]
 
-    def _launch(self, event: dict[str, Any]) -> None:
+    def _drop(self, event: dict[str, Any]) -> None:
+        """Take back the launches that the driver refused, once they were recorded."""
+        first, end, kernel = event["from"], event["to"], event["kernel"]
+        for number in [number for number in self._launches if first <= number < end]:
+            launch = self._launches.pop(number)
+            kernel = kernel or (launch.kernel if isinstance(launch, CapturedLaunch) else launch[0])
+        self.recording.refused[kernel, event["error"]] += end - first
+
+    def _launch(self, event: dict[str, Any]) -> CapturedLaunch | tuple[str, str]:
+        """Return a launch, or its kernel and why it is left out."""
         kernel = event["kernel"]
-        number = self.modules.kernel(event)
-        if isinstance(number, str):
-            self.recording.notes.append(f"A launch of {kernel or 'a kernel'} was left out: {number}.")
-            return
         if any(value is None for _, value in event["parameters"]):
-            self.recording.notes.append(f"A launch of {kernel} was left out: its parameters could not be read.")
-            return
-        cubin = named(self._cubin_file(number), self.recording.cubins, self._hashes)
+            return kernel, "its parameters could not be read"
+        cubin = self.cubin(event)
+        if cubin not in self.recording.cubins:
+            return kernel or "a kernel", cubin
+        try:
+            launch = self._captured(event, cubin)
+        except _BROKEN as error:
+            return kernel, f"its record is damaged: {brief(error)}"
+        memory = self.recording.memory
+        sizes = {one.sha256: memory[one.sha256].stat().st_size for one in launch.contents if one.sha256}
+        odd = validate.mismatch(launch) or implausible_launch(launch, {cubin}, sizes)
+        return (kernel, odd) if odd else launch
 
-        def contents(part: dict[str, Any]) -> Contents:
-            return contents_of(part, self.folder, self.file.stem, self.recording.memory, self._hashes)
+    def _captured(self, event: dict[str, Any], cubin: str) -> CapturedLaunch:
+        buffers, variables = event["buffers"], event["variables"]
+        cluster = tuple(event["cluster"])
+        return CapturedLaunch(
+            index=0,
+            kernel=event["kernel"],
+            cubin=cubin,
+            grid=tuple(event["grid"]),
+            block=tuple(event["block"]),
+            cluster=cluster if all(cluster) else (),
+            shared=event["shared"],
+            parameters=tuple(CapturedParameter(offset, value) for offset, value in sorted(event["parameters"])),
+            buffers=tuple(CapturedBuffer(p["address"], p["bytes"], self.contents(p)) for p in buffers),
+            variables=tuple(CapturedVariable(p["name"], p["bytes"], self.contents(p)) for p in variables),
+            graph=bool(event["graph"]),
+        )
 
-        self.recording.launches.append(captured_launch(len(self.recording.launches), event, cubin, contents))
+    def cubin(self, event: dict[str, Any]) -> str:
+        """Return the SHA-256 of the cubin that a launched kernel is of, which the recording has; else why not."""
+        cubin = self._modules.cubin(event)
+        return cubin if isinstance(cubin, str) else named(cubin, self.recording.cubins, self._hashes)
 
-    def _cubin_file(self, number: int) -> Path:
-        return self.folder / f"{self.file.stem}-c{number}"
+    def contents(self, part: dict[str, Any]) -> Contents:
+        """Return what a buffer or a variable held; the file with it is added to the memory by its SHA-256."""
+        if part["content"] is None:
+            return Contents(why=part["why"])
+        file = self.own(part["content"])
+        if not file.is_file() or file.stat().st_size != part["bytes"]:
+            return Contents(why=MISSING)
+        if part["bytes"] > MOST_IMAGE:
+            return Contents(why=LARGE)
+        return Contents(named(file, self.recording.memory, self._hashes))
 
-
-def captured_launch(
-    index: int, event: dict[str, Any], cubin: str, contents: Callable[[dict[str, Any]], Contents]
-) -> CapturedLaunch:
-    """Return the launch of an event, given its cubin's SHA-256 and what its buffers and variables hold."""
-    cluster = tuple(event["cluster"])
-    return CapturedLaunch(
-        index=index,
-        kernel=event["kernel"],
-        cubin=cubin,
-        grid=tuple(event["grid"]),
-        block=tuple(event["block"]),
-        cluster=cluster if all(cluster) else (),
-        shared=event["shared"],
-        parameters=tuple(CapturedParameter(offset, value) for offset, value in sorted(event["parameters"])),
-        buffers=tuple(CapturedBuffer(part["address"], part["bytes"], contents(part)) for part in event["buffers"]),
-        variables=tuple(CapturedVariable(part["name"], part["bytes"], contents(part)) for part in event["variables"]),
-        graph=bool(event["graph"]),
-    )
+    def own(self, name: str) -> Path:
+        """Return a file that an event names; raise ValueError unless it is of this process."""
+        match = _OWN_FILE.fullmatch(str(name))
+        if match is None or match[1] != self.name:
+            raise ValueError(f"{name!r} is not a file of this process")
+        return self.folder / name
 
 
-def contents_of(
-    part: dict[str, Any], folder: Path, process: str, memory: dict[str, Path], hashes: dict[str, str] | None = None
-) -> Contents:
-    """Return what a buffer or a variable held; the file with it is added to the memory by its SHA-256."""
-    if part["content"] is None:
-        return Contents(why=part["why"])
-    file = folder / f"{process}-m{part['content']}"
-    if not file.is_file() or file.stat().st_size != part["bytes"]:
-        return Contents(why=MISSING)
-    return Contents(named(file, memory, {} if hashes is None else hashes))
+def read(folder: Path, most: int, reader: Callable[[Path, Recording], Record] = Record) -> Recording:
+    """Return what the processes recorded in the folder, in the order of their IDs, at most that many launches."""
+    recording = Recording(counted=_counted(folder / COUNTERS))
+    records = [file for file in folder.glob("*.jsonl") if _RECORD.fullmatch(file.stem)]
+    for file in sorted(records, key=lambda file: [int(number) for number in file.stem.split("-")]):
+        launches = reader(file, recording).launches()
+        recording.launches += launches[: most - len(recording.launches)]
+    recording.launches = [replace(launch, index=index) for index, launch in enumerate(recording.launches)]
+    recording.notes = [*dict.fromkeys(recording.notes), *recording.accounts(most)]
+    return recording
 
 
 def named(file: Path, files: dict[str, Path], hashes: dict[str, str]) -> str:
@@ -219,18 +343,6 @@ def named(file: Path, files: dict[str, Path], hashes: dict[str, str]) -> str:
             hashes[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
     files.setdefault(hashes[file.name], file)
     return hashes[file.name]
-
-
-def events(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines: a process that was killed leaves half of one."""
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                return
-            if isinstance(event, dict):
-                yield event
 
 
 def _machine(event: dict[str, Any]) -> MachineInfo:

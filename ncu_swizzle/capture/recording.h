@@ -13,51 +13,45 @@ enum { MOST_BUFFERS = 256 };
 
 static unsigned cubins;
 
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    write_said("note", text);
+}
+
 // ------------------------------------------------------------------------------------------------ buffers
 
-// Copies device memory into a file; returns the file's number, or -1 with the reason.
-static long copied(DevicePointer address, size_t size, const char **why) {
-    if ((long long)size > memory_left) {
-        *why = "over the limit on memory";
-        return -1;
+// Copies device memory into a file; returns NULL, or why it is not there.
+static const char *copied(FileName *name, DevicePointer address, size_t size) {
+    if (count(&counters->memory, 0) + size > most_memory) {
+        return "over the limit on memory";
     }
     void *content = malloc(size);
     if (!content) {
-        *why = "no host memory for it";
-        return -1;
+        return "no host memory for it";
     }
     int relaxed = CAPTURE_RELAXED;
     cuThreadExchangeStreamCaptureMode(&relaxed);
     int failed = cuMemcpyDtoH_v2(content, address, size);
     cuThreadExchangeStreamCaptureMode(&relaxed);
-    long number = -1;
-    *why = "it cannot be read";
-    if (!failed && write_file('m', images, content, size)) {
-        number = images++;
-        memory_left -= (long long)size;
-    } else if (!failed) {
-        *why = "it cannot be written to disk";
-    }
+    const char *why = failed ? "it cannot be read" : write_contents(name, content, size);
     free(content);
-    return number;
+    return why;
 }
 
-static void write_content(DevicePointer address, size_t size, const char *unknown) {
-    const char *why = unknown;
-    long number = unknown ? -1 : copied(address, size, &why);
-    if (number >= 0) {
-        fprintf(record_file, "\"content\": %ld", number);
-    } else {
-        fputs("\"content\": null, \"why\": ", record_file);
-        write_text(why);
-    }
+static void put_device_memory(DevicePointer address, size_t size, const char *unknown) {
+    FileName name;
+    put_contents(&name, unknown ? unknown : copied(&name, address, size));
 }
 
-// Writes the allocations that the words of the parameters point into; `unknown` says why their contents are left out.
-static void write_buffers(const unsigned char *parameters, size_t size, const char *unknown) {
+// Puts the allocations that the words of the parameters point into; `unknown` says why their contents are left out.
+static void put_buffers(const unsigned char *parameters, size_t size, const char *unknown) {
     DevicePointer seen[MOST_BUFFERS];
     int count = 0;
-    fputs(", \"buffers\": [", record_file);
+    put(", \"buffers\": [");
     for (size_t at = 0; at + 8 <= size && count < MOST_BUFFERS; at += 8) {
         DevicePointer value, base = 0;
         size_t bytes = 0;
@@ -72,12 +66,12 @@ static void write_buffers(const unsigned char *parameters, size_t size, const ch
         if (known) {
             continue;
         }
-        fprintf(record_file, "%s{\"address\": %llu, \"bytes\": %zu, ", count ? ", " : "", (unsigned long long)base, bytes);
-        write_content(base, bytes, unknown);
-        fputc('}', record_file);
+        put("%s{\"address\": %llu, \"bytes\": %zu, ", count ? ", " : "", (unsigned long long)base, bytes);
+        put_device_memory(base, bytes, unknown);
+        put("}");
         seen[count++] = base;
     }
-    fputc(']', record_file);
+    put("]");
 }
 
 // ------------------------------------------------------------------------------------------------ variables
@@ -123,18 +117,18 @@ typedef struct {
     const char *unknown;
 } Variables;
 
-static void write_variable(const char *name, void *with) {
+static void put_variable(const char *name, void *with) {
     Variables *variables = with;
     DevicePointer address = 0;
     size_t bytes = 0;
     if (cuModuleGetGlobal_v2(&address, &bytes, variables->module, name) || !bytes) {
         return;
     }
-    fprintf(record_file, "%s{\"name\": ", variables->separator);
-    write_text(name);
-    fprintf(record_file, ", \"bytes\": %zu, ", bytes);
-    write_content(address, bytes, variables->unknown);
-    fputc('}', record_file);
+    put("%s{\"name\": ", variables->separator);
+    put_text(name);
+    put(", \"bytes\": %zu, ", bytes);
+    put_device_memory(address, bytes, variables->unknown);
+    put("}");
     variables->separator = ", ";
 }
 

@@ -177,8 +177,8 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
 
     Raises EnvironmentLacking without CUPTI or a C compiler, ProgramFailed if the program fails, and NothingProfiled.
     """
-    environment, into = _prepared(limits, scratch, cached)
-    outcome = child.run(argv, limits.timeout_s, folder, environment)
+    with _prepared(limits, scratch, cached) as (environment, into):
+        outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family(scratch, cached))
     recording = recorded.read(into, limits.count)
     if outcome.status:
         raise ProgramFailed(
@@ -187,29 +187,56 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
             "run it by itself first",
         )
     if not recording.launches:
-        raise _nothing(recording, limits)
+        raise nothing(recording, limits)
     return recording
 
 
 @contextmanager
 def injected(limits: CaptureLimits) -> Iterator[tuple[dict[str, str], Path]]:
     """Yield the environment that captures a program, and the folder that it is recorded in; for benchmarks."""
-    with unfinished.scratch() as scratch:
-        yield _prepared(limits, scratch, cached=True)
+    with unfinished.scratch() as scratch, _prepared(limits, scratch, cached=True) as prepared:
+        yield prepared
 
 
-def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[str, str], Path]:
+@contextmanager
+def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> Iterator[tuple[dict[str, str], Path]]:
     into = scratch / "recording"
     into.mkdir(0o700)
     injection = build(SOURCE, scratch, "injection.so", cached=cached)
-    # The driver loads the library that CUDA_INJECTION64_PATH names into each process that initializes CUDA.
-    named = {"NCU_SWIZZLE_CAPTURE_CUPTI": str(find()), "CUDA_INJECTION64_PATH": str(injection)}
-    return {**os.environ, **settings(limits, into), **named}, into
+    with plain_path(scratch) as libraries:
+        # The driver loads the library that CUDA_INJECTION64_PATH names into each process that initializes CUDA.
+        named = {
+            "NCU_SWIZZLE_CAPTURE_CUPTI": str(find()),
+            "CUDA_INJECTION64_PATH": str(libraries / injection.name),
+        }
+        yield {**os.environ, **settings(limits, into), **named}, into
+
+
+@contextmanager
+def plain_path(folder: Path) -> Iterator[Path]:
+    """Yield a path of the folder for the dynamic linker, which splits at ``:`` and ``;`` and replaces ``$ORIGIN``."""
+    if not set(str(folder)) & set(":;$"):
+        yield folder
+        return
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/{os.getpid()}/fd/{handle}")
+    finally:
+        os.close(handle)
+
+
+def family(folder: Path, cached: bool) -> tuple[str]:
+    """Return what a program is started with, so that nothing it starts is left running."""
+    return (str(native.build(sources() / "family.c", folder / "family", (), (), cached=cached)),)
 
 
 def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
-    """Return the limits as the C libraries read them from the environment; raise UsageError."""
+    """Create what the C libraries count in; return the limits as they read them from the environment.
+
+    Raises UsageError.
+    """
     kernels = KernelFilter(limits.kernel_name).checked()
+    recorded.count_in(into)
     return {
         "NCU_SWIZZLE_CAPTURE": str(into),
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
@@ -219,7 +246,7 @@ def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
     }
 
 
-def _nothing(recording: Recording, limits: CaptureLimits) -> NothingProfiled | EnvironmentLacking:
+def nothing(recording: Recording, limits: CaptureLimits) -> NothingProfiled | EnvironmentLacking:
     if recording.problems:
         return EnvironmentLacking(
             f"the program's launches cannot be followed: {recording.problems[0]}",
@@ -227,7 +254,9 @@ def _nothing(recording: Recording, limits: CaptureLimits) -> NothingProfiled | E
         )
     if not recording.followed:
         return NothingProfiled("the program did not use a GPU", "run it by itself first: does it find the GPU?")
-    if recording.notes and not (limits.kernel_name and recording.seen):
-        return NothingProfiled(f"nothing was captured: {recording.notes[0]}", "see docs/launches.md, what is captured")
+    if recording.notes and not (limits.kernel_name and recording.counted.unwanted):
+        return NothingProfiled(
+            f"nothing was captured: {' '.join(recording.notes)}", "see docs/launches.md, what is captured"
+        )
     only = f" with the name {limits.kernel_name}" if limits.kernel_name else ""
     return NothingProfiled(f"the program launched no kernel{only}", "leave out -k to capture all of its kernels")

@@ -4,11 +4,10 @@
 #ifndef NCU_SWIZZLE_SHADOW_H
 #define NCU_SWIZZLE_SHADOW_H
 
-#include <sys/mman.h>
-
 #include "log.h"
 
 #define ARENA ((uintptr_t)0x7c0000000000)
+#define ARENA_END (ARENA + ((uintptr_t)1 << 41))  // below what the system maps by itself
 enum { APART = 2 << 20, ALIGNMENT = 512 };
 
 typedef struct {
@@ -28,7 +27,7 @@ typedef struct Allocation {
 
 static Allocation *allocations;
 static uintptr_t next_address = ARENA;
-static size_t allocated;
+static size_t allocated;  // of the device alone
 
 static Allocation *allocation_at(const void *pointer) {
     uintptr_t address = (uintptr_t)pointer;
@@ -40,8 +39,21 @@ static Allocation *allocation_at(const void *pointer) {
     return NULL;
 }
 
-// Reserves device memory; the system finds pages for what is used of it.
+// Returns whether bytes can be copied: within one allocation if they are the device's. The host's are taken on trust.
+static int is_there(const void *pointer, size_t size) {
+    uintptr_t address = (uintptr_t)pointer;
+    if (address < ARENA || address >= ARENA_END) {
+        return pointer != NULL || !size;
+    }
+    const Allocation *at = allocation_at(pointer);
+    return at && size <= at->size - (address - at->start);
+}
+
+// Reserves device memory, up to what the device has; the system finds pages for what is used of it.
 static void *allocate(size_t size, int shared) {
+    if (size > DEVICE_MEMORY || (!shared && allocated + size > DEVICE_MEMORY) || ARENA_END - next_address < size + APART) {
+        return NULL;
+    }
     size_t whole = (size + APART) / 4096 * 4096 + 4096;
     Allocation *made = calloc(1, sizeof *made);
     void *place = made ? mmap((void *)next_address, whole, PROT_READ | PROT_WRITE,
@@ -54,7 +66,7 @@ static void *allocate(size_t size, int shared) {
     *made = (Allocation){.start = next_address, .size = size, .shared = shared, .next = allocations};
     allocations = made;
     next_address += (whole + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    allocated += size;
+    allocated += shared ? 0 : size;
     return place;
 }
 
@@ -63,7 +75,7 @@ static int release(void *pointer) {
         if ((*at)->start == (uintptr_t)pointer) {
             Allocation *gone = *at;
             *at = gone->next;
-            allocated -= gone->size;
+            allocated -= gone->shared ? 0 : gone->size;
             munmap(pointer, gone->size);
             free(gone->known);
             free(gone);
@@ -114,12 +126,15 @@ static void learn(Allocation *a, size_t from, size_t to) {
     }
 }
 
-// Copies as cudaMemcpy does, and what is known of the source with it.
-static void copy(void *to, const void *from, size_t size) {
+// Copies as cudaMemcpy does, and what is known of the source with it; returns whether both are there.
+static int copy(void *to, const void *from, size_t size) {
     Allocation *target = allocation_at(to), *source = allocation_at(from);
+    if (!is_there(to, size) || !is_there(from, size)) {
+        return 0;
+    }
     memmove(to, from, size);
     if (!target) {
-        return;
+        return 1;
     }
     size_t at = (uintptr_t)to - target->start;
     if (!source || source->shared) {
@@ -128,7 +143,7 @@ static void copy(void *to, const void *from, size_t size) {
         } else {
             learn(target, at, at + size);
         }
-        return;
+        return 1;
     }
     size_t first = (uintptr_t)from - source->start;
     Span *spans = calloc((size_t)source->spans + 1, sizeof *spans);
@@ -145,14 +160,19 @@ static void copy(void *to, const void *from, size_t size) {
         }
     }
     free(spans);
+    return 1;
 }
 
-static void fill(void *to, int value, size_t size) {
+static int fill(void *to, int value, size_t size) {
     Allocation *target = allocation_at(to);
+    if (!is_there(to, size)) {
+        return 0;
+    }
     memset(to, value, size);
     if (target) {
         learn(target, (uintptr_t)to - target->start, (uintptr_t)to - target->start + size);
     }
+    return 1;
 }
 
 // ------------------------------------------------------------------------------------------------ what a kernel reaches
@@ -201,48 +221,40 @@ static void reach_all(void) {
     }
 }
 
-static void write_piece(const Allocation *a, size_t from, size_t to, int known, int *first) {
+static void put_piece(const Allocation *a, size_t from, size_t to, int known, int *first) {
+    FileName name;
     const char *why = a->group ? "a kernel that did not run may have written it" : "nothing was copied to it";
-    fprintf(record_file, "%s{\"address\": %llu, \"bytes\": %zu, \"content\": ", *first ? "" : ", ",
-            (unsigned long long)(a->start + from), to - from);
+    put("%s{\"address\": %llu, \"bytes\": %zu, ", *first ? "" : ", ", (unsigned long long)(a->start + from), to - from);
+    put_contents(&name, known ? write_contents(&name, (const void *)(a->start + from), to - from) : why);
+    put("}");
     *first = 0;
-    if (known && (long long)(to - from) > memory_left) {
-        why = "over the limit on memory";
-    } else if (known && write_file('m', images, (const void *)(a->start + from), to - from)) {
-        memory_left -= (long long)(to - from);
-        fprintf(record_file, "%u}", images++);
-        return;
-    }
-    fputs("null, \"why\": ", record_file);
-    write_text(why);
-    fputc('}', record_file);
 }
 
-// Writes what a kernel reaches, in pieces that are known or not.
-static void write_reached(void) {
+// Puts what a kernel reaches, in pieces that are known or not.
+static void put_reached(void) {
     int first = 1;
-    fputs(", \"buffers\": [", record_file);
+    put(", \"buffers\": [");
     for (Allocation *a = allocations; a; a = a->next) {
         size_t at = 0;
         if (!a->reached) {
             continue;
         }
         if (a->shared && !a->group) {
-            write_piece(a, 0, a->size, 1, &first);
+            put_piece(a, 0, a->size, 1, &first);
             continue;
         }
         for (int i = 0; i < a->spans; ++i) {
             if (at < a->known[i].from) {
-                write_piece(a, at, a->known[i].from, 0, &first);
+                put_piece(a, at, a->known[i].from, 0, &first);
             }
-            write_piece(a, a->known[i].from, a->known[i].to, 1, &first);
+            put_piece(a, a->known[i].from, a->known[i].to, 1, &first);
             at = a->known[i].to;
         }
         if (at < a->size) {
-            write_piece(a, at, a->size, 0, &first);
+            put_piece(a, at, a->size, 0, &first);
         }
     }
-    fputc(']', record_file);
+    put("]");
 }
 
 // Forgets what a kernel reached, once its launch is written.

@@ -5,7 +5,6 @@
 //   cc -shared -fPIC -O2 -o libcudart.so.13 standin.c
 #define _GNU_SOURCE
 #include "filter.h"
-#include "shadow.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -26,8 +25,25 @@ typedef struct {
     unsigned int count;
 } Config;
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_SYMBOL = 13, INVALID_FUNCTION = 98, GAVE_UP = 97 };
-enum { ATTRIBUTE_CLUSTER = 4, MOST_PARAMETERS = 1024, DEFAULT_SHARED = 48 << 10 };
+// CUDA's errors that are answered here, as NVIDIA's runtime names and describes them.
+#define ERRORS(USE)                                                                                           \
+    USE(OK, 0, "cudaSuccess", "no error")                                                                     \
+    USE(INVALID_VALUE, 1, "cudaErrorInvalidValue", "invalid argument")                                        \
+    USE(OUT_OF_MEMORY, 2, "cudaErrorMemoryAllocation", "out of memory")                                       \
+    USE(INVALID_CONFIGURATION, 9, "cudaErrorInvalidConfiguration", "invalid configuration argument")          \
+    USE(INVALID_PITCH, 12, "cudaErrorInvalidPitchValue", "invalid pitch argument")                            \
+    USE(INVALID_SYMBOL, 13, "cudaErrorInvalidSymbol", "invalid device symbol")                                \
+    USE(INVALID_DIRECTION, 21, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy")        \
+    USE(INVALID_FUNCTION, 98, "cudaErrorInvalidDeviceFunction", "invalid device function")                    \
+    USE(INVALID_DEVICE, 101, "cudaErrorInvalidDevice", "invalid device ordinal")                              \
+    USE(OUT_OF_RESOURCES, 701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch")    \
+    USE(TOO_MANY_TOGETHER, 720, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch") \
+    USE(INVALID_CLUSTER, 912, "cudaErrorInvalidClusterSize",                                                  \
+        "a kernel launch error has occurred due to cluster misconfiguration")
+#define NUMBERED(error, number, name, text) error = number,
+enum { ERRORS(NUMBERED) };
+
+enum { GAVE_UP = 97, MOST_PARAMETERS = 1024, DEFAULT_SHARED = 48 << 10 };
 enum { INITIAL, KNOWN, UNKNOWN };  // of a variable: as in the cubin, as the host wrote it, as a kernel may have
 
 typedef struct {
@@ -39,10 +55,10 @@ typedef struct {
 } DeviceField;
 
 #include "device.h"
+#include "shadow.h"
 
 typedef struct Module {
-    const unsigned char *binary;
-    size_t size;
+    uint32_t checksum;  // of its fat binary
     int group, has_variables;
     struct Module *next;
 } Module;
@@ -53,6 +69,8 @@ typedef struct Function {
     Module *module;
     int registers, static_shared, most_threads;  // most_threads: 0 if only the hardware limits them
     int dynamic_shared;  // the most that a launch may ask for
+    unsigned cluster[3];  // that it is compiled for; zeros without
+    int wanted, large_clusters;  // large: of more than 8 blocks
     int count;  // of parameters; -1 if it is in no cubin
     size_t offset[MOST_PARAMETERS], bytes[MOST_PARAMETERS];
     struct Function *next;
@@ -71,32 +89,55 @@ typedef struct Variable {
 static Module *modules;
 static Function *functions;
 static Variable *variables;
-static int last_error, groups;
-static int reported;
+static int groups, reported;
+static const char *table;  // of the program's kernels, a line each
+static __thread int last_error;
+
+// A thread that forks holds the lock meanwhile, so that the child does not see what another thread has half changed.
+static __thread int cancel_before_fork;
+static void before_fork(void) { cancel_before_fork = take_lock(); }
+static void after_fork(void) { release_lock(&cancel_before_fork); }
+static void after_fork_in_child(void) {
+    forget_parent();
+    locked_for = getpid();
+    pthread_setcancelstate(cancel_before_fork, NULL);
+}
 
 static void start(void) {
     static int started;
+    char path[LONGEST_NAME];
     if (started++) {
         return;
     }
-    open_mutex();
-    if (!open_record_file()) {
-        fputs("ncu-swizzle: this is no CUDA runtime, but the stand-in of ncu-swizzle capture --dry\n", stderr);
+    if (!find_recording()) {
+        fputs(*setting("NCU_SWIZZLE_CAPTURE", "")
+                  ? "ncu-swizzle: the recording that NCU_SWIZZLE_CAPTURE names cannot be opened\n"
+                  : "ncu-swizzle: this is not CUDA's runtime but the stand-in of ncu-swizzle capture --dry\n",
+              stderr);
         _exit(GAVE_UP);
     }
-    const char *problem = read_filter();
+    Mapped kernels = {.path = path};
+    snprintf(path, sizeof path, "%s/kernels.table", record_folder);
+    const char *problem = map_file(&kernels) ? read_filter() : "the table of the program's kernels";
     if (problem) {
-        write_problem(problem);
+        write_said("problem", problem);
     }
-    fputs("{\"is\": \"start\"}\n", record_file);
+    table = kernels.at ? kernels.at : "";
+    Event begins;
+    begin_event(&begins, "start");
+    end_event();
     atexit(finish);
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
+
+// In every function that reads or changes what is known of the program.
+#define LOCKED HOLD_LOCK; start()
 
 // Ends the program with what cannot be stood in for.
 static int give_up(const char *problem) {
-    start();
+    LOCKED;
     if (!reported++) {
-        write_problem(problem);
+        write_said("problem", problem);
     }
     fflush(stdout);
     _exit(GAVE_UP);
@@ -109,30 +150,6 @@ static int answered(int status) {
 
 // ------------------------------------------------------------------------------------------------ registration
 
-API void **__cudaRegisterFatBinary(void *wrapper) {
-    struct {
-        int magic, version;
-        const unsigned char *binary;
-        void *file;
-    } *given = wrapper;
-    Module *module = calloc(1, sizeof *module);
-    start();
-    if (!module) {
-        give_up("no memory for a module");
-    }
-    uint64_t size;
-    module->binary = given->binary;
-    memcpy(&size, given->binary + 8, 8);
-    module->size = 16 + size;
-    module->next = modules;
-    modules = module;
-    return (void **)module;
-}
-
-API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
-API void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
-API char __cudaInitModule(void **handle) { return handle != NULL; }
-
 static uint32_t checksum(const unsigned char *at, size_t size) {
     uint32_t sum = 0xffffffff;
     for (; size; --size, ++at) {
@@ -144,43 +161,62 @@ static uint32_t checksum(const unsigned char *at, size_t size) {
     return ~sum;
 }
 
-// Finds what the table beside the recording says of a kernel: checksum, name, registers, static shared memory, most
-// threads, and count, offsets and sizes of its parameters.
-static void find_properties(Function *function) {
-    char path[LONGEST_NAME], name[LONGEST_NAME * 4];
-    unsigned int sum, wanted = checksum(function->module->binary, function->module->size);
-    snprintf(path, sizeof path, "%s/kernels.table", record_folder);
-    FILE *table = fopen(path, "r");
-    function->count = -1;
-    while (table && fscanf(table, "%x %16000s", &sum, name) == 2) {
-        int registers, shared, threads, count = 0, same = sum == wanted && !strcmp(name, function->name);
-        if (fscanf(table, "%d %d %d %d", &registers, &shared, &threads, &count) != 4 || count < 0 || count > MOST_PARAMETERS) {
-            break;
-        }
-        for (int i = 0; i < count; ++i) {
-            size_t offset, bytes;
-            if (fscanf(table, "%zu %zu", &offset, &bytes) == 2 && same) {
-                function->offset[i] = offset;
-                function->bytes[i] = bytes;
-            }
-        }
-        if (same) {
-            function->registers = registers;
-            function->static_shared = shared;
-            function->dynamic_shared = DEFAULT_SHARED - shared;
-            function->most_threads = threads;
-            function->count = count;
-            break;
-        }
+API void **__cudaRegisterFatBinary(void *wrapper) {
+    struct {
+        int magic, version;
+        const unsigned char *binary;
+        void *file;
+    } *given = wrapper;
+    LOCKED;
+    Module *module = calloc(1, sizeof *module);
+    if (!module) {
+        give_up("no memory for a module");
     }
-    if (table) {
-        fclose(table);
+    uint64_t size;
+    memcpy(&size, given->binary + 8, 8);
+    module->checksum = checksum(given->binary, 16 + size);
+    module->next = modules;
+    modules = module;
+    return (void **)module;
+}
+
+API void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+API void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
+API char __cudaInitModule(void **handle) { return handle != NULL; }
+
+// Finds what the table says of a kernel: checksum, name, registers, static shared memory, most threads, cluster, and count,
+// offsets and sizes of its parameters.
+static void find_properties(Function *function) {
+    size_t length = strlen(function->name);
+    function->count = -1;
+    for (const char *line = table; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char *at;
+        uint32_t sum = (uint32_t)strtoul(line, &at, 16);
+        if (sum != function->module->checksum || strncmp(++at, function->name, length) || at[length] != ' ') {
+            continue;
+        }
+        at += length;
+        function->registers = (int)strtol(at, &at, 10);
+        function->static_shared = (int)strtol(at, &at, 10);
+        function->most_threads = (int)strtol(at, &at, 10);
+        function->dynamic_shared = DEFAULT_SHARED - function->static_shared;
+        for (int axis = 0; axis < 3; ++axis) {
+            function->cluster[axis] = (unsigned)strtoul(at, &at, 10);
+        }
+        int count = (int)strtol(at, &at, 10);
+        for (int i = 0; i < count && i < MOST_PARAMETERS; ++i) {
+            function->offset[i] = strtoul(at, &at, 10);
+            function->bytes[i] = strtoul(at, &at, 10);
+        }
+        function->count = count > MOST_PARAMETERS ? -1 : count;
+        return;
     }
 }
 
 API void __cudaRegisterFunction(void **handle, const void *host, char *device, const char *name, int limit, void *thread,
                                 void *block, void *block_sizes, void *grid_sizes, int *warp) {
     (void)device, (void)limit, (void)thread, (void)block, (void)block_sizes, (void)grid_sizes, (void)warp;
+    LOCKED;
     Function *function = calloc(1, sizeof *function);
     if (!function) {
         give_up("no memory for a function");
@@ -188,14 +224,16 @@ API void __cudaRegisterFunction(void **handle, const void *host, char *device, c
     function->host = host;
     function->name = name;
     function->module = (Module *)handle;
+    function->wanted = is_wanted(name);
     find_properties(function);
     function->next = functions;
-    functions = function;
+    __atomic_store_n(&functions, function, __ATOMIC_RELEASE);
 }
 
 API void __cudaRegisterVar(void **handle, void *host, char *device, const char *name, int external, size_t size,
                            int constant, int global) {
     (void)device, (void)external, (void)global;
+    LOCKED;
     Variable *variable = calloc(1, sizeof *variable);
     if (!variable || !(variable->content = calloc(1, size ? size : 1))) {
         give_up("no memory for a variable");
@@ -210,8 +248,9 @@ API void __cudaRegisterVar(void **handle, void *host, char *device, const char *
     variables = variable;
 }
 
+// Without the lock: functions are only ever added.
 static Function *function_of(const void *host) {
-    Function *function = functions;
+    Function *function = __atomic_load_n(&functions, __ATOMIC_ACQUIRE);
     while (function && function->host != host) {
         function = function->next;
     }
@@ -226,161 +265,8 @@ static Variable *variable_of(const void *host) {
     return variable;
 }
 
-// ------------------------------------------------------------------------------------------------ launches
-
-static void write_parameters(const Function *function, void **arguments) {
-    fputs(", \"parameters\": [", record_file);
-    for (int i = 0; i < function->count; ++i) {
-        fprintf(record_file, "%s[%zu, ", i ? ", " : "", function->offset[i]);
-        write_hex(arguments[i], function->bytes[i]);
-        fputc(']', record_file);
-    }
-    fputc(']', record_file);
-}
-
-static void write_variables(const Module *module) {
-    const char *separator = "";
-    fputs(", \"variables\": [", record_file);
-    for (Variable *variable = variables; variable; variable = variable->next) {
-        if (variable->module != module || !variable->size) {
-            continue;
-        }
-        fprintf(record_file, "%s{\"name\": ", separator);
-        write_text(variable->name);
-        fprintf(record_file, ", \"bytes\": %zu, \"content\": ", variable->size);
-        separator = ", ";
-        if (variable->state == KNOWN && write_file('m', images, variable->content, variable->size)) {
-            fprintf(record_file, "%u}", images++);
-            continue;
-        }
-        fputs("null, \"why\": ", record_file);
-        write_text(variable->state == INITIAL ? "initial" : "a kernel that did not run may have written it");
-        fputc('}', record_file);
-    }
-    fputc(']', record_file);
-}
-
-// Marks what a kernel reaches by its parameters and by its module's variables.
-static void reach(const Function *function, void **arguments) {
-    for (int i = 0; i < function->count; ++i) {
-        reach_words(arguments[i], function->bytes[i]);
-    }
-    for (Variable *variable = variables; variable; variable = variable->next) {
-        if (variable->module == function->module) {
-            reach_words(variable->content, variable->size);
-        }
-    }
-    reach_group(function->module->group);
-    reach_all();
-}
-
-// What the kernel may have written is unknown from here on, whether its launch was recorded or not.
-static void leave(const Function *function) {
-    lose_reached(++groups);
-    function->module->group = function->module->has_variables ? groups : 0;
-    for (Variable *variable = variables; variable; variable = variable->next) {
-        if (variable->module == function->module && !variable->constant) {
-            variable->state = UNKNOWN;
-        }
-    }
-}
-
-static int launch(const void *host, Sizes grid, Sizes block, void **arguments, size_t shared, Sizes cluster) {
-    Function *function = function_of(host);
-    char problem[LONGEST_NAME + 200];
-    start();
-    if (!function) {
-        return answered(INVALID_FUNCTION);
-    }
-    if (function->count < 0) {
-        snprintf(problem, sizeof problem, "%.4000s is in none of the program's cubins for this GPU", function->name);
-        give_up(problem);
-    }
-    reach(function, arguments);
-    ++launches_seen;
-    if (!is_full() && is_wanted(function->name)) {
-        ++launches_kept;
-        fprintf(record_file, "{\"is\": \"dry\", \"binary\": %u, \"kernel\": ",
-                checksum(function->module->binary, function->module->size));
-        write_text(function->name);
-        fprintf(record_file, ", \"graph\": 0, \"shared\": %zu", shared);
-        write_three("grid", &grid.x);
-        write_three("block", &block.x);
-        write_three("cluster", &cluster.x);
-        write_parameters(function, arguments);
-        write_reached();
-        write_variables(function->module);
-        fputs("}\n", record_file);
-        fflush(record_file);
-    }
-    leave(function);
-    return OK;
-}
-
-static __thread struct {
-    Sizes grid, block;
-    size_t shared;
-    void *stream;
-} configurations[64];
-static __thread int configured;
-
-API unsigned __cudaPushCallConfiguration(Sizes grid, Sizes block, size_t shared, void *stream) {
-    if (configured == 64) {
-        return 1;
-    }
-    configurations[configured].grid = grid;
-    configurations[configured].block = block;
-    configurations[configured].shared = shared;
-    configurations[configured++].stream = stream;
-    return 0;
-}
-
-API int __cudaPopCallConfiguration(Sizes *grid, Sizes *block, size_t *shared, void **stream) {
-    if (!configured) {
-        return INVALID_VALUE;
-    }
-    *grid = configurations[--configured].grid;
-    *block = configurations[configured].block;
-    *shared = configurations[configured].shared;
-    *stream = configurations[configured].stream;
-    return OK;
-}
-
-#define LAUNCHES(name)                                                                                        \
-    API int name(const void *function, Sizes grid, Sizes block, void **arguments, size_t shared, void *stream) { \
-        (void)stream;                                                                                         \
-        return launch(function, grid, block, arguments, shared, (Sizes){0, 0, 0});                            \
-    }
-LAUNCHES(cudaLaunchKernel)
-LAUNCHES(cudaLaunchKernel_ptsz)
-LAUNCHES(__cudaLaunchKernel)
-LAUNCHES(__cudaLaunchKernel_ptsz)
-LAUNCHES(cudaLaunchCooperativeKernel)
-LAUNCHES(cudaLaunchCooperativeKernel_ptsz)
-
-static Sizes cluster_of(const Config *config) {
-    Sizes cluster = {0, 0, 0};
-    for (unsigned i = 0; i < config->count; ++i) {
-        if (config->attributes[i].id == ATTRIBUTE_CLUSTER) {
-            memcpy(&cluster, config->attributes[i].value, sizeof cluster);
-        }
-    }
-    return cluster;
-}
-
-API int cudaLaunchKernelExC(const Config *config, const void *function, void **arguments) {
-    return launch(function, config->grid, config->block, arguments, config->shared, cluster_of(config));
-}
-API int cudaLaunchKernelExC_ptsz(const Config *config, const void *function, void **arguments) {
-    return cudaLaunchKernelExC(config, function, arguments);
-}
-
-API int __cudaGetKernel(const void **kernel, const void *function) {
-    *kernel = function;
-    return function_of(function) ? OK : answered(INVALID_FUNCTION);
-}
-
 #include "standin_memory.h"
 #include "standin_device.h"
+#include "standin_launches.h"
 #include "standin_driver.h"
 #include "missing.h"

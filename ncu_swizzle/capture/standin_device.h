@@ -6,12 +6,35 @@ API int cudaGetLastError(void) {
     return error;
 }
 API int cudaPeekAtLastError(void) { return last_error; }
-API const char *cudaGetErrorString(int error) { return error ? "an error of the stand-in for CUDA's runtime" : "no error"; }
-API const char *cudaGetErrorName(int error) { return error ? "cudaErrorOfTheStandIn" : "cudaSuccess"; }
 
-API int cudaGetDeviceCount(int *count) { return start(), *count = 1, OK; }
+static const struct {
+    int number;
+    const char *name, *text;
+} ERROR_TEXTS[] = {
+#define DESCRIBED(error, number, name, text) {number, name, text},
+    ERRORS(DESCRIBED)};
+static const char *const UNKNOWN_ERROR = "unrecognized error code";
+
+API const char *cudaGetErrorName(int error) {
+    for (size_t i = 0; i < sizeof ERROR_TEXTS / sizeof *ERROR_TEXTS; ++i) {
+        if (ERROR_TEXTS[i].number == error) {
+            return ERROR_TEXTS[i].name;
+        }
+    }
+    return UNKNOWN_ERROR;
+}
+API const char *cudaGetErrorString(int error) {
+    for (size_t i = 0; i < sizeof ERROR_TEXTS / sizeof *ERROR_TEXTS; ++i) {
+        if (ERROR_TEXTS[i].number == error) {
+            return ERROR_TEXTS[i].text;
+        }
+    }
+    return UNKNOWN_ERROR;
+}
+
+API int cudaGetDeviceCount(int *count) { return *count = 1, OK; }
 API int cudaGetDevice(int *device) { return *device = 0, OK; }
-API int cudaSetDevice(int device) { return start(), device ? answered(101) : OK; }
+API int cudaSetDevice(int device) { return device ? answered(INVALID_DEVICE) : OK; }
 API int cudaSetDeviceFlags(unsigned flags) { return (void)flags, OK; }
 API int cudaDeviceSynchronize(void) { return OK; }
 API int cudaDeviceReset(void) { return OK; }
@@ -39,9 +62,10 @@ static int device_value(int number) {
     return cudaDeviceGetAttribute(&value, number, 0), value;
 }
 
-enum { MOST_DYNAMIC_SHARED = 8 };  // of cudaFuncAttribute
+enum { MOST_DYNAMIC_SHARED = 8, LARGE_CLUSTERS = 14 };  // of cudaFuncAttribute
 
 API int cudaFuncSetAttribute(const void *host, int attribute, int value) {
+    LOCKED;
     Function *function = function_of(host);
     if (!function) {
         return answered(INVALID_FUNCTION);
@@ -51,6 +75,8 @@ API int cudaFuncSetAttribute(const void *host, int attribute, int value) {
             return answered(INVALID_VALUE);
         }
         function->dynamic_shared = value;
+    } else if (attribute == LARGE_CLUSTERS) {
+        function->large_clusters = value;
     }
     return OK;
 }
@@ -71,6 +97,7 @@ static int most_threads(const Function *function) {
 // cudaFuncAttributes: static shared memory, then threads, registers, the versions that CUB asks for, and the most dynamic
 // shared memory. What is not known is zero.
 API int cudaFuncGetAttributes(unsigned char *out, const void *host) {
+    LOCKED;
     Function *function = function_of(host);
     if (!function) {
         return answered(INVALID_FUNCTION);
@@ -87,6 +114,7 @@ static int smaller(int one, int other) { return one < other ? one : other; }
 
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *host, int threads, size_t dynamic,
                                                                unsigned flags) {
+    LOCKED;
     Function *function = function_of(host);
     int warps = (threads + 31) / 32;
     (void)flags;
@@ -104,6 +132,23 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, cons
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host, int threads, size_t dynamic) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, dynamic, 0);
 }
+
+enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4 };  // of a launch
+
+// Returns the value of a launch's attribute; NULL if it has none.
+static const unsigned *attribute_of(const Config *config, int id) {
+    const unsigned *value = NULL;
+    for (unsigned i = 0; i < config->count; ++i) {
+        value = config->attributes[i].id == id ? config->attributes[i].value : value;
+    }
+    return value;
+}
+
+static Sizes cluster_of(const Config *config) {
+    const unsigned *size = attribute_of(config, ATTRIBUTE_CLUSTER);
+    return size ? (Sizes){size[0], size[1], size[2]} : (Sizes){0, 0, 0};
+}
+
 // As many as all multiprocessors have room for. A cluster stays within a GPC, and how many multiprocessors each has is not
 // known: a GPU may hold fewer.
 API int cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const Config *config) {
@@ -121,7 +166,6 @@ API int cudaFuncSetCacheConfig(const void *function, int config) { return (void)
 API int cudaGetDeviceProperties(unsigned char *out, int device) {
     size_t memory = DEVICE_MEMORY;
     (void)device;
-    start();
     memset(out, 0, DEVICE_PROPERTIES_BYTES);
     snprintf((char *)out, 256, "%s", DEVICE_NAME);
     memcpy(out + 288, &memory, sizeof memory);
@@ -136,7 +180,6 @@ API int cudaGetDeviceProperties(unsigned char *out, int device) {
 // ------------------------------------------------------------------------------------------------ streams and events
 
 static int handle(void **out) {
-    start();
     *out = calloc(1, 1);
     return *out ? OK : answered(OUT_OF_MEMORY);
 }

@@ -10,24 +10,24 @@ static const struct {
 } MAP_TYPES[] = {{0, 8},   {1, 16},  {2, 32}, {3, 32},       {4, 64},       {5, 64}, {6, 16}, {7, 32},
                  {9, 64}, {10, 16}, {8, 32}, {7 | 512, 32}, {8 | 512, 32}, {11, 4}, {12, 4}, {13, 6}};
 
-static void put(unsigned char *map, int at, uint64_t value, int bytes) { memcpy(map + at, &value, (size_t)bytes); }
+static void set_field(unsigned char *map, int at, uint64_t value, int bytes) { memcpy(map + at, &value, (size_t)bytes); }
 
 static void encode_shape(unsigned char *map, unsigned type, unsigned rank, const void *address, const uint64_t *sizes,
                          const uint64_t *strides, const uint32_t *steps, unsigned mode) {
     unsigned code = type < sizeof MAP_TYPES / sizeof *MAP_TYPES ? MAP_TYPES[type].code : UNKNOWN_CODE;
     unsigned packed = 0;
     memset(map, 0, MAP_BYTES);
-    put(map, 0, (uintptr_t)address, 8);
-    put(map, 8, mode | (rank - 1) << 4 | code << 7, 4);
+    set_field(map, 0, (uintptr_t)address, 8);
+    set_field(map, 8, mode | (rank - 1) << 4 | code << 7, 4);
     for (unsigned axis = 0; axis < rank; ++axis) {
-        put(map, 32 + 4 * (int)axis, sizes[axis] - 1, 4);
+        set_field(map, 32 + 4 * (int)axis, sizes[axis] - 1, 4);
         packed |= (steps[axis] - 1) << 3 * axis;
         if (axis + 1 < rank) {  // a stride counts 16 bytes, 32 bits in its word and 4 in a byte that two share
-            put(map, 12 + 4 * (int)axis, strides[axis] >> 4, 4);
+            set_field(map, 12 + 4 * (int)axis, strides[axis] >> 4, 4);
             map[28 + axis / 2] |= (unsigned char)(strides[axis] >> 36 << 4 * (axis % 2));
         }
     }
-    put(map, 52, packed, 3);
+    set_field(map, 52, packed, 3);
 }
 
 API int cuTensorMapEncodeTiled(unsigned char *map, unsigned type, unsigned rank, void *address, const uint64_t *sizes,
@@ -45,8 +45,8 @@ API int cuTensorMapEncodeTiled(unsigned char *map, unsigned type, unsigned rank,
         map[55 + axis] = (unsigned char)(box[axis] - 1);
         copied *= box[axis] / steps[axis];  // the driver rounds down
     }
-    put(map, 64, copied / 8, 4);
-    put(map, 72, PATTERNS[plain], 4);
+    set_field(map, 64, copied / 8, 4);
+    set_field(map, 72, PATTERNS[plain], 4);
     return OK;
 }
 
@@ -74,4 +74,4 @@ API int cudaGetDriverEntryPoint(const char *name, void **function, uint64_t flag
 API int cuGetErrorString(int error, const char **text) { return *text = cudaGetErrorString(error), OK; }
 API int cuGetErrorName(int error, const char **text) { return *text = cudaGetErrorName(error), OK; }
 API int cuDriverGetVersion(int *version) { return *version = RUNTIME_VERSION, OK; }
-API int cuInit(unsigned flags) { return (void)flags, start(), OK; }
+API int cuInit(unsigned flags) { return (void)flags, OK; }

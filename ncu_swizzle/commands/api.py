@@ -21,12 +21,15 @@ from ncu_swizzle.base.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
+from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
@@ -333,6 +336,26 @@ def lint(
     words, description = list(map(str, files)), own.described(request.problem, sources)
     request = replace(request, build=build)
     return linting.linted(words, description, request, options, fleet=fleet, progress=on_progress)[0]
+
+
+@keyworded
+def prove(
+    *versions: str | Path,
+    request: Proving,
+    own: Described,
+    sources: CatalogOptions,
+    options: Annotated[ProveOptions, Only("against")],
+    queries: bool = False,
+    on_progress: Progress = silent,
+) -> ChangeVerdict:
+    """Return whether two versions compute the same, like ``ncu-swizzle prove``: two files, or two kernels.
+
+    Or one file with `against`, a commit, or with `before` and `after`, nvcc's options. Keywords are the command's
+    options: ``entry="transpose"``, ``block=(32, 8)``. With `queries` each kernel of the verdict has its queries, for
+    `certify.certificate.written`. Nothing is raised for what is refuted or not proved: see `outcome`.
+    """
+    words, description = list(map(str, versions)), own.described(request.problem, sources)
+    return proving.proved(words, options, description, request, on_progress, queries=queries)
 
 
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.

@@ -19,7 +19,6 @@ from ncu_swizzle.reports.options import kernel_names
 
 if TYPE_CHECKING:
     from ncu_swizzle.capture.launches import CapturedLaunch, Manifest
-    from ncu_swizzle.capture.recorded import Recording
     from ncu_swizzle.commands.run_program import UserProgram
 
 MEMORY_MIB = 1024
@@ -101,7 +100,8 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
         else:
             recording = running.record(argv, folder, limits, temporary, cached)
         launches = tuple(recording.launches)
-        used = {launch.cubin for launch in launches}
+        cubins = {launch.cubin for launch in launches}
+        memory = {contents.sha256 for launch in launches for contents in launch.contents}
         manifest = Manifest(
             origin=DRY if wanted.dry else GPU,
             generator=f"ncu-swizzle {output.version()}",
@@ -110,21 +110,12 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
             program=CapturedProgram(program.name, None if wanted.no_arguments else argv[1:]),
             commit=commit_of(folder),
             launches=launches,
-            cubins={sha256: file.stat().st_size for sha256, file in recording.cubins.items() if sha256 in used},
-            memory={sha256: file.stat().st_size for sha256, file in recording.memory.items()},
-            notes=(*recording.notes, *_limited(recording, wanted.launch_count), *_unknown(launches)),
+            cubins={sha256: file.stat().st_size for sha256, file in recording.cubins.items() if sha256 in cubins},
+            memory={sha256: file.stat().st_size for sha256, file in recording.memory.items() if sha256 in memory},
+            notes=(*recording.notes, *_unknown(launches)),
         )
         write(out, manifest, recording.cubins, recording.memory)
     return manifest
-
-
-def _limited(recording: Recording, most: int) -> list[str]:
-    if len(recording.launches) < most or recording.seen <= len(recording.launches):
-        return []
-    return [
-        f"Only the first {most} launches were captured; the program launched more. -c N captures more, -k NAME "
-        "selects others."
-    ]
 
 
 def _unknown(launches: tuple[CapturedLaunch, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ncu_swizzle.base.errors import Hint, LaunchLacking, Typed
+from ncu_swizzle.base.errors import Hint, LaunchLacking, Typed, as_word
 from ncu_swizzle.base.texts import on_terminal
 
 # The command that was typed, with the options that it lacked.
@@ -37,7 +37,9 @@ def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     command = with_options(typed, [*named, *shlex.split(options)])
     if not entry or not isinstance(error.spec, KernelSpec):
         return Typed(command)
-    init = shlex.join([PROGRAM, "init", str(error.spec.source), "--kernel", error.spec.launch.entry or error.spec.name])
+    init = shlex.join(
+        [PROGRAM, "init", as_word(str(error.spec.source)), "--kernel", error.spec.launch.entry or error.spec.name]
+    )
     return Hint(Typed(command), "\n  or write this to ncu-swizzle.toml, as ", Typed(init), " does:\n", Typed(entry))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -120,7 +119,6 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     """Write the file with the entries at its end, after reading them as any command would."""
     file = Path(os.path.realpath(current.file))
     old = files.read_bytes(file) if file.exists() else b""
-    mode = stat.S_IMODE(file.stat().st_mode) if old else 0o666
     gap = b"" if not old else b"\n" if old.endswith(b"\n") else b"\n\n"
     try:
         new = old + gap + "\n".join(entry.text() for entry in entries).encode()
@@ -135,5 +133,6 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
         if spec.name in names:
             build.family_of(spec)
-    files.replace_file(file, new, mode)
+    with files.replacing(file, like_before=True) as written:
+        written.write(new)
     files.note_finished(current.file)

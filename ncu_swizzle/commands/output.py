@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import (
-    OUT_OF_MEMORY,
-    EnvironmentLacking,
     InternalError,
+    Interrupted,
     NcuSwizzleError,
+    interruption,
     of_system,
     reason,
 )
 from ncu_swizzle.base.files import brief, finished
+from ncu_swizzle.base.memory import lacking
 from ncu_swizzle.base.texts import beneath, message, one_line
 
 if TYPE_CHECKING:
@@ -65,9 +66,14 @@ def _as_ours(error: BaseException) -> NcuSwizzleError:
         if error.filename is None:  # stdout, maybe: flushing its buffer at exit would fail again
             discard(sys.stdout.fileno())
         return of_system(error)
-    if isinstance(error, MemoryError):
-        return EnvironmentLacking(f"out of memory: {brief(error)}", OUT_OF_MEMORY)
-    return _unforeseen(error)
+    return lacking(error) or _unforeseen(error)
+
+
+def stopped(stop: BaseException) -> int:
+    """Say that Ctrl-C or a signal stopped the command, and return the exit code."""
+    kind = interruption(stop) or Interrupted
+    print(f"{kind.word}: {kept()}", file=sys.stderr)
+    return kind.exit_code
 
 
 def kept() -> str:

@@ -39,7 +39,7 @@ from ncu_swizzle.reports.pairing import Forced
 # What a profiled program prints: saved without ncu's lines in it, and quoted if ncu fails.
 
 _NCU_SAYS = re.compile(r"==(PROF|WARNING|ERROR|INFO)==")
-_LISTED = re.compile(r"^\s*\d+\. (.*)$", re.MULTILINE)
+_LISTED = re.compile(r"^[^\S\n]*+\d++\. (.*)$", re.MULTILINE)
 _AVAILABLE = "Available Kernels:"
 MOST_PIECES = 1024  # of up to 64 KiB each: of more, only the end is kept
 

@@ -8,6 +8,7 @@ and ``nvdisasm --print-line-info-inline``; tests compare the two.)
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -31,8 +32,8 @@ _INSTALLED = (
     r"^/nix/store/",
     r"(^|/)(site|dist)-packages/",
     r"(^|/)\w*conda\d?/(envs/[^/]+/|pkgs/[^/]+/)?(include|lib)/",
-    r"^/(usr/local|opt)/(nvidia/([^/]+/)*)?cuda[^/]*/([^/]+/)*include/",
-    r"(^|/)cuda(-|/v?)\d+(\.\d+)*(-\w+)*/([^/]+/)*include/",  # cuda-12.4, CUDA/v12.4, cuda/12.3
+    r"^/(usr/local|opt)/(nvidia/([^/]+/){0,8})?cuda[^/]*/([^/]+/){0,8}include/",
+    r"(^|/)cuda(-|/v?)\d+(\.\d+)*(-\w+)*/([^/]+/){0,8}include/",  # cuda-12.4, CUDA/v12.4, cuda/12.3
     r"(^|/)targets/[\w-]+/include/",
 )
 # CUDA's own headers with device code, and those of libraries, wherever a copy of them lies.
@@ -41,7 +42,7 @@ _KNOWN = (
     r"(^|/)(device_(atomic_|double_)?functions|math_functions|vector_functions)\.(h|hpp)$",
     r"(^|/)cuda_(fp\d+|bf16|pipeline\w*|awbarrier\w*)\.(h|hpp)$",
     r"(^|/)sm_\d\d_\w+\.(h|hpp)$",
-    r"(^|/)cooperative_groups(/.+)?\.(h|hpp)$",
+    r"(^|/)cooperative_groups(/\w+){0,8}\.(h|hpp)$",
     r"(^|/)(include|cccl|libcudacxx)/(cub|thrust|cute|cutlass|cccl|cuda/(std|__\w+))/",
     r"(^|/)cutlass/(include|tools)/",
     r"^(cute|cutlass)/",  # below an installed package's root
@@ -64,10 +65,13 @@ def is_wmma(file: str) -> bool:
 
 def _plain_path(file: str) -> str:
     """Return the path with slashes, without the ``bin/..`` that nvcc writes."""
-    plain = file.replace("\\", "/")
-    while (shorter := re.sub(r"(^|/)(?!\.\.?/)[^/]+/\.\./", r"\1", plain, count=1)) != plain:
-        plain = shorter
-    return plain
+    parts: list[str] = []
+    for part in file.replace("\\", "/").split("/"):
+        if part == ".." and parts and parts[-1] not in ("", ".", ".."):
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
 
 
 # ---------------------------------------------------------------------------------------------- line tables
@@ -81,6 +85,7 @@ _MOST_ROWS = 1 << 21
 _MOST_LINES = 1 << 31  # of a file
 _MOST_SHIFT = 63  # bits of a number, before its last byte
 _BEYOND_ASCII = re.compile(rb"\\([23][0-7]{2})")  # a byte as nvcc writes it in octal digits: \303
+_SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}  # bytes that nvcc escapes by a letter
 _MOST_KEPT = 8  # tables: a sweep asks for the same ones at each of its sizes
 _DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
 
@@ -162,6 +167,18 @@ def _path(folder: str, name: str) -> str:
 def _plain(text: str) -> str:
     encoded = text.encode(errors="surrogateescape")
     return _BEYOND_ASCII.sub(lambda found: bytes([int(found[1], 8)]), encoded).decode(errors="surrogateescape")
+
+
+def as_listed(path: str) -> str:
+    """Return what is read in a line table as the path of a source with unprintable characters.
+
+    nvcc escapes them, as in C, and takes the last backslash for the end of the folder.
+    """
+    escaped = "".join(
+        _SHORT.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in os.fsencode(path)
+    )
+    end = max(map(escaped.rfind, "/\\"))
+    return _path(escaped[: max(end, 0)], escaped[end + 1 :])
 
 
 class _Program:

@@ -114,7 +114,7 @@ def shorten(demangled: str, most: int = MOST) -> str:
     """Return a function's name with its template arguments, without namespaces, in at most `most` characters."""
     line = one_line(demangled[:LONGEST].strip())
     plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(line)))).strip() or line
-    short = re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
+    short = re.sub(r" (?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
     return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
 
 
@@ -234,10 +234,10 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
 
 MOST_LISTED = 8
 
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*+"?', re.DOTALL)
 _DECLARATION = re.compile(r"\b__global__\b([^;{]*)")
 _ATTRIBUTE = re.compile(r"\b__\w+__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")  # __launch_bounds__(256), …
-_CALLED = re.compile(r"(\w+)\s*\(")
+_CALLED = re.compile(r"\b(\w++)\s*+\(")
 
 
 def find(cubin: Cubin, wanted: str) -> str:
@@ -246,11 +246,16 @@ def find(cubin: Cubin, wanted: str) -> str:
     `wanted` is mangled or demangled, with or without parameters, namespace and template arguments; empty means the
     only kernel.
     """
+    return find_among(list(cubin.kernels), wanted, cubin.name)
+
+
+def find_among(symbols: Sequence[str], wanted: str, file: str) -> str:
+    """Return the one of a file's kernels that is called `wanted`, see `find`."""
     if not wanted:
-        return only_kernel(cubin)
-    if wanted in cubin.kernels:
+        return _only(symbols, file)
+    if wanted in symbols:
         return wanted
-    named = demangle_all(cubin.kernels)
+    named = demangle_all(symbols)
     for spelling in SPELLINGS:
         matching = [
             mangled
@@ -263,24 +268,26 @@ def find(cubin: Cubin, wanted: str) -> str:
             names = _listed([named[mangled] for mangled in matching])
             one = spelled(named[matching[0]], named.values())
             raise UsageError(
-                f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
+                f"{file} has {len(matching)} kernels called {wanted}: {names}",
                 Hint("give the full name of one: ", Typed(f"--kernel {shlex.quote(one)}")),
             )
-    near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)[0]
-    raise UnknownKernel(
-        f"{cubin.name} has no kernel {wanted}; it has {_listed(list(named.values()))}",
-        Typed(f"--kernel {shlex.quote(near)}"),
-    )
+    near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)
+    hint = Typed(f"--kernel {shlex.quote(near[0])}") if near else "name a file with kernels"
+    raise UnknownKernel(f"{file} has no kernel {wanted}; it has {_listed(list(named.values())) or 'none'}", hint)
 
 
 def only_kernel(cubin: Cubin) -> str:
     """Return the mangled name of the only kernel; raise UnknownKernel, with the candidates, if there are several."""
-    if len(cubin.kernels) == 1:
-        return cubin.kernels[0]
-    names = list(demangle_all(cubin.kernels).values())
+    return _only(cubin.kernels, cubin.name)
+
+
+def _only(symbols: Sequence[str], file: str) -> str:
+    if len(symbols) == 1:
+        return symbols[0]
+    named = list(demangle_all(symbols).values())
+    hint = Typed(f"--kernel {shlex.quote(spelled(named[0], named))}") if named else "name a file with kernels"
     raise UnknownKernel(
-        f"{cubin.name} has {len(names)} kernels: {_listed(names)}",
-        Typed(f"--kernel {shlex.quote(spelled(names[0], names))}"),
+        f"{file} has {len(symbols)} kernels: {_listed(named)}" if named else f"{file} has no kernel", hint
     )
 
 

@@ -8,20 +8,28 @@ of the kernel's section.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.names import LONGEST
 from ncu_swizzle.smem.access import RESERVED_BYTES
 
 SECTION = ".nv_debug_ptx_txt"  # the lines of the PTX
 AXES = "xyz"
 
-_ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
-_BODY_END = re.compile(r"^\s*\}\s*$", re.MULTILINE)
+_ENTRY = re.compile(r"\.entry\s++([\w$.]++)\s*+(?:\(([^)]*+)\)?)?")
+_BODY_END = re.compile(r"^[^\S\n]*+\}[^\S\n]*+$", re.MULTILINE)
+_LOADED = re.compile(r"ld\.param\.\w+\s+(%\w+),\s*\[([\w$]+)\]")
+_CONVERTED = re.compile(r"cvta\.to\.global\.\w+\s+%\w+,\s*(%\w+)")
+_THREAD, _BLOCK = re.compile(r"%n?tid\.([xyz])\b"), re.compile(r"%n?ctaid\.([xyz])\b")
+_LAST = re.compile(r"E?(_\d+|__\d+_)?(I.*)?")  # what follows a mangled name's last one
+_SYMBOL = re.compile(r"[\w$.]++")
 _EXTERN_SHARED = re.compile(r"\.extern\s+\.shared\b[^;\n]{0,200}?([\w$.]+)\s*\[\s*\]\s*;")
 _PARAMETER = re.compile(
-    r"\.param\b[^,]*?\.(?P<kind>[a-z])(?P<bits>\d+)\s+(?P<marks>(?:\.\w+\s+(?:\d+\s+)?)*)(?P<name>[\w$]+)\s*(?P<array>\[)?"
+    r"\.param\s++(?:\.align\s++\d++\s++)?\.(?P<kind>[a-z])(?P<bits>\d++)\s++"
+    r"(?P<marks>(?:\.(?!param\b)\w++\s++(?:\d++\s++)?)*+)(?P<name>[\w$]++)\s*+(?P<array>\[)?"
 )
 
 
@@ -50,12 +58,12 @@ def entry_in(ptx: str, symbol: str) -> PtxEntry | None:
     if head is None:
         return None
     code = ptx_body(ptx, symbol)
-    dynamic = any(_names(code, name) for name in _EXTERN_SHARED.findall(ptx))
+    dynamic = not _symbols(code).isdisjoint(_EXTERN_SHARED.findall(ptx))
     kinds = tuple(_kinds(head[2] or "", code))
     return PtxEntry(
         kinds=kinds,
-        threads=axes_of(code, r"%n?tid\.{}\b"),
-        blocks=axes_of(code, r"%n?ctaid\.{}\b"),
+        threads=axes_of(_THREAD, code),
+        blocks=axes_of(_BLOCK, code),
         dynamic_shared=dynamic,
     )
 
@@ -71,12 +79,16 @@ def _head(ptx: str, symbol: str) -> re.Match[str] | None:
     return next((match for match in _ENTRY.finditer(ptx) if match[1] == symbol), None)
 
 
-def axes_of(text: str, pattern: str) -> int:
-    """Return how many axes a text mentions, at least 1: 2 if it has y but not z; `pattern` has {} for the axis."""
-    return max((number for number, axis in enumerate(AXES, 1) if re.search(pattern.format(axis), text)), default=1)
+def axes_of(pattern: re.Pattern[str], text: str) -> int:
+    """Return how many axes a text mentions, at least 1: 2 if it has y but not z; the pattern's group is the axis."""
+    return max((AXES.index(axis) + 1 for axis in pattern.findall(text)), default=1)
 
 
 def _kinds(parameters: str, body: str) -> Iterator[str]:
+    loaded: dict[str, set[str]] = defaultdict(set)
+    for register, name in _LOADED.findall(body):
+        loaded[name].add(register)
+    converted = set(_CONVERTED.findall(body))
     for match in _PARAMETER.finditer(parameters):
         if match["array"]:
             yield "struct"
@@ -84,15 +96,15 @@ def _kinds(parameters: str, body: str) -> Iterator[str]:
             yield "pointer"
         elif match["bits"] == "64" and match["kind"] != "f":
             # What is converted to a global address is a pointer.
-            loads = re.findall(rf"ld\.param\.\w+\s+(%\w+),\s*\[{re.escape(match['name'])}\]", body)
-            converted = (rf"cvta\.to\.global\.\w+\s+%\w+,\s*{re.escape(register)}\b" for register in loads)
-            yield "pointer" if any(re.search(pattern, body) for pattern in converted) else ""
+            yield "" if loaded[match["name"]].isdisjoint(converted) else "pointer"
         else:
             yield match["kind"]
 
 
+_FUNCTION = re.compile(r"^(?:\.(?!func\b)\w++[^\S\n]++)*+\.func\b.*?(?:^\}|\Z)", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(
-    r"^\s*(?:\.(?:extern|weak|visible|common)\s+)?\.shared\s+(?:\.align\s+(\d+)\s+)?\.[a-z](\d+)\s+([\w$.]+)\s*(?:\[(\d*)\])?",
+    r"^[^\S\n]*+(?:\.(?:extern|weak|visible|common)\s++)?\.shared\s++(?:\.align\s++(\d++)\s++)?"
+    r"\.[a-z](\d++)\s++([\w$.]++)\s*+(?:\[(\d*+)\])?",
     re.MULTILINE,
 )
 
@@ -123,9 +135,9 @@ def shared_arrays(cubin: Cubin, kernel: str, dynamic_bytes: int = 0) -> tuple[Sh
     if not body:
         return ()
     # Functions that are not inlined use arrays too.
-    functions = re.finditer(r"^(?:\.\w+\s+)*\.func\b.*?^\}", ptx, re.MULTILINE | re.DOTALL)
-    code = body + "".join(match[0] for match in functions) if re.search(r"\bcall\b", body) else body
-    used = [match for match in _DECLARED.finditer(ptx) if _names(code, match[3])]
+    code = body + "".join(match[0] for match in _FUNCTION.finditer(ptx)) if re.search(r"\bcall\b", body) else body
+    named = _symbols(code)
+    used = [match for match in _DECLARED.finditer(ptx) if match[3] in named]
     base = RESERVED_BYTES if cubin.sm >= 90 else 0
     static, end = [], base
     for match in used:
@@ -137,15 +149,15 @@ def shared_arrays(cubin: Cubin, kernel: str, dynamic_bytes: int = 0) -> tuple[Sh
     return (*static, *dynamic) if aligned - base == cubin.attributes(kernel).static_shared else ()
 
 
-def _names(code: str, symbol: str) -> bool:
-    """Return whether PTX mentions a symbol."""
-    return re.search(rf"(?<![\w$.]){re.escape(symbol)}(?![\w$.])", code) is not None
+def _symbols(code: str) -> set[str]:
+    """Return the symbols that PTX mentions, and its other words."""
+    return set(_SYMBOL.findall(code))
 
 
 def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) -> SharedArray:
     align = int(match[1] or int(match[2]) // 8)
     return SharedArray(
-        name=_source_name(match[3]),
+        name=source_name(match[3]),
         symbol=match[3],
         start=-(-end // align) * align,
         size=size,
@@ -154,14 +166,14 @@ def _placed(match: re.Match[str], end: int, size: int, dynamic: bool = False) ->
     )
 
 
-def _source_name(symbol: str) -> str:
+def source_name(symbol: str) -> str:
     """Return a variable's name in the source: the last one in a mangled name."""
     name = symbol
-    for match in re.finditer(r"(\d+)", symbol if symbol.startswith("_Z") else ""):
+    for match in re.finditer(r"\d+", symbol if symbol.startswith("_Z") and len(symbol) <= LONGEST else ""):
         # A name before may end in digits, so the length of this one may begin anywhere in a run of them.
-        for digits in (match[1][at:] for at in range(len(match[1]))):
-            word = symbol[match.end() : match.end() + int(digits)]
-            rest = symbol[match.end() + int(digits) :]
-            if len(word) == int(digits) and word and re.fullmatch(r"E?(_\d+|__\d+_)?(I.*)?", rest):
+        for digits in (match[0][-count:] for count in range(min(len(match[0]), len(str(LONGEST))), 0, -1)):
+            end = match.end() + int(digits)
+            word = symbol[match.end() : end]
+            if word and len(word) == int(digits) and _LAST.fullmatch(symbol, end):
                 name = word
     return name

@@ -18,7 +18,7 @@ _GUARDRAIL = "guardrail_trap"
 
 Span = tuple[int, int]  # from the first byte to before the last
 
-_LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
+_LINE = re.compile(r"^\s*+/\*([0-9a-f]{4,}+)\*/\s++([^;\s]*+(?:\s++[^;\s]++)*+)\s*+;")
 _LABEL = re.compile(r"^([.$\w][^\s:]*):\s*$")
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)|^//-+ (?!\.text\.)")
@@ -232,7 +232,7 @@ _EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG")
 
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
-_ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
+_ADDRESS = re.compile(r"(?:g?desc\[[^][]*+\])?\[([^][]*+)\]|gdesc\[([^][]*+)\]")
 _TENSOR = re.compile(rf"({TENSOR}|{INSTRUCTION})\[([^\]]*)\]")
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 

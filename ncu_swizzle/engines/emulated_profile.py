@@ -29,7 +29,7 @@ import numpy as np
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.lines import LineTable, Location
+from ncu_swizzle.cubin.lines import LineTable, Location, as_listed
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
@@ -213,6 +213,12 @@ class Binary:
     roots: tuple[str, ...] = ()
     sources: Mapping[str, str] | None = None
 
+    @functools.cached_property
+    def listed(self) -> Mapping[str, str]:
+        """The sources that its line table does not name as they are called: by what it names each."""
+        paths_ = (f"{root}/{name}" for root in self.roots for name in self.sources or ())
+        return {as_listed(path): path for path in paths_ if not path.isprintable()}
+
 
 def profile_of_counts(
     kernel: KernelId, problem: Problem, binary: Binary, launch: Launch, counts: Counts, compiler: str
@@ -329,7 +335,7 @@ def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator
 
 def source_stack(binary: Binary, table: LineTable, offset: int) -> Iterator[Location]:
     for file, line in table.stack(offset):
-        below = paths.below(file, binary.roots)
+        below = paths.below(binary.listed.get(file, file), binary.roots)
         yield posixpath.normpath(below) if posixpath.isabs(below) else below, line
 
 

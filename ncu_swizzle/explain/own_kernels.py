@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.base.errors import Hint, Typed, UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.engines import emulation
@@ -116,7 +116,7 @@ def _computing(profile: Profile, query: ExplainQuery) -> str:
     name = profile.kernel.mangled or profile.kernel.name
     sizes = {"--grid": profile.grid, "--block": profile.block}
     launch = [word for flag, size in sizes.items() if any(size) for word in (flag, ",".join(map(str, size)))]
-    return shlex.join([*words, source, "--kernel", name, *launch, *shown])
+    return shlex.join([*words, as_word(source), "--kernel", name, *launch, *shown])
 
 
 def accesses_of(tile: Mapping, writes: Sequence[str], reads: Sequence[str], threads: int) -> tuple[Access, ...]:

@@ -75,6 +75,12 @@ class ExplainQuery:
     leading: bool = False  # an API computes the addresses from a leading dimension
     kernel: KernelQuery = KernelQuery()
 
+    def __post_init__(self) -> None:
+        if self.element_bytes is not None:
+            from ncu_swizzle.smem.mapping import refuse_element
+
+            refuse_element(self.element_bytes)
+
     @property
     def limits(self) -> Constraints:
         """What a mapping has to respect. Raises UsageError."""

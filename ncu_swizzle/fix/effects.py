@@ -95,7 +95,9 @@ class Changes:
             case "return_statement":
                 holder = parent.above(*FUNCTIONS)
                 signature = self.scopes.file.between(holder.start_byte, holder.part("body").start_byte)
-                return None if holder.type == "lambda_expression" and re.search(r"->.*&", signature) else NOTHING
+                return (
+                    None if holder.type == "lambda_expression" and re.search(r"->(?:(?!->).)*&", signature) else NOTHING
+                )
             case "for_range_loop":
                 return None
             case "argument_list":

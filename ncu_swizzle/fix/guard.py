@@ -332,7 +332,7 @@ class EditedUses:
         for node in (n for step in reach.steps for n in step.node.walk() if n.type == "identifier"):
             declared = self.scopes.resolve(node)
             for made in self.scopes.callables.get(node.text, []) if not declared else ():
-                text = re.sub(r"/\*.*?\*/|//.*", "", self.owned.macro_text(made), flags=re.DOTALL)
+                text = re.sub(r"/\*.*?(?:\*/|\Z)|//.*", "", self.owned.macro_text(made), flags=re.DOTALL)
                 if made.node.type == "preproc_def" and atom(text) != text.strip():
                     raise node.unfit(f"{made.name} is a macro without parentheses: {made.node.quoted()}")
             if macro and declared and node.parent.type not in ("parenthesized_expression", "argument_list"):

@@ -396,7 +396,7 @@ class Ownership:
         """Raise Unfit if a macro may make a name out of pieces."""
         for macro in (definition for definition in self.scopes.definitions if definition.macro):
             names = {p.text for p in macro.parameters if p}
-            for left, right in re.findall(r"(\w*)\s*##\s*(\w*)", self.macro_text(macro)):
+            for left, right in re.findall(r"(?:(?<!\w)(\w++)\s*+|)##\s*+(\w*+)", self.macro_text(macro)):
                 begins = left in names or not left or name.startswith(left)
                 ends = right in names or not right or name.endswith(right)
                 if begins and ends:

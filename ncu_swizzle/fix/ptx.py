@@ -13,8 +13,8 @@ from ncu_swizzle.fix.cuda import Node
 WIDEST = 16  # bytes that one instruction accesses
 # What is in bulk is none: a register says of how many bytes.
 _ACCESS = re.compile(r"(?:@!?[%\w]+\s+)?(?:(?:ld|st|atom|red|ldmatrix|stmatrix)\.(?!bulk)|cp\.async\.c[ag]\.)")
-_COPY = re.compile(r"cp\.async[^;]*\],\s*\[[^\]]*\],\s*(\d+)")
-_PLAIN = re.compile(r"\b(?:ld|st|atom|red)\.[\w.:]*?(?:\.v(\d))?\.[busf](\d+)\b")
+_COPY = re.compile(r"cp\.async(?:(?!cp\.async)[^];])*+\],\s*+\[[^][;]*+\],\s*+(\d++)")
+_PLAIN = re.compile(r"(?<![\w.:])(?:ld|st|atom|red)\.[\w.:]*?(?:\.v(\d))?\.[busf](\d+)\b")
 
 
 def accesses(operand: Node) -> bool:

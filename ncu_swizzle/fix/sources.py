@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
-from ncu_swizzle.base.files import note_finished, read_bytes, replace_file, replacing
+from ncu_swizzle.base.files import note_finished, read_bytes, replacing
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
@@ -238,6 +239,11 @@ def _meet(one: SourceFix, other: SourceFix) -> bool:
 # Write what was proved: all files, or none.
 
 
+def _real(path: Path) -> Path:
+    """Return the file that a link leads to: the source, of which the link stays."""
+    return Path(os.path.realpath(path))
+
+
 def written_together(files: Sequence[ChangedFile], hint: str) -> None:
     """Write files under temporary names, then rename them; what was renamed before one fails is put back.
 
@@ -249,12 +255,13 @@ def written_together(files: Sequence[ChangedFile], hint: str) -> None:
     try:
         with contextlib.ExitStack() as renamed:
             for file in files:
-                renamed.enter_context(replacing(file.path)).write(file.after)
+                renamed.enter_context(replacing(_real(file.path), like_before=True)).write(file.after)
     except NotWritable:
         for file in files:
             with contextlib.suppress(NotWritable):
                 if read_bytes(file.path) == file.after:
-                    replace_file(file.path, file.before)
+                    with replacing(_real(file.path), like_before=True) as before:
+                        before.write(file.before)
         raise
     for file in files:
         note_finished(file.path)

@@ -34,8 +34,8 @@ from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 # It also has lines that do not exist: LLVM counts on from the line of inline assembly, such as that of a masked load, a
 # line for each of its instructions. All of them belong to the first one's.
 
-ASSEMBLY = re.compile(r"^\s*// begin inline asm$.*?^\s*// end inline asm$", re.MULTILINE | re.DOTALL)
-LOCATION = re.compile(r"^\s*\.loc\s.*\n", re.MULTILINE)
+ASSEMBLY = re.compile(r"^[^\S\n]*+// begin inline asm$.*?(?:^[^\S\n]*+// end inline asm$|\Z)", re.MULTILINE | re.DOTALL)
+LOCATION = re.compile(r"^[^\S\n]*+\.loc[^\S\n].*\n", re.MULTILINE)
 LABEL = "$L__ncu_swizzle_inlined"
 NAME = b"inlined\0"
 
@@ -165,7 +165,8 @@ def as_descriptor(name: str, tensor: Shaped) -> str:
 WARP = 32
 SWIZZLES = (0, 32, 64, 128)  # bytes, in the order of CUtensorMapSwizzle
 # A tensor where the function takes a descriptor.
-_DESCRIBED = re.compile(r"\b(\w+)\.(?:load|store)\(.*'tensor' object has no attribute '(?:load|store)'", re.DOTALL)
+_DESCRIBED = re.compile(r"\b(\w++)\.(?:load|store)\(")
+_NO_DESCRIPTOR = re.compile(r"'tensor' object has no attribute '(?:load|store)'")
 TUNED = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # Triton's names of types, and ours of what is passed for each.
 DTYPES = {
@@ -301,7 +302,8 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
         return function.warmup(grid=(1,), **given, **options)
     except Exception as error:
         said = contract.not_compiled(request, error)
-        described = _DESCRIBED.search(str(said))
+        quoted = _NO_DESCRIPTOR.search(str(said))
+        described = _DESCRIBED.search(str(said), 0, quoted.start()) if quoted else None
         if described and isinstance(tensor := given.get(described[1]), Shaped):
             raise UsageError(str(said), Typed(f"--arg {as_descriptor(described[1], tensor)}")) from error
         raise said from error

@@ -19,14 +19,12 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import LineAccesses
 from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Verdict
-from ncu_swizzle.kernels import git
+from ncu_swizzle.kernels import git, nvcc_options
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.reports.remarks import fewer_cycles
 
 # The sources of another commit, linted as they were: what ``lint --against`` compares with.
-
-FETCH = "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,7 @@ def lint_base(
     top = git.top(here)
     if top is None:
         raise UsageError(f"{here} is in no git checkout", "run lint --against in the checkout of your sources")
-    commit = _commit(here, options.against)
+    commit = git.branched_from(here, options.against)
     with scratch() as folder:
         (folder / ".git").mkdir()  # the border of what project files may read, as in the checkout
         left_out = {Path(os.path.realpath(folder)) / path for path in git.unpack(here, commit, folder)}
@@ -75,14 +73,6 @@ def lint_base(
 
         with contextlib.chdir(there):
             return _linted(options.against, list(map(moved, files)), left_out, lint)
-
-
-def _commit(folder: Path, name: str) -> str:
-    """Return the commit at which the current branch left another one, or the commit itself if they share none."""
-    commit = git.commit_named(folder, name)
-    if not commit:
-        raise UsageError(f"{name} is not a commit of this checkout", FETCH)
-    return git.said(folder, "merge-base", commit, "HEAD").decode().strip() or commit
 
 
 def _linted(
@@ -117,11 +107,8 @@ def _linted(
 
 
 def lines_of(file: str) -> Sequence[str]:
-    """Return the lines of a source; none if it cannot be read."""
-    try:
-        return Path(file).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ()
+    """Return the lines of a source in the checkout; none if it cannot be read."""
+    return nvcc_options.source_bytes(file, nvcc_options.readable()).decode("utf-8", "replace").splitlines()
 
 
 Key = tuple[str, str, int]  # an access kind, a file and a line

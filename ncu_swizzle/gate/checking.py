@@ -19,6 +19,7 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, project_file, refuse_others
 from ncu_swizzle.reports.model import Profile
@@ -105,7 +106,7 @@ def judged(gather: Gather, rules: Policy, request: Request) -> Verdict:
     given = gather(replace(request, races=True, cycles=NEVER), engine)
     verdict = judge(given, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
-    hiding = Suppressions(rules.ignored)
+    hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
     names = frozenset(profile.kernel.name for profile in given)
     return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))

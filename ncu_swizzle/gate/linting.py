@@ -9,8 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import bounds, codes
-from ncu_swizzle.base.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
+from ncu_swizzle.base import bounds, codes, paths
+from ncu_swizzle.base.errors import (
+    EnvironmentLacking,
+    LaunchLacking,
+    NcuSwizzleError,
+    NotComparable,
+    UsageError,
+    as_word,
+)
 from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
@@ -43,6 +50,7 @@ from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
+from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
@@ -165,7 +173,12 @@ def lint_kernels(
     kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
-    hiding = Suppressions(in_settings(project) if project else ())
+    named = [naming.split_name(file)[0] for file in files] + ([project.file] if project else [])
+    hiding = Suppressions(
+        in_settings(project) if project else (),
+        readable(named, [paths.data_root(), *limits.folders(description.options)]),
+        request.timeout_s,
+    )
     run: list[KernelLint] = []
     for lint in _all_linted(work, kernels, on_progress, fleet):
         run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
@@ -329,7 +342,7 @@ def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator
                 name = names.function(names.demangle(launch.kernel))
                 yield _unjudged(name, Outcome.inconclusive, Place(file), error)
                 continue
-            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", file])})
+            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
 
 
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:

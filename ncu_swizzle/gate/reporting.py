@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.codes import RuleCode
-from ncu_swizzle.base.errors import GateFailed, Hint, NcuSwizzleError, NotComparable, Typed, UsageError
+from ncu_swizzle.base.errors import GateFailed, Hint, NcuSwizzleError, NotComparable, Typed, UsageError, as_word
 from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
 from ncu_swizzle.engines.machine import System
@@ -368,7 +368,9 @@ def conclude(verdict: Verdict, listed: bool = False, judged: Sequence[str] = ())
 def _next(deciding: Sequence[Check], judged: Sequence[str]) -> Hint:
     """Return what to type to see more: the saved profiles that were judged, else what the first finding means."""
     if judged and all(Path(word).is_dir() or word.endswith((".ncu-rep", ".json")) for word in judged):
-        return Hint(Typed(shlex.join(["ncu-swizzle", "report", *judged])), " shows them, and writes a page")
+        return Hint(
+            Typed(shlex.join(["ncu-swizzle", "report", *map(as_word, judged)])), " shows them, and writes a page"
+        )
     code = next((check.code for check in deciding if check.code), codes.LIST)
     return Hint(Typed(f"ncu-swizzle explain {code}"), " says what that means, and how to fix it")
 

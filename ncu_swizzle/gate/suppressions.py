@@ -22,75 +22,135 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.files import read_bytes
+from ncu_swizzle.base.bounds import OutOfTime, shortened, within
+from ncu_swizzle.base.errors import Hint, TimeLimit, Typed, UsageError
 from ncu_swizzle.gate.baseline import kernel_pattern, pattern
 from ncu_swizzle.gate.verdict import SUPPRESSIONS, Check, Outcome, Place, Suppression
 from ncu_swizzle.kernels.family import PYTHON
+from ncu_swizzle.kernels.nvcc_options import Checkout, source_bytes
 from ncu_swizzle.kernels.project import IGNORE, Project, refuse_others
 
-MARK = re.compile(r"ncu-swizzle:\s*ignore\b(?P<rest>.*)")
-REST = re.compile(r"\s*(?P<codes>[\w\s,]*?)\s*(?:(?:[—–:]|-+)\s*(?P<reason>.*?))?\s*(?:\*/.*)?")
-# Comments of CUDA C++, and literals, in which nothing is a comment. A quote after a digit separates digits.
-TOKENS = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", re.DOTALL
-)
+MARK = re.compile(r"ncu-swizzle:\s*+ignore\b")
 FORM = "ncu-swizzle: ignore SW001 — reason"
 TOML = 'codes = ["SW001"], and file = "src/*.cu" or kernel = "name.*" if not everywhere'
 
+# Where a comment or a literal of CUDA C++ begins, and where a character ends the rest of a quotation.
+_BEGIN = re.compile(r"""//|/\*|R"(?P<delimiter>[^()\\\s"]{0,16})\(|"|(?:(?<![0-9A-Fa-f])|(?<=\bu8))'""")  # not 1'000
+_QUOTED = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.)*+", re.DOTALL) for quote in "\"'"}
+_CODE = re.compile(r"\S")
+_NOT_CODES = re.compile(r"[^\w\s,]")
+_SEPARATED = re.compile(r"[\s,]+")
+Span = tuple[int, int]  # from, to
 
-def in_source(file: str) -> tuple[Suppression, ...]:
-    """Return the suppressions in a source file; none if it cannot be read."""
-    path = Path(file)
-    try:
-        text = read_bytes(path).decode("utf-8", "replace") if path.is_file() else ""
-    except UsageError:
+
+def in_source(file: str, checkouts: Sequence[Checkout], limit_s: float = 600.0) -> tuple[Suppression, ...]:
+    """Return the suppressions in a source file; none if it cannot be read, see `source_bytes`.
+
+    Raises TimeLimit after that much processor time.
+    """
+    data = source_bytes(file, checkouts)
+    if b"ncu-swizzle:" not in data:
         return ()
-    if "ncu-swizzle" not in text:
-        return ()
-    comments = dict(_python_comments(text) if path.suffix == PYTHON else _cuda_comments(text))
-    return tuple(_suppressions(file, text.split("\n"), comments))
-
-
-def _cuda_comments(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
-    """Yield the line of each comment, from 1, with the column of its start and its first line."""
-    for token in TOKENS.finditer(text):
-        if comment := token["comment"]:
-            start = token.start()
-            column = start - (text.rfind("\n", 0, start) + 1)
-            yield text.count("\n", 0, start) + 1, (column, comment.partition("\n")[0])
-
-
-def _python_comments(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        with within(limit_s):
+            text = data.decode("utf-8", "replace")
+            comments = _python_comments(text) if file.endswith(PYTHON) else _cuda_comments(text)
+            return tuple(_suppressions(file, text, comments))
+    except OutOfTime:
+        raise TimeLimit(
+            f"{shortened(file)}: its comments were not read within {limit_s:g} s",
+            Hint("allow more time: ", Typed(f"--timeout {2 * limit_s:g}")),
+        ) from None
+
+
+def _cuda_comments(text: str) -> Iterator[Span]:
+    """Yield where each comment is. No character is looked at twice."""
+    end = 0
+    while begin := _BEGIN.search(text, end):
+        start, what = begin.start(), begin[0]
+        if what == "//":
+            end = _after("\n", text, start) - 1
+        elif what == "/*":
+            end = _after("*/", text, begin.end())
+        elif what[0] == "R":
+            end = _after(f'){begin["delimiter"]}"', text, begin.end())
+        else:
+            quoted = _QUOTED[what].match(text, begin.end())
+            assert quoted is not None  # it may be empty
+            end = quoted.end() + text.startswith(what, quoted.end())
+        if what[0] == "/":
+            yield start, end
+
+
+def _after(mark: str, text: str, start: int) -> int:
+    """Return where the text goes on after a mark; without one, past the text's end."""
+    found = text.find(mark, start)
+    return len(text) + 1 if found < 0 else found + len(mark)
+
+
+def _python_comments(text: str) -> Iterator[Span]:
+    lines, starts = io.StringIO(text), [0]
+
+    def line() -> str:
+        read = lines.readline()
+        starts.append(starts[-1] + len(read))
+        return read
+
+    try:
+        for token in tokenize.generate_tokens(line):
             if token.type == tokenize.COMMENT:
-                yield token.start[0], (token.start[1], token.string)
+                start = starts[token.start[0] - 1] + token.start[1]
+                yield start, start + len(token.string)
     except (tokenize.TokenError, SyntaxError):  # what cannot be parsed is not executed, either
         return
 
 
-def _suppressions(file: str, lines: Sequence[str], comments: dict[int, tuple[int, str]]) -> Iterator[Suppression]:
-    for number, (column, comment) in comments.items():
-        if not (mark := MARK.search(comment)):
-            continue
-        rest = REST.fullmatch(mark["rest"])
-        named = re.split(r"[\s,]+", rest["codes"]) if rest else mark["rest"].split()
-        about = number
-        if not lines[number - 1][:column].strip():  # on a line of its own: about the next line of code
-            about = next(
-                (n for n in range(number + 1, len(lines) + 1) if lines[n - 1][: comments.get(n, (None,))[0]].strip()), 0
-            )
-        yield Suppression(
-            codes=tuple(code.upper() for code in named if code),
-            reason=(rest["reason"] if rest else "") or "",
-            place=Place(file, number),
-            line=about or number,
-        )
+def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Suppression]:
+    """Yield what the comments suppress: a line with code before the comment, or else the next one with code."""
+    line, counted = 1, 0  # the line of a position, which only grows
+
+    def line_at(position: int) -> int:
+        nonlocal line, counted
+        line, counted = line + text.count("\n", counted, position), position
+        return line
+
+    waiting: list[Suppression] = []
+    end = last = 0  # of the comment before; the last line with code
+    for start, after in (*comments, (len(text), len(text))):
+        if code := _CODE.search(text, end, start):
+            last = line_at(code.start())
+            yield from (replace(each, line=last) for each in waiting)
+            waiting.clear()
+            last = line_at(end + len(text[end:start].rstrip()) - 1)
+        number, end = line_at(start), min(after, len(text))
+        if named := _named(text[start:end].partition("\n")[0]):
+            found = Suppression(codes=named[0], reason=named[1], place=Place(file, number), line=number)
+            if last == number:
+                yield found
+            else:
+                waiting.append(found)
+    yield from waiting
+
+
+def _named(comment: str) -> tuple[tuple[str, ...], str] | None:
+    """Return the codes that a comment ignores, and why; None if it is about something else."""
+    if not (mark := MARK.search(comment)):
+        return None
+    rest = comment[mark.end() :].partition("*/")[0]
+    other = _NOT_CODES.search(rest)
+    listed, reason = (rest[: other.start()], rest[other.start() :]) if other else (rest, "")
+    if reason.startswith("-"):
+        reason = reason.lstrip("-")
+    elif reason[:1] in tuple("—–:"):
+        reason = reason[1:]
+    elif reason:  # neither codes nor a reason: each word is a code that nobody knows
+        listed, reason = rest, ""
+    codes_ = tuple(code.upper() for code in _SEPARATED.split(listed) if code)
+    return codes_, reason.strip()
 
 
 def in_settings(project: Project) -> tuple[Suppression, ...]:
@@ -133,10 +193,16 @@ class Judged:
 
 @dataclass
 class Suppressions:
-    """The entries of the settings, the comments of every file that was asked for, and which of them hid something."""
+    """The entries of the settings, the comments of every file that was asked for, and which of them hid something.
+
+    Comments are read in files of the `checkouts` alone: findings are about files that line tables name.
+    """
 
     entries: tuple[Suppression, ...] = ()
+    checkouts: Sequence[Checkout] = ()
+    limit_s: float = 600.0  # of processor time for the comments of a file
     _files: dict[str, tuple[Suppression, ...]] = field(default_factory=dict)
+    _about: dict[tuple[str, int], list[Suppression]] = field(default_factory=dict)  # by file and line
     _used: set[tuple[Suppression, str]] = field(default_factory=set)
 
     def marked(self, checks: Iterable[Check]) -> Iterator[Check]:
@@ -150,15 +216,18 @@ class Suppressions:
     def _hiding(self, check: Check, code: str) -> Suppression | None:
         place = check.place
         if place and place.line and codes.CATALOGUE[code].about == codes.LINE:
-            for each in self.of(place.file):
-                if each.line == place.line and code in each.codes:
+            self.of(place.file)
+            for each in self._about.get((place.file, place.line), ()):
+                if code in each.codes:
                     return each
         return next((entry for entry in self.entries if code in entry.codes and _applies(entry, check)), None)
 
     def of(self, file: str) -> tuple[Suppression, ...]:
         """Return the comments of a file, read once."""
         if file not in self._files:
-            self._files[file] = in_source(file)
+            self._files[file] = in_source(file, self.checkouts, self.limit_s)
+            for each in self._files[file]:
+                self._about.setdefault((file, each.line), []).append(each)
         return self._files[file]
 
     def leftover(self, command: str, judged: Judged) -> Iterator[Check]:

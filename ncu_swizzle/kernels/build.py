@@ -13,7 +13,7 @@ from typing import Any
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
-from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError
+from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError, as_word
 from ncu_swizzle.base.files import is_file, read_bytes, slug
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.cubin import names
@@ -115,7 +115,9 @@ def _refuse_without_launch(spec: KernelSpec) -> None:
 
 def lacking(spec: KernelSpec, message: str, named: str = "") -> LaunchLacking:
     """Return the error for a kernel without a launch, for whoever can tell what it takes; `named`: by --kernel."""
-    error = LaunchLacking(message, f"{shlex.join(['ncu-swizzle', 'init', str(spec.source)])} describes its launch")
+    error = LaunchLacking(
+        message, f"{shlex.join(['ncu-swizzle', 'init', as_word(str(spec.source))])} describes its launch"
+    )
     error.spec, error.kernel = spec, named
     return error
 
@@ -144,7 +146,7 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
             f"{source.name} declares no __global__ function",
             Hint("if a macro declares it, name it with ", Typed("--kernel NAME")),
         )
-    init = shlex.join(["ncu-swizzle", "init", str(source)])
+    init = shlex.join(["ncu-swizzle", "init", as_word(str(source))])
     raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
 
 

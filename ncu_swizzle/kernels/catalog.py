@@ -21,6 +21,7 @@ from ncu_swizzle.base.errors import (
     Typed,
     UnknownKernel,
     UsageError,
+    as_word,
     did_you_mean,
 )
 from ncu_swizzle.base.files import brief, read_toml
@@ -160,7 +161,7 @@ class Catalog:
         if name.endswith(".ncu-rep"):
             raise UnknownKernel(
                 f"{name} is a report, and holds neither source nor addresses",
-                Hint(Typed(shlex.join(["ncu-swizzle", "check", name])), " judges its counts"),
+                Hint(Typed(shlex.join(["ncu-swizzle", "check", as_word(name)])), " judges its counts"),
             )
         raise UnknownKernel(
             f"unknown kernel {name!r}{did_you_mean(name, by_name, cutoff=0.5)}",

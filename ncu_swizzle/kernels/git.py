@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ncu_swizzle.base.bounds import printed
-from ncu_swizzle.base.errors import BadFile, ProgramFailed
+from ncu_swizzle.base.errors import BadFile, ProgramFailed, UsageError
 from ncu_swizzle.base.files import not_writable, read_bytes
 from ncu_swizzle.base.paths import tool_environment
 from ncu_swizzle.kernels.family import Family
@@ -27,6 +27,7 @@ from ncu_swizzle.kernels.family import Family
 # The names in a commit's trees are anyone's, too: `git clone` and `git fetch` accept ``..``, ``a/b`` and ``.git`` in
 # them, and only a checkout refuses them. `unpack` is the one place that writes under such names.
 
+FETCH = "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit"
 TIMEOUT_S = 10.0
 MOMENT_S = 1.0
 _answers: dict[tuple[Path, tuple[str, ...], bytes], tuple[float, bytes]] = {}
@@ -87,6 +88,17 @@ def commit_named(folder: Path, name: str) -> str:
     """Return a commit's full name by anything that names it; empty if nothing of that name is a commit here."""
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return said(folder, *words).decode().strip()
+
+
+def branched_from(folder: Path, name: str) -> str:
+    """Return the commit at which the current branch left another one, or the commit itself if they share none.
+
+    Raises UsageError for what is not a commit.
+    """
+    commit = commit_named(folder, name)
+    if not commit:
+        raise UsageError(f"{name} is not a commit of this checkout", FETCH)
+    return said(folder, "merge-base", commit, "HEAD").decode().strip() or commit
 
 
 def blobs(folder: Path, commit: str = "HEAD") -> Sequence[Blob]:

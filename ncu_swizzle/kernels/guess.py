@@ -33,9 +33,12 @@ TYPES = {
     "int": "int32", "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64",
     "long long": "int64", "unsigned long long": "uint64",
 }  # fmt: skip
+_THREAD = re.compile(r"\b(?:threadIdx|blockDim)\s*\.\s*([xyz])\b")
+_BLOCK = re.compile(r"\b(?:blockIdx|gridDim)\s*\.\s*([xyz])\b")
+_SASS_THREAD, _SASS_BLOCK = re.compile(r"\bsr_tid\.([xyz])\b"), re.compile(r"\bsr_ctaid\.([xyz])\b")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 _PAIRS = {"__half2": "float16", "half2": "float16", "__nv_bfloat162": "bfloat16"}
-_NAMED = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
+_NAMED = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+(?:\[[^][]*+\]\s*+)*+(?:=.*)?$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,8 @@ def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Call
     columns = (_fitting(texts, sizes) or [""] * len(sizes) for texts in (names, types, entry.kinds))
     block_axes, grid_axes = entry.threads, entry.blocks
     if source:  # cooperative groups ask for every axis, the source does not
-        block_axes = min(block_axes, shared_arrays.axes_of(source, r"\b(?:threadIdx|blockDim)\s*\.\s*{}\b"))
-        grid_axes = min(grid_axes, shared_arrays.axes_of(source, r"\b(?:blockIdx|gridDim)\s*\.\s*{}\b"))
+        block_axes = min(block_axes, shared_arrays.axes_of(_THREAD, source))
+        grid_axes = min(grid_axes, shared_arrays.axes_of(_BLOCK, source))
     # A warp gets registers in units of 256, so a thread gets 8, 16, …
     by_registers = REGISTERS // max(-(-attributes.registers // 8) * 8, 1) // WARP * WARP
     return KernelSignature(
@@ -112,7 +115,7 @@ def _from_sass(text: str, symbol: str, static_shared: int) -> shared_arrays.PtxE
     start = text.find(f".text.{symbol}:")
     end = text.find(".section", start) if start >= 0 else -1
     code = text[start : end if end > 0 else len(text)].lower() if start >= 0 else ""
-    threads, blocks = (shared_arrays.axes_of(code, rf"\bsr_{axis}\.{{}}\b") for axis in ("tid", "ctaid"))
+    threads, blocks = (shared_arrays.axes_of(pattern, code) for pattern in (_SASS_THREAD, _SASS_BLOCK))
     shared = re.search(r"\b(lds|sts|ldsm|stsm|atoms|ldgsts)\b", code) is not None
     return shared_arrays.PtxEntry(kinds=(), threads=threads, blocks=blocks, dynamic_shared=shared and not static_shared)
 

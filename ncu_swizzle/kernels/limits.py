@@ -11,11 +11,13 @@ import math
 import operator
 import os
 import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError
+from ncu_swizzle.base.files import LARGEST_SOURCE, read_bytes
 from ncu_swizzle.base.texts import Sizes, in_commas
 from ncu_swizzle.base.validate import typed, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
@@ -205,8 +207,9 @@ def _fitting(block: Sequence[int], threads: int) -> str:
 
 
 _DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
-_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
+_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^<>\n]+)>)')
 _COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
+MOST_NAMES = 32  # of one file that are followed
 FOLDER_OPTIONS = ("-I", "-isystem=")
 _INHERITED = ("CPATH", "CPLUS_INCLUDE_PATH")  # where the compiler searches too
 
@@ -214,16 +217,20 @@ _INHERITED = ("CPATH", "CPLUS_INCLUDE_PATH")  # where the compiler searches too
 def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     """Yield each existing source and everything it includes from its own folder or from `folders`.
 
-    Paths are absolute and without ``..``. Headers of the toolkit and of the host compiler are left out.
+    Paths are absolute and without ``..``. Headers of the toolkit and of the host compiler are left out. Raises BadFile.
     """
     seen: set[Path] = set()
-    waiting = [plain(source) for source in sources]
+    names: Counter[str] = Counter()  # of each file: links to their own folder make endlessly many
+    waiting = deque(plain(source) for source in sources)
     while waiting:
-        file = waiting.pop(0)
+        file = waiting.popleft()
         if file in seen or not file.is_file():
             continue
         seen.add(file)
-        text = file.read_text(encoding="utf-8", errors="replace")
+        names[real := os.path.realpath(file)] += 1
+        if names[real] > MOST_NAMES:
+            continue
+        text = read_bytes(file, largest=LARGEST_SOURCE).decode("utf-8", "replace")
         yield file, text
         if file.suffix == ".py":
             waiting += beside(file, text)

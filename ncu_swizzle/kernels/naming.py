@@ -25,6 +25,7 @@ from ncu_swizzle.base.errors import (
     UnknownKernel,
     Untrusted,
     UsageError,
+    as_word,
 )
 from ncu_swizzle.base.files import exists, is_file, is_folder
 from ncu_swizzle.cubin import fatbin
@@ -68,9 +69,9 @@ def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> Tar
     if any(kernel.name == name and not family.shipped for family, kernel in catalog):
         return catalog.target(name, description.problem)
     if path.suffix == SOURCE and is_file(path):
-        raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {name}"))
+        raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {as_word(name)}"))
     if fatbin.is_built(path):
-        raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {shlex.quote(name)}"), JUDGES))
+        raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {as_word(name)}"), JUDGES))
     if exists(path):
         return path
     if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
@@ -131,7 +132,7 @@ def _family(spec: KernelSpec, project: Project) -> Family:
     except NcuSwizzleError as error:
         located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
         if isinstance(located, LaunchLacking):
-            init = f"ncu-swizzle init {shlex.quote(str(spec.source))} --config new.toml"
+            init = f"ncu-swizzle init {shlex.quote(as_word(str(spec.source)))} --config new.toml"
             located.hint = Hint(f"{init} writes what is missing")
         raise located from error
 
@@ -443,7 +444,7 @@ def describing(*files: Path | str) -> str:
     """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
     sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
     if sources:
-        return shlex.join(["ncu-swizzle", "init", *sources])
+        return shlex.join(["ncu-swizzle", "init", *map(as_word, sources)])
     first, entry = split_name(str(files[0]))
     lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
     return Hint(lint, Typed("--grid 128 --arg …"))

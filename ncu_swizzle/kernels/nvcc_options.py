@@ -1,6 +1,7 @@
 """What project files may ask for without --trust: nvcc options on a list, and files of their own checkout.
 
-Linting a checkout that one does not trust must not run its programs, or read and show what lies beside it.
+Linting a checkout that one does not trust must not run its programs, or read and show what lies beside it; so
+the sources that a line table names are read there alone.
 docs/security.md has the whole of it.
 """
 
@@ -14,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 
 from ncu_swizzle.base import bounds
-from ncu_swizzle.base.errors import Untrusted, UsageError
-from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.errors import BadFile, Untrusted, UsageError
+from ncu_swizzle.base.files import LARGEST_SOURCE, is_file, read_bytes
 
 # nvcc's options as users give them: split into words, checked, and with absolute paths.
 #
@@ -186,7 +187,7 @@ VALUES: Mapping[str, str] = {
 MACRO = re.compile(rf"[A-Za-z_]\w*(\([\w\s,.]*\))?(=[^{RUNS_QUOTED}]*)?")
 NAMES = re.compile(r"[A-Za-z_]\w*(,[A-Za-z_]\w*)*")
 FOLDER = re.compile(f"[^{RUNS_IN_PATHS}]+")
-FILE = re.compile(rf"(?!.*(^|/)\.\.(/|$))[^{RUNS_IN_PATHS},]+")  # one, without .. in its path
+FILE = re.compile(rf"\A(?!.*(^|/)\.\.(/|$))[^{RUNS_IN_PATHS},]+")  # one, without .. in its path
 
 
 def in_one_word(words: Iterable[str]) -> Iterator[str]:
@@ -262,6 +263,30 @@ class Checkout:
                 what = "not among the options that a project file may pass to nvcc"
                 raise Untrusted(f"{origin}: {option} needs your trust: it is {what}", TRUST)
         return options
+
+
+# A line table names files, and anyone can write one: #line 1 "/home/you/.netrc".
+
+
+def readable(files: Iterable[Path] = (), folders: Iterable[Path] = ()) -> tuple[Checkout, ...]:
+    """Return the checkouts that a user works in: of the current folder, of the files named, and the folders named."""
+    here = [] if Path.home().is_relative_to(Path.cwd()) else [Path.cwd()]
+    named = [*here, *(file.absolute().parent for file in files)]
+    roots = [*(Checkout(folder).root for folder in named), *map(_real, folders)]
+    return tuple(map(Checkout, dict.fromkeys(roots)))
+
+
+def source_bytes(file: str, checkouts: Iterable[Checkout]) -> bytes:
+    """Return the content of a source that a line table names.
+
+    Empty if it is outside of the checkouts, not a regular file, larger than LARGEST_SOURCE, or unreadable.
+    """
+    try:
+        path = Path(os.path.realpath(file))
+        inside = any(path.is_relative_to(checkout.root) for checkout in checkouts)
+        return read_bytes(path, largest=LARGEST_SOURCE) if inside else b""
+    except (BadFile, ValueError):  # ValueError: a NUL in the name
+        return b""
 
 
 def _real(path: Path) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import UsageError, as_word
 from ncu_swizzle.base.texts import in_commas, listed, option
 
 # The options that name a new build of captured kernels.
@@ -151,7 +151,7 @@ class KernelDescription:
             ("--config", sources.config),
         )  # fmt: skip
         words = [word for flag, value in named if value for word in (flag, value) if word]
-        return shlex.join(["ncu-swizzle", name, what, *words, *(["--trust"] if sources.trust else [])])
+        return shlex.join(["ncu-swizzle", name, as_word(what), *words, *(["--trust"] if sources.trust else [])])
 
     @property
     def pair(self) -> bool:

@@ -160,6 +160,11 @@ class KernelSpec:
     lesson: str = ""
     origin: str = ""  # the project file and its table
 
+    @classmethod
+    def named(cls, entry: str, source: Path) -> KernelSpec:
+        """Return a file's kernel of which nothing but its function is said."""
+        return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
+
     @property
     def sizes(self) -> dict[str, int]:
         """The problem's sizes."""

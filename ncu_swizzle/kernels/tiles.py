@@ -102,7 +102,7 @@ def cute(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     mapping = _written_in_cute(source.text)
     rows, columns = mapping.shape
     times = problem["n"] ** 2 // (rows * columns)
-    journey = re.search(r"\btiles::(\w+_\w+)\(", source.text)
+    journey = re.search(r"\btiles::([^\W_]++_\w++)\(", source.text)
     if not journey or journey[1] not in _JOURNEYS:
         raise UsageError("the kernel's source calls no known copy of a tile", f"one of {', '.join(_JOURNEYS)}")
     copies = 4 if rows == 8 else 1

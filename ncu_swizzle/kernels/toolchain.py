@@ -45,6 +45,16 @@ class _Printed(Exception):
     """All that a tool printed before it failed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A translation unit as the two compilers of nvcc left it: PTX of the device, assembly of the host."""
+
+    ptx: str  # empty if it is not CUDA
+    host: str
+    module: str  # what the compiler calls the unit in the names of internal symbols, which differs in every folder
+    read: tuple[Path, ...]  # every file that the preprocessor read, but for the unit itself
+
+
 class Compiler(Protocol):
     """What compiles a translation unit."""
 
@@ -130,7 +140,9 @@ MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostil
 ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
 # In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
 _MODULE = re.compile(rb"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_9_kernel_cu_)")
-_NO_HOST_COMPILER = re.compile(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host")
+_NO_HOST_COMPILER = re.compile(
+    r"(gcc|g\+\+|cl\.exe|cc1plus)[^\s:]{0,40}: (command )?not found|Failed to preprocess host"
+)
 
 
 def nvcc_release(text: str) -> str:
@@ -238,9 +250,34 @@ class Toolchain:
         except ProgramFailed as error:
             raise Refused(str(error), str(error.__cause__ or "")) from error
 
-    def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
+    def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
+        """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
+
+        The suffix says in which language it is. Raises Refused, or EnvironmentLacking if nvcc does not work.
+        """
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        with scratch() as folder:
+            source, out, read, kept = (folder / name for name in (f"kernel{suffix}", "kernel.s", "kernel.d", "kept"))
+            kept.mkdir()
+            source.write_bytes(os.fsencode(unit))
+            ways = ["-c", "-Xcompiler", "-S", "--keep", "--keep-dir", str(kept), "-MD", "-MF", str(read)]
+            try:
+                self._run(NVCC, [*options, *folders, *ways, str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
+            except ProgramFailed as error:
+                raise Refused(str(error)) from error
+            ptx, module = kept / "kernel.ptx", kept / "kernel.module_id"
+            return Translation(
+                ptx=_decoded(ptx) if ptx.exists() else "",
+                host=_decoded(out),
+                module=_decoded(module).strip() if module.exists() else "",
+                read=tuple(file for file in _prerequisites(_decoded(read)) if file != source),
+            )
+
+    def assemble(self, ptx: bytes, name: str, arch: str = "", level: int = 3) -> bytes:
         """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
-        target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+        target = re.search(rb"^[^\S\n]*+\.target\s++(sm_\w++)", ptx, re.MULTILINE)
         if target is None:
             raise BadFile(
                 f"{name} is not PTX: it has no .target", "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
@@ -248,7 +285,8 @@ class Toolchain:
         with scratch() as folder:
             source, out = folder / "kernel.ptx", folder / "kernel.cubin"
             source.write_bytes(ptx)
-            arguments = ["-arch", arch or target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
+            chosen = arch or target[1].decode()
+            arguments = ["-arch", chosen, f"-O{level}", "-lineinfo", str(source), "-o", str(out)]
             try:
                 self._run(PTXAS, arguments, folder, len(ptx))
             except ProgramFailed as error:
@@ -297,6 +335,17 @@ class Toolchain:
             return self.timeout_s
         allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
         return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _decoded(file: Path) -> str:
+    return os.fsdecode(file.read_bytes())
+
+
+def _prerequisites(rule: str) -> Iterator[Path]:
+    """Yield the files that a rule for make names, which the preprocessor wrote: all that it read."""
+    words = re.sub(r"\\\n", " ", rule).partition(": ")[2]
+    for word in re.findall(r"(?:\\.|\S)+", words):
+        yield Path(os.path.normpath(re.sub(r"\\(.)", r"\1", word).replace("$$", "$")))
 
 
 def _with_module(cubin: bytes, digest: str) -> bytes:
@@ -461,7 +510,7 @@ def needed_arch(log: str) -> str:
     """Return the architecture that a refused source needs by ptxas's words, such as sm_90a; empty if another fault."""
     if required := re.search(r"requires .target (sm_\d+[af]?)\b", log):
         return required[1]
-    refused = re.search(r"'(\w+)\S*' (?:not supported on|cannot be compiled for) \S+ 'sm_\d+'", log)
+    refused = re.search(r"'(\w++)[^\s']*+' (?:not supported on|cannot be compiled for) \S+ 'sm_\d+'", log)
     return next((arch for arch, names in SPECIFIC.items() if refused and refused[1] in names), "")
 
 

@@ -35,18 +35,15 @@ KINDS = {
     "tt.atomic_cas": BOTH,
     "ttng.warp_group_dot": frozenset({"HGMMA", "QGMMA", "IGMMA"}),
 }
-DEEPEST = 100  # locations within each other
-
 Place = tuple[str, int]  # file, line
 
 _ALIAS = re.compile(r"^#(?P<name>\w+) = (?P<value>.+)$")
-_OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*) = )?"?(?P<name>(?:tt|ttg|ttng)\.\w+)(?!\.)"?(?P<rest>.*)$')
-_LOCATION = re.compile(r"loc\((?P<inside>.*)\)\s*$")
+_OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*) = )?"?(?P<name>(?:tt|ttg|ttng)\.\w++)(?!\.)"?(?P<rest>.*)$')
 _AT = re.compile(r'"(?P<file>[^"]*)":(?P<line>\d+):\d+')
 _REFERENCE = re.compile(r"#(\w+)")
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
 _LAYOUT = re.compile(r"#(?P<alias>\w+)(?![\w<.])|#ttg\.\w+<")
-_TYPE = re.compile(r"(?:tensor|!?ttg\.memdesc|(?<=-> ))<(?P<shape>(?:\d+x)+)(?P<element>[^,>]+)[,>]")
+_TYPE = re.compile(r"(?:tensor|!?ttg\.memdesc|(?<=-> ))<(?P<shape>(?:\d++x)++)(?P<element>(?:!tt\.ptr<)?[^,<>]++)[,>]")
 _OPERAND = re.compile(r"%([A-Za-z_]\w*?)(?:_\d+)?(?=[\s,\[:)#]|$)")
 
 
@@ -100,10 +97,9 @@ def _operations(text: str, aliases: Mapping[str, str]) -> Iterator[LayoutOperati
 
 
 def _operation(match: re.Match[str], rest: str, aliases: Mapping[str, str]) -> Iterator[LayoutOperation]:
-    located = _LOCATION.search(rest)
-    if match["name"] not in KINDS or located is None:
+    statement, located, inside = _located(rest)
+    if match["name"] not in KINDS or not located:
         return
-    statement = rest[: located.start()]
     if match["name"] == "ttg.local_alloc" and "%" not in statement:  # memory alone: nothing is written
         return
     types = list(_TYPE.finditer(statement))
@@ -117,45 +113,58 @@ def _operation(match: re.Match[str], rest: str, aliases: Mapping[str, str]) -> I
         operand=operand[1] if operand else "",
         axis=int(axis[1]) if axis else None,
         contiguous=int(contiguous[1]) if contiguous else 0,
-        places=tuple(_places(located["inside"], aliases, 0)),
+        places=tuple(_places(inside, aliases)),
     )
+
+
+def _located(text: str) -> tuple[str, bool, str]:
+    """Return what is before a location at the end of a text, whether there is one, and what is inside of it."""
+    before, mark, after = text.rstrip().partition("loc(")
+    return before, bool(mark) and after.endswith(")"), after.removesuffix(")")
 
 
 def _layouts(said: str, aliases: Mapping[str, str]) -> Iterator[str]:
     """Yield the layouts of an operation's types, spelled out."""
+    ends = _ends(said)
     for match in _LAYOUT.finditer(said):
         if match["alias"] is None:
-            yield _balanced(said[match.start() :])
+            if end := ends.get(match.end() - 1):
+                yield said[match.start() : end]
         elif "<" in (value := aliases.get(match["alias"], "")) and value.startswith("#ttg."):
             yield value
 
 
-def _balanced(text: str) -> str:
-    """Return a layout that is spelled out where it is used, up to its last bracket."""
-    depth = 0
-    for number, character in enumerate(text):
-        depth += (character == "<") - (character == ">")
-        if character == ">" and depth == 0:
-            return text[: number + 1]
-    return text
+def _ends(text: str) -> dict[int, int]:
+    """Return where each bracket that is opened is closed: past the closing one."""
+    opened: list[int] = []
+    closed = {}
+    for bracket in re.finditer("[<>]", text):
+        if bracket[0] == "<":
+            opened.append(bracket.start())
+        elif opened:
+            closed[opened.pop()] = bracket.end()
+    return closed
 
 
-def _places(location: str, aliases: Mapping[str, str], depth: int) -> Iterator[Place]:
-    """Yield the lines of a location: of a call, those of what is called come first."""
-    if at := _AT.match(location):
-        yield at["file"], int(at["line"])
-        return
-    for name in _REFERENCE.findall(location) if depth < DEEPEST else ():
-        inside = _LOCATION.search(aliases.get(name, ""))
-        if inside:
-            yield from _places(inside["inside"], aliases, depth + 1)
+def _places(location: str, aliases: Mapping[str, str]) -> Iterator[Place]:
+    """Yield the lines of a location: of a call, those of what is called come first. Each name counts once."""
+    waiting, seen = [location], set[str]()
+    while waiting:
+        location = waiting.pop()
+        if at := _AT.match(location):
+            yield at["file"], int(at["line"])
+            continue
+        names = [name for name in _REFERENCE.findall(location) if name not in seen]
+        seen.update(names)
+        inner = (_located(aliases.get(name, "")) for name in reversed(list(dict.fromkeys(names))))
+        waiting += [inside for _, located, inside in inner if located]
 
 
 LINE = 128  # bytes
 MOST_COPIED = 16  # bytes of a lane
 BITS = re.compile(r"(\d+)")
 _WIDTH = re.compile(r"\.(?:U|S)?(8|16|64|128)(?=\.|$)")
-_FIELD = r"{name} = (\[[^\]]*\]|\w+)"
+_FIELD = r"{name} = (\[++[^][]*+\]|\w++)"
 
 
 def explained(profile: Profile, text: str, explicit: bool) -> Profile:

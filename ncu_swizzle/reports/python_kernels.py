@@ -29,6 +29,7 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import PTX, LineTable, Location, line_table
 from ncu_swizzle.cubin.shared_arrays import SECTION
+from ncu_swizzle.kernels.nvcc_options import readable, source_bytes
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.container import Facts
 from ncu_swizzle.reports.results import ReportResult
@@ -39,7 +40,7 @@ from ncu_swizzle.reports.results import ReportResult
 # two files with the same name, the calls listed in ``.debug_info`` tell which is meant.
 
 AT = " @[ "  # in a comment, between what is called and its caller
-_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.MULTILINE)
+_FILE = re.compile(r'^[^\S\n]*+\.file\s++(\d++)\s++(?:"([^"\n]*+)"\s++)?"([^"\n]*+)"', re.MULTILINE)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+)(?:\s*// (.*))?$")
 _SAID = re.compile(r"^(.*):(\d+):(\d+)$")
 _CALL = re.compile(
@@ -342,13 +343,10 @@ class PythonLines:
 
 
 def _text(result: ReportResult, file: str) -> str:
-    """Return a file's text: as the report has it, or else as it is here; empty if neither is."""
+    """Return a file's text: as the report has it, or else as it is in the checkout; empty if neither is."""
     if file in result.source.files:
         return result.source.files[file]
-    try:
-        return read_bytes(Path(file)).decode("utf-8", "replace")
-    except (NcuSwizzleError, OSError, ValueError):
-        return ""
+    return source_bytes(file, readable()).decode("utf-8", "replace")
 
 
 def _functions(text: str) -> Functions:

@@ -103,7 +103,7 @@ UNITS = b"units"  # the cache key of all units together
 SAMPLED = "warp"  # the unit of stalls: the reader guesses it from the name, and not always consistently
 
 # Before 2026 the reader printed the operands of LDGSTS the other way round: source, destination.
-_TURNED = re.compile(r"(LDGSTS\S*) (desc\[\w+\]\[[^\]]*\]|\[R\d+\.64[^\]]*\]), (\[[^\]]*\])")
+_TURNED = re.compile(r"(?<![\w.])(LDGSTS(?:\.\w++)*+) (desc\[\w++\]\[[^][]*+\]|\[R\d++\.64[^][]*+\]), (\[[^][]*+\])")
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")  # immediates of SASS have 32 bits at most
 _OFFSET = re.compile(r"\{([0-9a-f]+)\}")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ncu_swizzle.base import bounds, child, errors, paths
 from ncu_swizzle.base.bounds import LONGEST_ANSWER
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
@@ -186,7 +186,6 @@ def _lines(rows: Sequence[Row]) -> list[str]:
 
 REQUEST, ANSWER = "request.json", "answer.json"
 MARK = "ncu-swizzle-progress "  # starts a line that tells how far a call is
-LONGEST_S = 3600.0
 LONGEST_LINE = 1 << 12
 
 OnProgress = Callable[[float, str], None]  # percent, and what is being done
@@ -194,7 +193,7 @@ OnProgress = Callable[[float, str], None]  # percent, and what is being done
 
 @dataclass(frozen=True)
 class Service:
-    """Where calls may read and run, and how long each tool may take, in seconds."""
+    """Where calls may read and run, and how long a call, and each program that it runs, may take, in seconds."""
 
     folders: Folders
     timeout_s: float = 600
@@ -218,13 +217,17 @@ class Service:
                 "timeout_s": self.timeout_s,
             }
             write_json(folder / REQUEST, request)
-            ended = child.run(
-                [sys.executable, "-m", "ncu_swizzle.servers", str(folder)],
-                LONGEST_S,
-                environment=paths.child_environment(),
-                on_output=_Lines(on_progress).hear,
-                stop=stop,
-            )
+            try:
+                ended = child.run(
+                    [sys.executable, "-m", "ncu_swizzle.servers", str(folder)],
+                    self.timeout_s,
+                    environment=paths.child_environment(),
+                    on_output=_Lines(on_progress).hear,
+                    stop=stop,
+                )
+            except TimeLimit:
+                hint = "name fewer files, or a smaller launch; the server's --timeout SECONDS allows more"
+                raise TimeLimit(f"{name} took longer than {self.timeout_s:g} s", hint) from None
             try:
                 content = parse_json(read_bytes(folder / ANSWER, largest=LONGEST_ANSWER), ANSWER)
             except NcuSwizzleError:

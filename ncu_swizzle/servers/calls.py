@@ -42,6 +42,7 @@ def lint(
 
     Raises what `gate.linting.lint_kernels` raises, and Untrusted.
     """
+    files = list(dict.fromkeys(files))
     degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
     options = LintOptions(max_degree=degrees, max_sectors=sectors)
     description = launch.described(caller.entries(files, launch))

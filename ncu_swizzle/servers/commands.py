@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ def lsp(
     allow_run: Annotated[
         bool, typer.Option("--allow-run", help="Import the workspace's Python files to compile their kernels.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time limit for each program run.")] = 600,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time limit for each call.")] = 600,
 ) -> None:
     """Serve an editor: the Language Server Protocol on stdin and stdout.
 
@@ -33,10 +34,12 @@ def lsp(
     kernels whose launches are declared in ncu-swizzle.toml, or captured in a .launches file beside.
     """
     try:
+        from ncu_swizzle.servers import wire
         from ncu_swizzle.servers.lsp import server
     except ImportError as error:
         raise EnvironmentLacking(f"the pygls package is missing: {error}", INSTALL) from error
-    server(output.version(), allow_run, timeout).start_io()
+    wire.prepare_log()
+    server(output.version(), allow_run, timeout).start_io(wire.Messages(sys.stdin.buffer))
 
 
 @app.command()
@@ -47,7 +50,7 @@ def mcp(
     allow_run: Annotated[
         bool, typer.Option("--allow-run", help="Let clients launch kernels on the GPU and import Python files.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time limit for each program run.")] = 600,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time limit for each call.")] = 600,
 ) -> None:
     """Serve the tools to a coding agent: MCP on stdin and stdout.
 

@@ -82,7 +82,7 @@ class SeenSource:
 
 SOURCE = "ncu-swizzle"
 # A definition: CUDA's with its attributes and return type, Python's with its name alone.
-DEFINITION = r"__global__[^;{}]*?\b\w+\s*\(|^[ \t]*def\s+\w+\s*\("
+DEFINITION = re.compile(r"__global__(?:(?!__global__)[^;{}(])*+\(|^[ \t]*+def\s++\w++\s*+\(", re.MULTILINE)
 FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
@@ -177,7 +177,7 @@ def _counts(row: Row) -> str:
 
 def _first_kernel(text: str) -> int:
     """Return the line, from 0, on which the first kernel is defined."""
-    found = re.search(DEFINITION, text, re.MULTILINE)
+    found = DEFINITION.search(text)
     return text.count("\n", 0, found.end()) if found else 0
 
 

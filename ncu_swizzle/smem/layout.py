@@ -128,7 +128,7 @@ def parse_layout(text: str) -> Layout:
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"a layout of {len(text):,} characters is too long", EXAMPLE)
     layouts = []
-    for part in re.split(r"\s+o\s+|∘", text.strip()):
+    for part in re.split(r"(?<!\s)\s++o\s++|∘", text.strip()):
         shape, colon, stride = part.partition(":")
         if not colon:
             raise UsageError(f"{part!r} is not a valid layout: write shape:stride", EXAMPLE)

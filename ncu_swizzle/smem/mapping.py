@@ -21,6 +21,12 @@ ELEMENTS = (1, 2, 4, 8, 16)  # sizes, in bytes
 Cell = tuple[int, int]
 
 
+def refuse_element(size: int) -> None:
+    """Raise UsageError for a size that no element has."""
+    if size not in ELEMENTS:
+        raise UsageError(f"an element cannot have {size} bytes", "--elem 1, 2, 4, 8 or 16")
+
+
 @dataclass(frozen=True)
 class Collision:
     """Two cells that a mapping puts at the same offset."""
@@ -46,8 +52,7 @@ class Mapping:
     origin: int = 0
 
     def __post_init__(self) -> None:
-        if self.element_bytes not in ELEMENTS:
-            raise UsageError(f"an element cannot have {self.element_bytes} bytes", "--elem 1, 2, 4, 8 or 16")
+        refuse_element(self.element_bytes)
         if len(self.layout.modes) != 2:
             raise UsageError(f"the layout {self.layout} must have two modes, rows and columns", EXAMPLE)
 

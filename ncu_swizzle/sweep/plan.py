@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,11 +104,13 @@ def make_plan(
     if not kernels:
         every = not variants or ALL in variants
         kernels = [kernel for kernel in family.kernels if not kernel.library] if every else _variants(family, variants)
-    combinations = product(*(dict.fromkeys(values) for values in sizes.values()))
-    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in combinations]
-    points = len(problems) * len(kernels)
+    each = [tuple(dict.fromkeys(values)) for values in sizes.values()]
+    if all(each):  # the first point names what the family lacks
+        family.problem({name: values[0] for name, values in zip(sizes, each, strict=True)})
+    points = math.prod(map(len, each)) * len(kernels)  # before they are made
     if points > MOST_POINTS:
         raise UsageError(f"that would be {points:,} points; the maximum is {MOST_POINTS:,}", "name fewer sizes")
+    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in product(*each)]
     return Plan(family, tuple(kernels), tuple(problems))
 
 

@@ -41,7 +41,7 @@ def _fake_program(cubin: bytes, tmp_path_factory: pytest.TempPathFactory) -> Pat
     source, driver = str(SUPPORT / "fake_driver.c"), folder / "libcuda.so.1"
     soname = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda.so.1"]
     subprocess.run([*compile_, *soname, "-o", str(driver), source], check=True)
-    subprocess.run([*compile_, "-o", str(folder / "app"), source, str(driver), "-ldl"], check=True)
+    subprocess.run([*compile_, "-o", str(folder / "app"), source, str(driver), "-ldl", "-lpthread"], check=True)
     return folder
 
 

@@ -2,15 +2,25 @@
 
 import ctypes
 import gzip
+import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from bench import capture_stress
+from ncu_swizzle.base.errors import (
+    EnvironmentLacking,
+    NothingProfiled,
+    ProgramFailed,
+    TimeLimit,
+    UsageError,
+)
 from ncu_swizzle.capture import dry, running
 from ncu_swizzle.capture.launches import CapturedLaunch, Manifest, open_launches
 from ncu_swizzle.commands import capture
@@ -20,9 +30,10 @@ from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
-from tests.support import captures
+from tests.support import captures, process
 from tests.support.marks import NEEDS_ALL, executable
 from tests.support.places import DATA
+from tests.support.processes import processes_in
 
 MEMORY_MIB = 64
 RUNTIME = DATA / "runtime"
@@ -34,9 +45,11 @@ def built(source: Path, folder: Path, *options: str) -> None:
     subprocess.run([str(Toolchain().find(NVCC)), *words, "-o", "app", str(source)], cwd=folder, check=True)
 
 
-def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100") -> Manifest:
+def captured(
+    folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100", timeout_s: float = 60
+) -> Manifest:
     wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True, like=like)
-    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
+    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=timeout_s), out)
 
 
 @pytest.mark.long
@@ -154,6 +167,128 @@ def test_what_cannot_be_captured_is_said(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=re.escape(says)):
             captured(tmp_path, *argv, out=out)
     assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def misuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``app``, which does what else programs do."""
+    folder = tmp_path_factory.mktemp("misuse")
+    built(RUNTIME / "misuse.cu", folder)
+    return folder
+
+
+ENDED = "A process ended by _exit, exec or a signal: more may have been launched."
+LOST = "2 launches were lost: the record is missing or incomplete (a full disk, or a kill)."
+CUT = "A line of the recording is damaged and was left out."
+MORE = (
+    "Only the first 2 launches were captured; the program launched 5 more. -c N captures more, -k NAME selects others."
+)
+
+
+@pytest.mark.long
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("what", "count", "kept", "notes"),
+    [
+        ("fork", 32, 3, []),
+        ("plain-fork", 32, 3, []),
+        ("threads", 2000, 1600, []),
+        ("first-launch", 32, 10, [ENDED.replace("A process", "5 processes")]),
+        ("exec", 32, 3, [ENDED]),
+        ("quit", 2, 2, [MORE, ENDED]),
+        ("crash", 32, 2, [ENDED]),
+        ("descriptors", 32, 2, []),
+        ("descriptors-used-up", 32, 2, []),
+        ("full-disk", 32, 1, [LOST, CUT, ENDED]),
+        ("daemon", 32, 1, []),
+    ],
+)
+def test_no_launch_is_lost_by_what_a_program_does(
+    what: str, count: int, kept: int, notes: list[str], misuse: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "x.launches"
+    folder = shutil.copytree(misuse, tmp_path / "run")
+    manifest = captured(folder, "./app", what, out=out, count=count)
+    assert len(manifest.launches) == kept
+    assert [note for note in manifest.notes if not note.startswith("Contents")] == notes
+    if what in ("fork", "plain-fork", "crash", "descriptors"):
+        failed = process.command("lint", str(out), "--json", "-", folder=tmp_path)
+        assert failed.returncode == 1, "one of them conflicts 32-way"
+        assert "degree 32, at most 1 allowed" in failed.stdout
+        with open_launches(out) as file:
+            tables = [file.memory(launch.buffers[-1].contents.sha256) for launch in manifest.launches]
+        assert len(set(tables)) == 2
+    if what == "descriptors":
+        assert (folder / "own.txt").read_bytes() == b""
+    assert processes_in(folder) == [], "nothing is left running"
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_what_a_program_started_ends_at_its_time_limit(misuse: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(misuse, tmp_path / "run")
+    with pytest.raises(TimeLimit, match="app was still running"):
+        captured(folder, "./app", "hang", out=tmp_path / "x.launches", timeout_s=1)
+    assert processes_in(folder) == []
+
+
+@pytest.mark.long
+@NEEDS_ALL
+@pytest.mark.parametrize("name", ["a:b", "$ORIGIN", "a;b $LIB"])
+def test_any_folder_for_temporary_files_will_do(
+    name: str, misuse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    assert len(captured(misuse, "./app", "launch", out=tmp_path / "x.launches").launches) == 1
+    assert list((tmp_path / name).iterdir()) == []
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_what_cannot_be_is_answered_as_a_gpu_does_and_the_rest_is_kept(tmp_path: Path) -> None:
+    """tests/gpu holds answers.txt against a real one."""
+    built(RUNTIME / "answers.cu", tmp_path)
+    out = tmp_path / "x.launches"
+    manifest = captured(tmp_path, "./app", "found.txt", out=out)
+    assert (tmp_path / "found.txt").read_text(encoding="utf-8") == (RUNTIME / "answers.txt").read_text(encoding="utf-8")
+    assert len(manifest.launches) == 6
+    assert manifest.notes[0].startswith("17 launches were refused by CUDA: plain (cudaErrorInvalidConfigurat")
+    with open_launches(out) as file:
+        assert file.manifest == manifest, "the file can be read"
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_errors_have_nvidia_s_names_and_texts(tmp_path: Path) -> None:
+    generated = {"device.h": running.header(running.H100, 13000), "missing.h": ""}
+    ours = ctypes.CDLL(str(running.build(dry.SOURCE, tmp_path, "stand-in.so", generated=generated)))
+    spec = importlib.util.find_spec("nvidia")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    libraries = [file for folder in folders for file in Path(folder).glob("cu13/lib/libcudart.so.13")]
+    if not libraries:
+        pytest.skip("CUDA's runtime is not installed as a package")
+    theirs = ctypes.CDLL(str(libraries[0]))
+    for name in ("cudaGetErrorName", "cudaGetErrorString"):
+        for runtime in (ours, theirs):
+            getattr(runtime, name).restype = ctypes.c_char_p
+        known = [getattr(ours, name)(error) for error in range(1024)]
+        assert len(set(known)) > 10
+        for error, text in enumerate(known):
+            assert text in (getattr(theirs, name)(error), b"unrecognized error code")
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_launches_kept_and_launches_noted_are_those_that_were_made(tmp_path: Path) -> None:
+    """A short run of bench/capture_stress.py."""
+    program = capture_stress.built(tmp_path)
+    for seed in range(900, 906):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run = capture_stress.run(program, folder, seed)
+        assert run.wrong == ""
+        assert run.begun > 0
 
 
 def test_functions_of_the_runtime_that_the_stand_in_has() -> None:

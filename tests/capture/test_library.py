@@ -1,5 +1,6 @@
 """CUPTI is found; the injected library is driven by a stand-in that calls it as the driver and CUPTI do."""
 
+import contextlib
 import json
 import shlex
 import sys
@@ -51,7 +52,7 @@ def test_why_nothing_was_captured(
     recording: Recording, kind: type[Exception], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running.recorded, "read", lambda *_: recording)
-    monkeypatch.setattr(running, "_prepared", lambda *_: ({}, tmp_path))
+    monkeypatch.setattr(running, "_prepared", lambda *_: contextlib.nullcontext(({}, tmp_path)))
     with pytest.raises(kind, match=says):
         running.record((sys.executable, "-c", ""), tmp_path, CaptureLimits(kernel_name="turn"), tmp_path)
     with pytest.raises(ProgramFailed, match="exited with status 3"):
@@ -66,10 +67,10 @@ def test_a_pattern_that_is_none(tmp_path: Path) -> None:
     assert (words["NCU_SWIZZLE_CAPTURE_COUNT"], words["NCU_SWIZZLE_CAPTURE_MEMORY"]) == ("3", "7")
 
 
-def recorded(program: Path, tmp_path: Path, **limits: object) -> Recording:
+def recorded(program: Path, tmp_path: Path, *more: str, **limits: object) -> Recording:
     scratch = tmp_path / "scratch"
     scratch.mkdir(0o700)
-    return running.record(("./app", "driver.cubin"), program, CaptureLimits(**limits), scratch)  # type: ignore[arg-type]
+    return running.record(("./app", "driver.cubin", *more), program, CaptureLimits(**limits), scratch)  # type: ignore[arg-type]
 
 
 def odd(launch: CapturedLaunch) -> int:
@@ -99,8 +100,22 @@ def test_graphs_are_recorded_when_they_are_launched(fake_program: Path, tmp_path
     assert found.notes == [
         "a CUDA graph was launched, of which is not known what it holds.",
         "a CUDA graph was launched, of which is not known how its nodes were changed.",
+        "A launch was refused by CUDA: columns (CUDA_ERROR_INVALID_VALUE).",
     ]
-    assert found.seen == len(found.launches) == 7
+    assert (found.counted.seen, len(found.launches)) == (8, 7)
+
+
+@needs_cc
+@pytest.mark.parametrize(("count", "kept"), [(300, 208), (100, 100)])
+def test_closed_descriptors_forks_threads_and_exec_lose_no_launch(
+    count: int, kept: int, fake_program: Path, tmp_path: Path
+) -> None:
+    found = recorded(fake_program, tmp_path, "misused", count=count)
+    assert len(found.launches) == kept
+    assert (found.counted.seen, found.counted.claimed, found.counted.refused) == (209, kept, 1)
+    assert found.notes[-1] == "A process ended by _exit, exec or a signal: more may have been launched."
+    assert any("the program launched 108 more" in note for note in found.notes) == (kept < 208)
+    assert (fake_program / "own.txt").read_bytes() == b""
 
 
 @needs_cc

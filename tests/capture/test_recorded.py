@@ -1,7 +1,9 @@
 """Launches files: written and read back equal, refused if damaged; what the injected library writes becomes one."""
 
 import dataclasses
+import itertools
 import json
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
+from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, ProgramFailed
 from ncu_swizzle.capture.launches import Contents, Manifest, open_launches, write
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.recorded import read as read_recorded
@@ -24,27 +26,40 @@ def parameters() -> list[list[Any]]:
         return [[part.offset, part.value] for part in file.manifest.launches[0].parameters]
 
 
+NUMBERS = itertools.count()
+
+
 def launch(**changes: Any) -> dict[str, Any]:
     return {
-        "is": "launch", "kernel": "columns", "module": 0, "graph": 0, "shared": 4356, "grid": [4, 1, 1],
-        "block": [32, 1, 1], "cluster": [0, 0, 0], "attributes": ATTRIBUTES, "parameters": parameters(),
-        "buffers": [], "variables": [], **changes,
+        "is": "launch", "seen": next(NUMBERS), "kernel": "columns", "module": 0, "graph": 0, "shared": 4356,
+        "grid": [4, 1, 1], "block": [32, 1, 1], "cluster": [0, 0, 0], "attributes": ATTRIBUTES,
+        "parameters": parameters(), "buffers": [], "variables": [], **changes,
     }  # fmt: skip
 
 
 MODULE = {"is": "module", "number": 0, "handle": 77, "cubins": 1, "functions": ["columns"]}
 
 
-def read(folder: Path, *events: dict[str, Any] | str, most: int = 10) -> Recording:
+def read(
+    folder: Path, *events: dict[str, Any] | str, most: int = 10, counted: tuple[int, int, int, int] = (0, 0, 0, 0)
+) -> Recording:
+    """Return what is read of one process's events; `counted` are launches seen, unwanted, refused and claimed."""
     lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
-    (folder / "12.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "12-1.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "counters").write_bytes(struct.pack("=5Q", *counted, 0))
     return read_recorded(folder, most)
 
 
 def keep(folder: Path, *cubins: bytes) -> list[dict[str, Any]]:
     for number, content in enumerate(cubins):
-        (folder / f"12-c{number}").write_bytes(content)
-    return [{"is": "cubin", "number": number, "bytes": len(content)} for number, content in enumerate(cubins)]
+        (folder / f"12-1-c{number}").write_bytes(content)
+    return [
+        {"is": "cubin", "number": number, "bytes": len(content), "file": f"12-1-c{number}"}
+        for number, content in enumerate(cubins)
+    ]
+
+
+END = {"is": "end"}
 
 
 def test_a_launch_gets_its_cubin(cubin: bytes, tmp_path: Path) -> None:
@@ -65,9 +80,9 @@ def other(cubin: bytes) -> bytes:
 def test_two_kernels_of_one_name_are_never_guessed_between(cubin: bytes, tmp_path: Path) -> None:
     found = read(tmp_path, *keep(tmp_path, cubin, other(cubin)), MODULE, launch())
     assert found.launches == []
-    assert found.notes == [
+    assert found.notes[0] == (
         "A launch of columns was left out: 2 cubins that were loaded have a different kernel of that name."
-    ]
+    )
 
 
 def test_the_cubin_that_its_loading_tells_or_that_is_there_twice_or_beside_what_is_none_is_no_doubt(
@@ -96,8 +111,8 @@ def test_a_launch_that_fits_no_cubin_is_left_out_and_named(cubin: bytes, tmp_pat
 
 def test_contents_are_kept_once_and_incomplete_ones_are_unknown(cubin: bytes, tmp_path: Path) -> None:
     for number, content in enumerate((b"abcd", b"abcd", b"ab")):
-        (tmp_path / f"12-m{number}").write_bytes(content)
-    buffers = [{"address": 4096 * (n + 1), "bytes": 4, "content": n} for n in range(4)]
+        (tmp_path / f"12-1-m{number}").write_bytes(content)
+    buffers = [{"address": 4096 * (n + 1), "bytes": 4, "content": f"12-1-m{n}"} for n in range(4)]
     buffers.append({"address": 1 << 20, "bytes": 9, "content": None, "why": "over the limit on memory"})
     found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(buffers=buffers))
     contents = [buffer.contents for buffer in found.launches[0].buffers]
@@ -108,14 +123,65 @@ def test_contents_are_kept_once_and_incomplete_ones_are_unknown(cubin: bytes, tm
 
 
 def test_limits_notes_and_problems(cubin: bytes, tmp_path: Path) -> None:
-    events = [{"is": "start", "cupti": 1}, *keep(tmp_path, cubin), MODULE, *[launch()] * 5]
-    ends = [{"is": "note", "text": "a"}, {"is": "note", "text": "a"}, {"is": "end", "seen": 9, "kept": 5}]
+    events = [{"is": "start", "cupti": 1}, *keep(tmp_path, cubin), MODULE, *(launch() for _ in range(3))]
+    ends = [{"is": "note", "text": "a"}, {"is": "note", "text": "a"}, END]
     device = {"is": "device", "name": "G", "capability": [9, 0], "multiprocessors": 132, "driver": 12080}
-    cut = '{"is": "launch", "kern'  # of a process that was killed
-    found = read(tmp_path, *events, *ends, device, {"is": "problem", "text": "p"}, cut, most=3)
+    found = read(tmp_path, *events, *ends, device, {"is": "problem", "text": "p"}, most=3, counted=(9, 2, 0, 3))
     assert [one.index for one in found.launches] == [0, 1, 2]
-    assert (found.notes, found.problems, found.seen, found.followed) == (["a."], ["p"], 9, 1)
+    more = "Only the first 3 launches were captured; the program launched 4 more. -c N captures more, -k NAME selects"
+    assert (found.notes, found.problems, found.followed) == (["a.", f"{more} others."], ["p"], 1)
     assert (found.machine.gpu, found.machine.compute_capability, found.machine.driver) == ("G", "9.0", "CUDA 12.8")
+
+
+def test_a_bad_event_is_noted_and_the_rest_is_kept(cubin: bytes, tmp_path: Path) -> None:
+    (tmp_path / "13-1-m0").write_bytes(b"abcd")  # of another process
+    (tmp_path / "secret").write_bytes(b"abcd")
+    part = {"address": 4096, "bytes": 4}
+    bad: dict[str, Any] = {
+        "its record is damaged: '13-1-m0' is not a file of this process": {"buffers": [{**part, "content": "13-1-m0"}]},
+        "its record is damaged: '../secret' is not": {"buffers": [{**part, "content": "../secret"}]},
+        "its record is damaged: 0 is not": {"variables": [{"name": "v", "bytes": 4, "content": 0}]},
+        "left out: grid is 0": {"grid": [4, 0, 1]},
+        "block": {"block": [1 << 40, 1, 1]},
+        "shared": {"shared": 1 << 30},
+        "its parameters could not be read": {"parameters": [[0, None]]},
+    }
+    for why, changes in bad.items():
+        found = read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(**changes), launch(), END, counted=(2, 0, 0, 2))
+        assert len(found.launches) == 1
+        (note,) = found.notes
+        assert note.startswith("A launch of columns was left out: "), why
+        assert why in note
+    for line in ('{"is": "launch", "kern', "[]", "{}", '{"is": "launch"}', "\0" * 9, "[" * 100_000, '{"is": "dry"}'):
+        found = read(tmp_path, *keep(tmp_path, cubin), MODULE, line, launch(), END, counted=(2, 0, 0, 2))
+        lost = "A launch was lost: the record is missing or incomplete (a full disk, or a kill)."
+        assert (len(found.launches), found.notes) == (
+            1,
+            [lost, "A line of the recording is damaged and was left out."],
+        )
+
+
+def test_what_a_program_does_to_the_recording(cubin: bytes, tmp_path: Path) -> None:
+    (tmp_path / "its-own.jsonl").write_text("{}", encoding="utf-8")
+    assert len(read(tmp_path, *keep(tmp_path, cubin), MODULE, launch(), END).launches) == 1
+    for destroy in (lambda file: file.write_bytes(b"x"), Path.unlink):
+        destroy(tmp_path / "counters")
+        with pytest.raises(ProgramFailed, match="removed or changed the files"):
+            read_recorded(tmp_path, 10)
+
+
+def test_launches_that_the_driver_refused_are_taken_back_and_a_record_without_an_end_is_noted(
+    cubin: bytes, tmp_path: Path
+) -> None:
+    launches = [launch(), launch(), launch()]
+    first = launches[0]["seen"]
+    refused = {"is": "refused", "from": first + 1, "to": first + 2, "error": "CUDA_ERROR_INVALID_VALUE", "kernel": ""}
+    found = read(tmp_path, *keep(tmp_path, cubin), MODULE, *launches, refused, counted=(3, 0, 1, 2))
+    assert [one.index for one in found.launches] == [0, 1]
+    assert found.notes == [
+        "A launch was refused by CUDA: columns (CUDA_ERROR_INVALID_VALUE).",
+        "A process ended by _exit, exec or a signal: more may have been launched.",
+    ]
 
 
 def manifest_of(file: Path) -> Manifest:

@@ -5,6 +5,7 @@ import errno
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None
     assert overview == typed("").stdout
     assert "3  a GPU, ncu, a permission is missing" in overview
     names = re.findall(r"^  ([a-z]+) {2,}\S", overview, re.MULTILINE)
-    assert len(names) == 13
+    assert len(names) == 14
     below = ("rules path", "rules apply", "serve mcp", "serve lsp")
     for line in ("", *names, *below):
         shown = typed(f"{line} --help").stdout.splitlines()
@@ -100,6 +101,42 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )
     return python(code, folder, **more)
+
+
+MOMENTS = {
+    "as modules load": "sys.meta_path.insert(0, Now)",
+    "as commands are declared": "import typer.main; typer.main.get_command = now",
+    "as the command runs": "from ncu_swizzle.kernels import naming; naming.everything = now",
+    "at the end": "import atexit; atexit.register(now)",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_signal_ends_a_command_with_a_word_at_any_moment(moment: str, tmp_path: Path) -> None:
+    for number, word in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")):
+        code = (
+            "import os, sys, time\n"
+            f"def now(*_, **__): os.kill(os.getpid(), {int(number)}); time.sleep(0.05)\n"
+            "class Now:\n    find_spec = staticmethod(lambda name, *_: now() if name == 'ncu_swizzle.cli' else None)\n"
+            f"{MOMENTS[moment]}\n"
+            "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
+            "from ncu_swizzle.__main__ import main; sys.exit(main())"
+        )
+        done = python(code, tmp_path)
+        over = moment == "at the end"
+        expected = (0, "") if over else (128 + number, f"{word}: nothing was written\n")
+        assert (done.returncode, done.stderr, "kernel2" in done.stdout) == (*expected, over), number
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mebibytes", [60, 80, 110, 140, 200])
+def test_too_little_address_space_is_no_failed_gate(mebibytes: int, tmp_path: Path) -> None:
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({mebibytes << 20},) * 2)\n"
+    run = "import sys; sys.argv = ['ncu-swizzle', 'explain', '(8,8):(8,1)']\nfrom ncu_swizzle.__main__ import main; "
+    done = python(f"{limited}{run}sys.exit(main())", tmp_path)
+    assert done.returncode in (0, 3), done.stderr
+    assert done.returncode == 0 or "ulimit -v unlimited" in done.stderr
 
 
 BUGS = {

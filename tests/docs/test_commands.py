@@ -31,12 +31,13 @@ SLOW_TYPED = {"docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md
 LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kernels.md", "docs/your-kernels.md",
               "docs/agents.md", "docs/blackwell.md", "docs/cycles.md", "docs/describing-kernels.md", "docs/failures.md",
               "docs/files.md", "docs/fix.md", "docs/install.md", "docs/launches.md", "docs/model.md",
-              "docs/programs.md", "docs/races.md", "docs/learn/kernel2.md"}  # fmt: skip
+              "docs/programs.md", "docs/proof.md", "docs/races.md", "docs/learn/kernel2.md"}  # fmt: skip
 LIBRARIES = {"serve mcp": "mcp", "serve lsp": "pygls", "--workers": "distributed", ".py": "triton"}
 LANGUAGES = ("triton", "cutlass", "numba")
 BESIDE = {  # what a page's commands name from its examples
     "docs/python-kernels.md": ("examples/python/tiles.py", "examples/python/references.py"),
     "docs/your-kernels.md": ("examples/first-hour/particles.cu",),
+    "docs/proof.md": ("examples/proof/*.cu",),
 }
 DESCRIBED = {"docs/python-kernels.md": True, "docs/describing-kernels.md": False}  # by what the page says, by nothing
 ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
@@ -47,6 +48,7 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ("docs/launches.md", "ncu-swizzle lint app.launches --sarif lint.sarif"): 1,
     ("docs/launches.md", "ncu-swizzle check app.launches --cubin app.cubin"): 1,
     ("docs/programs.md", "ncu-swizzle check ci/app.launches"): 1,
+    ("docs/proof.md", "ncu-swizzle prove my.cu --against HEAD"): 2,  # which has no such file
     ("docs/programs.md", "ncu-swizzle check ci/app.launches --cubin app.cubin --sarif check.sarif"): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

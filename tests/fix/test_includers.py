@@ -11,8 +11,9 @@ import pytest
 
 from ncu_swizzle.base.errors import NotWritable, UsageError
 from ncu_swizzle.base.files import replacing
-from ncu_swizzle.fix import edits, includers, sources
-from ncu_swizzle.fix.includers import CheckoutFiles, included
+from ncu_swizzle.certify import includers
+from ncu_swizzle.certify.includers import CheckoutFiles, included
+from ncu_swizzle.fix import edits, sources
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
 from ncu_swizzle.kernels import naming
 from tests.support import places
@@ -42,7 +43,7 @@ def made(folder: Path, files: dict[str, str]) -> Path:
 def judged(project: Path, changed: str = H) -> set[str] | str:
     checkout = CheckoutFiles(project)
     found = checkout.including([project / changed], {project / changed, project / CU})
-    return checkout.unknown or {os.path.relpath(file, project) for file in found}
+    return checkout.unclear or {os.path.relpath(file, project) for file in found}
 
 
 def test_what_may_include_the_header_is_judged(tmp_path: Path) -> None:
@@ -160,8 +161,8 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     changes = [ChangedFile(path, b"old", b"new") for path in paths]
 
     @contextlib.contextmanager
-    def failing(path: Path) -> Iterator[BinaryIO]:
-        with replacing(path) as file:
+    def failing(path: Path, like_before: bool) -> Iterator[BinaryIO]:
+        with replacing(path, like_before=like_before) as file:
             yield file
             if path.name == "b.cuh":
                 raise NotWritable("no space", "")
@@ -178,3 +179,15 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     paths[2].write_bytes(b"old")
     sources.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"new"] * 3
+
+
+def test_a_source_keeps_its_mode_and_the_links_to_it(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.cu", tmp_path / "link.cu"
+    real.write_bytes(b"old")
+    link.symlink_to("real.cu")
+    for number, mode in enumerate((0o640, 0o755, 0o600, 0o666)):
+        real.chmod(mode)
+        before, after = real.read_bytes(), f"new {number}".encode()
+        sources.written_together([ChangedFile(link, before, after)], "again")
+        assert (real.read_bytes(), real.stat().st_mode & 0o777) == (after, mode)
+        assert link.is_symlink()

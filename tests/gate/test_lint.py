@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit, UsageError
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.emulate import run
@@ -23,6 +25,7 @@ from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.memory import judge_memory
 from ncu_swizzle.gate.suppressions import Judged, Suppressions
 from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
+from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import project_in
 from ncu_swizzle.reports import memory
@@ -226,10 +229,73 @@ def test_what_a_comment_says(tmp_path: Path) -> None:
         said = {}
         for text in texts:
             file.write_text(f"{text}\n", encoding="utf-8")
-            found = suppressions.in_source(str(file))
+            found = suppressions.in_source(str(file), readable([file]))
             said[text] = [list(found[0].codes), found[0].reason, found[0].line] if found else []
         assert said == texts
-    assert suppressions.in_source(str(tmp_path / "absent.cu")) == ()
+    assert suppressions.in_source(str(tmp_path / "absent.cu"), readable([tmp_path / "k.cu"])) == ()
+
+
+MANY = {
+    "spaces": (".cu", "// ncu-swizzle: ignore", " ", "!"),
+    "comments": (".cu", "", "/**/ // ncu-swizzle: ignore SW001\n", "x"),
+    "suppressions in a row": (".cu", "", "// ncu-swizzle: ignore SW001\n", ""),
+    "unclosed": (".cu", '// ncu-swizzle: ignore SW001\nR"(', "/*", ""),
+    "delimiters": (".cu", "// ncu-swizzle: ignore SW001\n", 'R"a(', ""),
+    "quotes": (".cu", "// ncu-swizzle: ignore SW001\n", "'\\\"", ""),
+    "escapes": (".cu", '// ncu-swizzle: ignore SW001\n"', "\\\\", ""),
+    "of Python": (".py", "", "# ncu-swizzle: ignore SW001\n", ""),
+    "unclosed in Python": (".py", '# ncu-swizzle: ignore SW001\n"""', "'\n", ""),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MANY)
+def test_comments_are_read_in_linear_time(tmp_path: Path, name: str) -> None:
+    suffix, start, repeated, end = MANY[name]
+    file = tmp_path / f"k{suffix}"
+
+    def seconds(count: int) -> float:
+        file.write_text(f"{start}{repeated * count}{end}\n", encoding="utf-8")
+        spent = []
+        for _ in range(3):
+            begin = time.process_time()
+            suppressions.in_source(str(file), readable([file]))
+            spent.append(time.process_time() - begin)
+        return min(spent)
+
+    count, tick = 1 << 13, 0.02  # some clocks of processes tick in hundredths of a second
+    assert seconds(8 * count) < 24 * max(seconds(count), tick), "linear: 8; quadratic: 64"
+
+
+def test_reading_comments_ends_with_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("// ncu-swizzle: ignore SW001\n" * (1 << 16), encoding="utf-8")
+    with pytest.raises(TimeLimit, match="its comments were not read within") as error:
+        suppressions.in_source(str(file), readable([file]), 0.01)
+    assert "--timeout" in error.value.hint
+
+
+def test_files_that_line_tables_name_are_read_in_the_checkout_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "t[x] = v;  // ncu-swizzle: ignore SW001\n"
+    here, outside = tmp_path / "here", tmp_path / "secret.h"
+    (here / "sub").mkdir(parents=True)
+    for file in (outside, here / "k.cu", here / "sub" / "k.cuh", here / "large.cu"):
+        file.write_text(text, encoding="utf-8")
+    os.truncate(here / "large.cu", 3 << 30)  # sparse
+    os.mkfifo(here / "pipe.cu")
+    (here / "out.cu").symlink_to(outside)
+    (here / "in.cu").symlink_to("k.cu")
+    monkeypatch.chdir(here)
+    named = ["k.cu", "in.cu", "sub/k.cuh", str(here / "k.cu"), "large.cu", "pipe.cu", "out.cu", "../secret.h",
+             str(outside), "/dev/zero", "sub", "a\0b", "x" * 5000]  # fmt: skip
+    hiding = Suppressions(checkouts=readable())
+    assert [file for file in named if hiding.of(file)] == named[:4]
+    assert [file for file in named if against.lines_of(file)] == named[:4]
+    assert Suppressions(checkouts=readable([outside])).of(str(outside)), "its folder was named"
+    monkeypatch.setenv("HOME", str(here / "sub"))
+    assert not Suppressions(checkouts=readable()).of("k.cu"), "above one's home, nothing is a checkout"
 
 
 def finding(codes: Sequence[str] = ("SW001",), line: int = 1, outcome: str = "fail") -> Check:
@@ -254,14 +320,14 @@ def test_what_a_comment_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         text = f"t[x] = v;  // ncu-swizzle: ignore {fact['comment']} — tested\n"
         Path("k.cu").write_text(text, encoding="utf-8")
         check = finding(**fact["finding"])
-        (marked,) = Suppressions().marked([check])
+        (marked,) = Suppressions(checkouts=readable()).marked([check])
         assert bool(marked.suppressions) == fact["hidden"], fact
         assert dataclasses.replace(marked, suppressions=()) == check, "nothing else changes"
 
 
 def settings(folder: Path, text: str) -> Suppressions:
     (folder / "ncu-swizzle.toml").write_text(f"{text}\n", encoding="utf-8")
-    return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")))
+    return Suppressions(suppressions.in_settings(project_in(folder / "ncu-swizzle.toml")), readable())
 
 
 def test_what_an_entry_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +372,7 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
     warning = finding(("SW090",), line=3, outcome="warning")
     passed = finding(("",), line=0, outcome="pass")
     checks = [finding(), UNKNOWN, warning, passed]
-    return Verdict(checks=tuple(Suppressions().marked(checks)))
+    return Verdict(checks=tuple(Suppressions(checkouts=readable()).marked(checks)))
 
 
 def test_hidden_findings_are_listed_and_count_for_nothing(hidden: Verdict) -> None:

@@ -229,6 +229,40 @@ def test_every_process_is_captured_and_of_a_program_that_fails_nothing_is_kept(p
     assert not out.exists()
 
 
+RUNTIME = DATA / "runtime"
+
+
+@pytest.fixture(scope="module")
+def misuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``misuse`` and ``answers``, of which tests/capture tests what a stand-in does."""
+    folder = tmp_path_factory.mktemp("misuse")
+    for name in ("misuse", "answers"):
+        subprocess.run(["nvcc", "-arch=native", "-o", name, str(RUNTIME / f"{name}.cu")], cwd=folder, check=True)
+    return folder
+
+
+def test_what_cannot_be_is_answered_as_the_stand_in_answers_it(misuse: Path, tmp_path: Path) -> None:
+    subprocess.run([str(misuse / "answers"), "found.txt"], cwd=tmp_path, check=True)
+    assert (tmp_path / "found.txt").read_text(encoding="utf-8") == (RUNTIME / "answers.txt").read_text(encoding="utf-8")
+    manifest = captured(misuse, tmp_path / "answers.launches", "--", "./answers", "found.txt")
+    assert functions(manifest) == [*["plain"] * 4, "in_pairs", "together"], "what the driver refused is not among them"
+
+
+@pytest.mark.parametrize(
+    ("what", "kept", "ends"), [("threads", 1600, True), ("exec", 3, False), ("quit", 7, False), ("daemon", 1, True)]
+)
+def test_threads_exec_and_exit_lose_no_launch(what: str, kept: int, ends: bool, misuse: Path, tmp_path: Path) -> None:
+    manifest = captured(misuse, tmp_path / "x.launches", "-c", "2000", "--memory", "--", "./misuse", what)
+    assert len(manifest.launches) == kept
+    assert ("A process ended by _exit, exec or a signal: more may have been launched." in manifest.notes) != ends
+
+
+def test_a_fork_of_a_process_that_uses_cuda_launches_nothing(misuse: Path, tmp_path: Path) -> None:
+    """The driver refuses what the child asks for."""
+    manifest = captured(misuse, tmp_path / "x.launches", "--memory", "--", "./misuse", "fork")
+    assert functions(manifest) == ["look"] * 2
+
+
 def test_pytorch_and_triton(programs: Path, tmp_path: Path) -> None:
     needs("torch", "triton")
     torch, triton = ((sys.executable, f"{name}_program.py", "512") for name in ("torch", "triton"))

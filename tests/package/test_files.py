@@ -38,6 +38,18 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     assert fifo.is_fifo()
 
 
+def test_a_result_keeps_the_mode_of_the_one_before(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    for mode in (0o600, 0o640, 0o666):
+        file.touch()
+        file.chmod(mode)
+        write_atomically(file, b"{}")
+        assert file.stat().st_mode & 0o777 == mode
+    (tmp_path / "link").symlink_to("out.json")
+    write_atomically(tmp_path / "link", b"[]")
+    assert (file.read_bytes(), (tmp_path / "link").is_symlink()) == (b"{}", False)
+
+
 def test_the_standard_streams_are_not_opened_again(tmp_path: Path) -> None:
     file = tmp_path / "out"
     handle = os.open(file, os.O_WRONLY | os.O_CREAT)

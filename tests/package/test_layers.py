@@ -20,6 +20,7 @@ LAYERS = (
     ("reports",),
     ("capture", "frontends", "render"),
     ("engines",),
+    ("certify",),
     ("explain", "sweep"),
     ("gate",),
     ("fix",),

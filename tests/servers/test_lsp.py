@@ -1,7 +1,12 @@
 """``ncu-swizzle lsp`` with a real client; skipped without pygls or CUDA's compiler."""
 
 import asyncio
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +17,11 @@ from lsprotocol import types
 from tests.support.language_client import LIMIT_S, EditorClient, session
 from tests.support.marks import NEEDS_ALL, PYTHON, program
 from tests.support.places import DATA
+from tests.support.process import environment
 from tests.support.processes import processes_in, wait_until
 from tests.support.repositories import DESCRIBED, TURN
 
+AT = {"line": 3, "character": 3}
 FREE = TURN.replace("[32][32]", "[32][33]")
 # Addresses that follow no simple rule, so that every iteration is emulated.
 CHAIN = "unsigned k = r; for (int i = 0; i < 1 << 22; ++i) { k = k * 1664525u + 1013904223u; tile[k >> 27][c] += 1.f; }"
@@ -246,3 +253,40 @@ def test_what_cannot_be_proved_changes_nothing(workspace: Path) -> None:
     client = session(workspace, fix)
     assert "not as it was saved" in client.messages[-1]
     assert (workspace / "turn.cu").read_text() == aliased + "\n"
+
+
+def framed(body: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def request(number: int, method: str, **params: Any) -> bytes:
+    return framed(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+
+
+DAMAGED = (
+    framed(b"{nonsense"), framed(b"\xff\xfe{}"), framed(b"[1, 2]"), framed(b"7"), framed(b"[" * 100_000),
+    framed(b'{"jsonrpc": "2.0", "id": 0, "method": "x", "params": {"a": %s}}' % (b"9" * 5000)),
+    framed(b'{"jsonrpc": "2.0", "id": 0, "method": "textDocument/hover", "params": 7}'),
+    framed(b'{"jsonrpc": "2.0", "id": 0, "method": "a\\u0000"}'),
+    b"Content-Length: 99999999999999\r\n\r\n{}", b"Content-Length: -5\r\n\r\n{}", b"Content-Length: x\r\n\r\n{}",
+    b"Other: 1\r\n\r\n{}", b"X" * 300_000 + b"\r\n\r\n",
+)  # fmt: skip
+
+
+@pytest.mark.long
+def test_damaged_messages_and_a_thousand_requests_are_survived(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(TURN, encoding="utf-8")
+    document = {"uri": (tmp_path / "k.cu").as_uri()}
+    sent = [request(1, "initialize", processId=None, rootUri=tmp_path.as_uri(), capabilities={})]
+    for number, damaged in enumerate(DAMAGED):
+        sent += [damaged, request(100 + number, "textDocument/hover", textDocument=document, position=AT)]
+    sent += [request(n, "textDocument/hover", textDocument=document, position=AT) for n in range(1000, 2000)]
+    sent += [request(2, "shutdown"), framed(b'{"jsonrpc": "2.0", "method": "exit"}')]
+    command = [sys.executable, "-P", "-m", "ncu_swizzle", "serve", "lsp"]
+    done = subprocess.run(command, input=b"".join(sent), capture_output=True, check=False, env=environment())
+    answered = {int(number) for number in re.findall(rb'"id": (\d+)', done.stdout)}
+    assert answered >= {1, 2, *range(100, 100 + len(DAMAGED)), *range(1000, 2000)}
+    assert done.returncode == 0
+    notes = done.stderr.decode().splitlines()
+    assert len(notes) < 2 * len(DAMAGED)
+    assert all(note.startswith("note: ") for note in notes), notes

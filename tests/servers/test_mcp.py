@@ -1,8 +1,11 @@
 """The MCP server as a client of the SDK sees it, started as a user's agent starts it."""
 
 import asyncio
+import json
 import os
+import pty
 import shutil
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -11,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from ncu_swizzle.base.errors import TimeLimit
+from ncu_swizzle.servers.answer import Service
+from ncu_swizzle.servers.folders import Folders
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, LAUNCH, TRANSPOSE
 from tests.support.places import RECORDINGS, ROOT
@@ -148,3 +154,50 @@ def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
         assert not result.is_error
 
     with_client(tmp_path, use)
+
+
+GREETING = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+MESSAGES = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_kernels", "arguments": {}}},
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["pipe", "terminal", "full disk"])
+def test_a_client_that_is_gone_leaves_no_traceback(tmp_path: Path, how: str) -> None:
+    ours, its = pty.openpty() if how == "terminal" else os.pipe()
+    out = os.open("/dev/full", os.O_WRONLY) if how == "full disk" else its
+    command = [sys.executable, "-m", "ncu_swizzle", "serve", "mcp"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE, env=env, cwd=tmp_path
+    ) as server:
+        for handle in {ours, its, out}:
+            os.close(handle)
+        said = server.communicate("".join(f"{json.dumps(each)}\n" for each in MESSAGES).encode())[1].decode()
+    assert not list(tmp_path.iterdir()), "no file with a traceback"
+    expected = (2, "error: cannot write the output: No space left on device\n") if how == "full disk" else (0, "")
+    assert (server.returncode, said.partition("  try")[0]) == expected
+
+
+@pytest.mark.long
+def test_a_call_has_a_limit_and_a_file_is_linted_once(tmp_path: Path) -> None:
+    (tmp_path / "t.cu").write_text(TRANSPOSE, encoding="utf-8")
+    huge = {**LAUNCH, "grid": "2147483647,65535,65535"}
+
+    async def use(client: Any) -> None:
+        many = await client.call_tool("lint", {"files": ["t.cu"] * 5000, "launch": LAUNCH})
+        assert not many.is_error, text(many)
+        started = await client.call_tool("lint", {"files": ["t.cu"], "launch": huge})
+        assert started.content
+
+    with_client(tmp_path, use, "--timeout", "60")
+
+
+def test_a_call_that_takes_longer_is_ended(tmp_path: Path) -> None:
+    service = Service(Folders((tmp_path,)), timeout_s=0.05)
+    with pytest.raises(TimeLimit, match=r"list_kernels took longer than 0\.05 s") as error:
+        service.call("list_kernels", {})
+    assert "--timeout" in error.value.hint

@@ -2,12 +2,16 @@
 // do: one module with one kernel, `columns` of tests/data/programs/driver.cu, in the cubin that is named.
 //
 //   cc -I…/capture -shared -fPIC -DDRIVER -Wl,-soname,libcuda.so.1 -o libcuda.so.1 fake_driver.c
-//   cc -I…/capture -o app fake_driver.c ./libcuda.so.1 -ldl
+//   cc -I…/capture -o app fake_driver.c ./libcuda.so.1 -ldl -lpthread
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "driver.h"
 
@@ -35,13 +39,22 @@ int variable = 42;
 GraphNode graph_nodes[3];
 
 int cuDriverGetVersion(int *v) { return *v = 13000, 0; }
+int cuGetErrorName(int e, const char **name) { return *name = e == 1 ? "CUDA_ERROR_INVALID_VALUE" : NULL, 0; }
 int cuCtxGetDevice(int *d) { return *d = 0, 0; }
 int cuDeviceGetName(char *name, int size, int d) { return (void)d, snprintf(name, (size_t)size, "Fake \"GPU\""), 0; }
 int cuDeviceGetAttribute(int *v, int a, int d) { return (void)d, *v = a == 75 ? 9 : a == 76 ? 0 : 132, 0; }
 int cuFuncGetModule(Handle *m, Handle f) { return ((Code *)f)->kind == FUNCTION ? *m = &module, 0 : INVALID_HANDLE; }
 int cuKernelGetFunction(Handle *f, Handle k) { return ((Code *)k)->kind == KERNEL ? *f = &columns, 0 : INVALID_HANDLE; }
 int cuFuncGetName(const char **name, Handle f) { return *name = ((Code *)f)->name, 0; }
-int cuFuncGetAttribute(int *v, int a, Handle f) { return (void)f, *v = a == 4 ? 32 : a == 6 ? 90 : 0, 0; }
+int cuFuncGetAttribute(int *v, int a, Handle f) {
+    static int loaded;
+    (void)f;
+    if (!loaded++) {  // as lazy loading does, in the middle of what is asked for a launch
+        LoadedModule other = {.module = 2, .size = 1, .cubin = "x"};
+        subscribed(NULL, DOMAIN_RESOURCE, RESOURCE_MODULE_LOADED, &(ResourceData){.descriptor = &other});
+    }
+    return *v = a == 4 ? 32 : a == 6 ? 90 : 0, 0;
+}
 int cuFuncGetParamInfo(Handle f, size_t i, size_t *offset, size_t *size) {
     static const size_t offsets[] = {0, 8, 12, 24}, sizes[] = {8, 1, 12, 8};
     (void)f;
@@ -98,13 +111,45 @@ extern unsigned char device_memory[2][64];
 extern int variable;
 extern GraphNode graph_nodes[3];
 
-static void call(const char *name, const void *parameters) {
-    int ok = 0;
+static void called(const char *name, const void *parameters, int status) {
     for (int site = ENTER; site <= EXIT; ++site) {
-        CallbackData data = {.site = site, .function = name, .parameters = parameters, .returned = &ok};
+        CallbackData data = {.site = site, .function = name, .parameters = parameters, .returned = &status};
         data.symbol = strncmp(name, "cuLaunch", 8) ? NULL : "columns";
         subscribed(NULL, DOMAIN_DRIVER, 1, &data);
     }
+}
+
+static void call(const char *name, const void *parameters) { called(name, parameters, 0); }
+
+static void *call_often(void *launch) {
+    for (int i = 0; i < 50; ++i) {
+        call("cuLaunchKernel", launch);
+    }
+    return NULL;
+}
+
+// Launches 201 times, and does what a program may do: it closes descriptors, forks, has threads, and execs itself.
+static void misuse(char **argv, LaunchKernel *launch) {
+    pthread_t threads[4];
+    for (int i = 3; i < 64; ++i) {
+        close(i);
+    }
+    for (int i = 3; i < 16; ++i) {
+        open("own.txt", O_CREAT | O_RDWR, 0644);
+    }
+    call("cuLaunchKernel", launch);
+    if (!fork()) {
+        call("cuLaunchKernel", launch);  // which the driver refuses, after a fork
+        exit(0);
+    }
+    wait(NULL);
+    for (int i = 0; i < 4; ++i) {
+        pthread_create(&threads[i], NULL, call_often, launch);
+    }
+    for (int i = 0; i < 4; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    execl(argv[0], argv[0], argv[1], NULL);
 }
 
 static void load(const char *path) {
@@ -129,6 +174,9 @@ int main(int argc, char **argv) {
     void *parameters[] = {&in, &odd, strides, &out};
     memset(device_memory, 5, sizeof device_memory);
     LaunchKernel one = {&columns, {{4, 1, 1}, {32, 1, 1}, 4356}, NULL, parameters, NULL};
+    if (argc > 2) {
+        misuse(argv, &one);
+    }
     call("cuLaunchKernel", &one);
 
     unsigned char packed[32] = {0};
@@ -169,6 +217,8 @@ int main(int argc, char **argv) {
     call("cuGraphLaunch", &launch);
     call("cuGraphNodeSetEnabled", &launch);
     call("cuGraphLaunch", &launch);
+    one.shape.shared = 1 << 30;
+    called("cuLaunchKernel", &one, 1);
     puts("fake: launched");
     return 0;
 }

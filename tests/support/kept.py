@@ -79,9 +79,9 @@ def compile(self: Toolchain, unit: str, options: Sequence[str], arch: str, inclu
     return toolchain._with_module(sources.placed(cubin), sha256_of_texts(unit, arch, *options))
 
 
-def assemble(self: Toolchain, ptx: bytes, name: str, arch: str = "") -> bytes:
-    if not _is_installed(self, PTXAS) or b"/tmp/" in ptx:
-        return assemble_now(self, ptx, name, arch)
+def assemble(self: Toolchain, ptx: bytes, name: str, arch: str = "", level: int = 3) -> bytes:
+    if not _is_installed(self, PTXAS) or b"/tmp/" in ptx or level != 3:
+        return assemble_now(self, ptx, name, arch, level)
     entry = f"{sha256_of_texts(sha256(ptx), arch)[:20]}.cubin"
     cubin = loaded(entry)
     if cubin is None:

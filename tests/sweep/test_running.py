@@ -227,3 +227,15 @@ def test_a_file_that_differs_is_lacking(tmp_path: Path) -> None:
     wanted = worker.digests([file])
     file.write_text("two")
     assert worker.lacking(wanted) == wanted
+
+
+def test_points_are_counted_before_they_are_made() -> None:
+    known = catalog.shipped().family_or_kernels(["attention"])
+    sizes = {name: list(range(1, 1001)) for name in ("batch", "heads", "seq")}
+    with pytest.raises(BadProblem):  # the first one is not a multiple
+        plan.make_plan(*known, (), sizes)
+    sizes["seq"] = [64 * size for size in sizes["seq"]]
+    with pytest.raises(UsageError, match=r"\d,000,000,000 points; the maximum is 20,000"):
+        plan.make_plan(*known, (), sizes)
+    with pytest.raises(BadProblem, match="rows"):
+        plan.make_plan(*known, (), {**sizes, "rows": [1]})

@@ -1,0 +1,177 @@
+"""What holds of the atoms of two runs: ranges of indices, the paths that lead to a block, and loops' invariants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ncu_swizzle.certify.solver import Answer, Solver
+from ncu_swizzle.certify.symbolic import Phi, Run, Shape
+from ncu_swizzle.certify.terms import (
+    APPLY,
+    ATOM,
+    SHARED,
+    Term,
+    apply,
+    atom,
+    both,
+    compare,
+    const,
+    either,
+    equal,
+    leaves,
+    mul,
+    rebuilt,
+)  # fmt: skip
+
+MOST_THREADS = 1_024
+SHARED_BYTES = 0x38C00  # 227 KiB, the most that any architecture gives a block
+# What is the same for all threads of a block.
+UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, "glob:")
+
+
+class Facts:
+    """What is known of atoms. A loop's phi has the invariants that were found so far."""
+
+    def __init__(self, runs: Sequence[Run], solver: Solver, align: dict[str, int]) -> None:
+        self.runs, self.solver, self._align = runs, solver, align
+        self.invariants: dict[Term, list[Term]] = {}
+        self.phis: dict[Term, tuple[Run, Phi]] = {}
+        for run in reversed(runs):  # one that both have is the old version's
+            self.phis.update({value: (run, phi) for value, phi in run.phis.items()})
+        self._known: dict[Term, list[Term]] = {}
+        self._paths: dict[tuple[Run, int, int], list[Term]] = {}
+
+    def is_loop(self, leaf: Term) -> bool:
+        """Return whether an atom is a loop's variable."""
+        run, phi = self.phis[leaf]
+        return phi.block in run.loops
+
+    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[Answer, list[int]]:
+        """Return whether conditions can hold together with what is known of their atoms."""
+        asked = list(conditions)
+        return self.solver.ask([*asked, *self.about(asked)], wanted)
+
+    def about(self, conditions: Iterable[Term]) -> list[Term]:
+        """Return what is known of the atoms of some terms, and of the atoms of that."""
+        found: list[Term] = []
+        seen: set[Term] = set()
+        waiting = list(conditions)
+        while waiting:
+            for leaf in waiting.pop().atoms:
+                if leaf not in seen:
+                    seen.add(leaf)
+                    known = self._of(leaf)
+                    found += known
+                    waiting += known
+        return found
+
+    def _of(self, leaf: Term) -> list[Term]:
+        if leaf in self.phis and self.is_loop(leaf):
+            return self.invariants.get(leaf, [])
+        if leaf not in self._known:
+            self._known[leaf] = list(self._ranges(leaf)) if leaf.op == ATOM else []
+            if leaf in self.phis:
+                self._known[leaf] = [self._entered(*self.phis[leaf])]
+        return self._known[leaf]
+
+    def _ranges(self, leaf: Term) -> Iterator[Term]:
+        """Yield what the hardware guarantees of an index or a size, and the compiler of an array's address."""
+        name = leaf.name
+        kind, _, axis = name.partition(".")
+        block: Shape | None = self.runs[0].block
+        if kind == "tid":
+            size = atom(f"ntid.{axis}", 32) if block is None else const(block["xyz".index(axis)], 32)
+            yield compare("ult", leaf, size)
+        elif kind == "ntid":
+            yield compare("ule", const(1, 32), leaf)
+            yield compare("ule", leaf, const(64 if axis == "z" else MOST_THREADS, 32))
+            x, y, z = (atom(f"ntid.{each}", 32) for each in "xyz")
+            yield compare("ule", mul(mul(x, y), z), const(MOST_THREADS, 32))
+        elif kind == "ctaid":
+            yield compare("ult", leaf, atom(f"nctaid.{axis}", 32))
+        elif kind == "nctaid":
+            yield compare("slt", const(0, 32), leaf)
+        elif name.startswith(SHARED):
+            yield compare("ule", leaf, const(SHARED_BYTES, 32))
+            align = self._align.get(name.removeprefix(SHARED), 1)
+            yield equal(leaf & const(align - 1, 32), const(0, 32))
+
+    def _entered(self, run: Run, phi: Phi) -> Term:
+        """Return that a joined value is what came in along one of the edges, under that edge's condition.
+
+        All phis of a block choose by the same selector, so that they come from the same edge.
+        """
+        selector = atom(f"edge:{phi.block}", 16)
+        first = run.graph.dominators[phi.block]
+        return either(
+            both([
+                equal(selector, const(source, 16)),
+                equal(phi.value, value),
+                *self.edge(run, source, phi.block),
+                *self.path(run, source, first),
+            ])
+            for source, value in phi.incoming
+        )  # fmt: skip
+
+    def edge(self, run: Run, source: int, target: int) -> list[Term]:
+        """Return the condition under which a block is left for another."""
+        condition = run.conditions[source]
+        if condition is None:
+            return []
+        successors = run.graph.blocks[source].successors
+        opcode = run.graph.blocks[source].instructions[-1].opcode
+        if opcode == "brx":
+            places = [n for n, successor in enumerate(successors) if successor == target]
+            return [equal(condition, const(places[0], condition.width))] if len(places) == 1 else []
+        if opcode == "bra":
+            return [] if successors[0] == successors[-1] else [condition if successors[0] == target else ~condition]
+        return [~condition]  # it was not left by ret
+
+    def path(self, run: Run, number: int, stop: int = 0) -> list[Term]:
+        """Return conditions that hold whenever a block is executed, from those of a block that dominates it on."""
+        if (run, number, stop) not in self._paths:
+            found: list[Term] = []
+            at = number
+            while at not in (stop, 0):
+                sources = [n for n in run.graph.blocks[at].predecessors if run.reached[n] and (n, at) not in run.dead]
+                if len(sources) == 1:
+                    found += self.edge(run, sources[0], at)
+                    at = sources[0]
+                else:
+                    at = run.graph.dominators[at]
+            self._paths[run, number, stop] = found
+        return self._paths[run, number, stop]
+
+    def reaching(self, number: int) -> list[Term]:
+        """Return conditions that hold whenever a block is executed, as both versions have them."""
+        return list(dict.fromkeys(term for run in self.runs for term in self.path(run, number)))
+
+    def taken(self, source: int, target: int) -> list[Term]:
+        """Return conditions that hold whenever an edge is taken."""
+        edges = [term for run in self.runs for term in self.edge(run, source, target)]
+        return list(dict.fromkeys([*self.reaching(source), *edges]))
+
+    def sources(self, terms: Iterable[Term]) -> set[Term]:
+        """Return all atoms that some terms may have come from, through phis of both versions."""
+        seen: set[Term] = set()
+        waiting = list(terms)
+        while waiting:
+            for leaf in leaves(waiting.pop()) - seen:
+                seen.add(leaf)
+                for run in self.runs:
+                    if (phi := run.phis.get(leaf)) is not None:
+                        waiting += [value for _, value in phi.incoming]
+                        waiting += [phi.base] if phi.base is not None else []
+        return seen
+
+
+def instance(tag: str) -> Callable[[Term], Term]:
+    """Return a function that renames the atoms of a term, but for those that are the same for a block's threads."""
+    memo: dict[Term, Term] = {}
+
+    def renamed(leaf: Term) -> Term:
+        if leaf.op == APPLY:
+            return apply(leaf.name, leaf.width, *(rebuilt(each, renamed, memo) for each in leaf.terms()))
+        return leaf if leaf.name.startswith(UNIFORM) else atom(leaf.name + tag, leaf.width)
+
+    return lambda term: rebuilt(term, renamed, memo)

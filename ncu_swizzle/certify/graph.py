@@ -1,0 +1,290 @@
+"""The control flow of a kernel with its calls inlined: blocks in an order in which only loops lead back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ncu_swizzle.certify.ptx import Function, Instruction, Module, Unfollowed, split
+
+Key = TypeVar("Key")
+DEEPEST = 30  # calls within calls
+MOST_BLOCKS = 4_000
+ENDS = ("bra", "brx", "ret", "exit", "trap")
+EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
+_NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
+_NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
+
+
+@dataclass(eq=False, kw_only=True)
+class Block:
+    """Instructions without a branch but for the last; the first successor is the branch's target."""
+
+    instructions: list[Instruction]
+    successors: list[int]
+    predecessors: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False, kw_only=True)
+class Graph:
+    """A kernel: blocks in reverse postorder, the entry first. A loop's header dominates what leads back to it."""
+
+    blocks: list[Block]
+    registers: dict[str, int]  # bits
+    objects: set[str]  # parameters of calls, and local memory
+    dominators: list[int] = field(init=False)  # immediate
+
+    def __post_init__(self) -> None:
+        for block in self.blocks:
+            block.predecessors = []
+        for number, block in enumerate(self.blocks):
+            for successor in dict.fromkeys(block.successors):
+                self.blocks[successor].predecessors.append(number)
+        self.dominators = self._dominators()
+        for number, block in enumerate(self.blocks):
+            for source in block.predecessors:
+                if source >= number and not self.dominates(number, source):
+                    raise Unfollowed("a loop has two entries", _line(block))
+
+    def _dominators(self) -> list[int]:
+        """Return each block's immediate dominator (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm)."""
+        found = [-1] * len(self.blocks)
+        found[0] = 0
+        changed = True
+        while changed:
+            changed = False
+            for number in range(1, len(self.blocks)):
+                known = [source for source in self.blocks[number].predecessors if found[source] >= 0]
+                best = known[0]
+                for source in known[1:]:
+                    one, other = source, best
+                    while one != other:
+                        one, other = (one, found[other]) if other > one else (found[one], other)
+                    best = one
+                changed |= found[number] != best
+                found[number] = best
+        return found
+
+    def dominates(self, one: int, other: int) -> bool:
+        while other > one:
+            other = self.dominators[other]
+        return one == other
+
+    def loop(self, header: int) -> set[int]:
+        """Return the blocks of the loop that begins at a block; none if none does."""
+        waiting = [source for source in self.blocks[header].predecessors if source >= header]
+        if not waiting:
+            return set()
+        body = {header}
+        while waiting:
+            number = waiting.pop()
+            if number not in body:
+                body.add(number)
+                waiting += self.blocks[number].predecessors
+        return body
+
+    def unrolled(self, header: int, times: int) -> Graph:
+        """Return the graph with a loop's body repeated before the loop itself."""
+        body = self.loop(header)
+        copies: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for number, block in enumerate(self.blocks):
+            for turn in range(times + 1 if number in body else 1):
+                following = turn if turn == times else turn + 1
+                copies[number, turn] = [
+                    (to, following if to == header else turn) if number in body and to in body else (to, 0)
+                    for to in block.successors
+                ]
+        order = _reverse_postorder((0, 0), copies)
+        if len(order) > MOST_BLOCKS:
+            raise Unfollowed("its loops are too long to be unrolled")
+        at = {key: number for number, key in enumerate(order)}
+        blocks = [
+            Block(instructions=self.blocks[key[0]].instructions, successors=[at[to] for to in copies[key]])
+            for key in order
+        ]
+        return Graph(blocks=blocks, registers=self.registers, objects=self.objects)
+
+    def live(self) -> list[set[str]]:
+        """Return the registers that each block's start has to know."""
+        used: list[set[str]] = []
+        written: list[set[str]] = []
+        for block in self.blocks:
+            reads, writes = set[str](), set[str]()
+            for instruction in block.instructions:
+                results = instruction.results()
+                reads |= set(_read(instruction, results)) & self.registers.keys() - writes
+                if instruction.guard:  # it keeps what was there
+                    reads |= set(results) - writes
+                writes |= set(results)
+            used.append(reads)
+            written.append(writes)
+        live = [set(reads) for reads in used]
+        waiting = list(range(len(self.blocks)))
+        while waiting:
+            number = waiting.pop()
+            for source in self.blocks[number].predecessors:
+                fresh = live[number] - written[source] - live[source]
+                if fresh:
+                    live[source] |= fresh
+                    waiting.append(source)
+        return live
+
+    def written_in(self, numbers: set[int]) -> set[str]:
+        """Return the registers that some blocks write."""
+        return {
+            name
+            for number in numbers
+            for instruction in self.blocks[number].instructions
+            for name in instruction.results()
+        }
+
+
+def _read(instruction: Instruction, results: Sequence[str]) -> Iterator[str]:
+    operands = instruction.operands[1:] if results else instruction.operands
+    if instruction.opcode.startswith("wgmma"):
+        operands = instruction.operands  # it adds to what its results hold
+    for operand in operands:
+        yield from _NAME.findall(operand)
+    if instruction.guard:
+        yield instruction.guard
+
+
+def _line(block: Block) -> tuple[str, int] | None:
+    return next((each.line for each in block.instructions if each.line), None)
+
+
+def _reverse_postorder(start: Key, successors: dict[Key, list[Key]]) -> list[Key]:
+    order: list[Key] = []
+    seen, stack = {start}, [(start, iter(successors[start]))]
+    while stack:
+        key, rest = stack[-1]
+        for following in rest:
+            if following not in seen:
+                seen.add(following)
+                stack.append((following, iter(successors[following])))
+                break
+        else:
+            order.append(key)
+            stack.pop()
+    return order[::-1]
+
+
+def graph_of(module: Module, kernel: str) -> Graph:
+    """Return a kernel's graph, calls inlined. Raises Unfollowed for recursion, and for loops with two entries."""
+    inliner = _Inliner(module)
+    inliner.inline(module.functions[kernel], "", {}, "")
+    return inliner.graph()
+
+
+class _Inliner:
+    """Writes out a kernel's instructions, those of the functions that it calls among them.
+
+    Registers of a call are prefixed by its number: the same calls in the same order have the same names in both
+    versions.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._items: list[Instruction | str] = []
+        self._registers: dict[str, int] = {}
+        self._objects: set[str] = set()
+        self._calls = 0
+
+    def inline(self, function: Function, path: str, bound: dict[str, str], end: str) -> None:
+        """Write out a function: `bound` has its parameters' and results' names at the call; it returns to `end`."""
+        if path.count("~") > DEEPEST:
+            raise Unfollowed(f"{function.name} is called recursively, or through more than {DEEPEST} calls")
+
+        def renamed(name: str) -> str:
+            stem = _NUMBERED.fullmatch(name)
+            width = function.registers.get(name) or (function.registers.get(stem[1]) if stem else None)
+            if width is not None:
+                self._registers[path + name] = width
+                return path + name
+            if name in bound:
+                return bound[name]
+            if name in function.objects:
+                self._objects.add(path + name)
+                return path + name
+            return name
+
+        for item in function.body:
+            if isinstance(item, str):
+                self._items.append(path + item)
+                continue
+            operands = item.operands
+            head = item.opcode.partition(".")[0]
+            if head == "call":
+                self._call(item, path, renamed)
+                continue
+            targets = tuple(path + target for target in item.targets)
+            opcode = head if head in ENDS else item.opcode
+            if head == "ret" and end:
+                opcode, operands = "bra", (end,)
+            elif head == "bra":
+                operands = (path + operands[0],)
+            elif head == "brx":
+                operands = (_renamed(operands[0], renamed),)
+            else:
+                operands = tuple(_renamed(operand, renamed) for operand in operands)
+            guard = renamed(item.guard) if item.guard else ""
+            self._items.append(Instruction(opcode, operands, guard, item.negated, item.line, targets))
+
+    def _call(self, item: Instruction, path: str, renamed: Callable[[str], str]) -> None:
+        parts = list(item.operands)
+        returned = split(parts.pop(0)[1:-1]) if parts[0].startswith("(") else []
+        name, passed = parts[0], split(parts[1][1:-1]) if len(parts) > 1 and parts[1].startswith("(") else []
+        returned, passed = [renamed(each) for each in returned], [renamed(each) for each in passed]
+        if item.guard:
+            raise Unfollowed("a call depends on a predicate", item.line)
+        called = self._module.functions.get(name)
+        if called is None:
+            if name.startswith("%"):
+                raise Unfollowed("a function is called through a pointer", item.line)
+            operands = (name, *returned, "|", *passed)
+            self._items.append(Instruction(f"{EXTERNAL}.{name}", operands, line=item.line))
+            return
+        self._calls += 1
+        inner = f"{path}{self._calls}~"
+        bound = dict(zip((*called.parameters, *called.returns), (*passed, *returned), strict=True))
+        self.inline(called, inner, bound, f"{inner}end")
+        self._items.append(f"{inner}end")
+
+    def graph(self) -> Graph:
+        """Return the graph of what was written out, without what is never reached."""
+        lists: list[list[Instruction]] = [[], []]  # the first has no predecessors, whatever leads back to the start
+        labels: dict[str, int] = {}
+        for item in self._items:
+            if isinstance(item, str):
+                if lists[-1]:
+                    lists.append([])
+                labels[item] = len(lists) - 1
+                continue
+            lists[-1].append(item)
+            if item.opcode in ENDS:
+                lists.append([])
+        successors = {number: self._successors(number, each, labels, len(lists)) for number, each in enumerate(lists)}
+        order = _reverse_postorder(0, successors)
+        at = {number: position for position, number in enumerate(order)}
+        blocks = [Block(instructions=lists[n], successors=[at[to] for to in successors[n]]) for n in order]
+        if len(blocks) > MOST_BLOCKS:
+            raise Unfollowed(f"it has {len(blocks):,} blocks, more than {MOST_BLOCKS:,}")
+        return Graph(blocks=blocks, registers=self._registers, objects=self._objects)
+
+    @staticmethod
+    def _successors(number: int, block: list[Instruction], labels: dict[str, int], count: int) -> list[int]:
+        following = [number + 1] if number + 1 < count else []
+        if not block or block[-1].opcode not in ENDS:
+            return following  # the kernel's last block ends it
+        last = block[-1]
+        if last.opcode == "brx":
+            return [labels[target] for target in last.targets]
+        if last.opcode == "bra":
+            return [labels[last.operands[0]], *(following if last.guard else ())]
+        return following if last.guard else []
+
+
+def _renamed(operand: str, renamed: Callable[[str], str]) -> str:
+    return _NAME.sub(lambda match: renamed(match[0]), operand)

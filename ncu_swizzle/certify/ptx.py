@@ -1,0 +1,359 @@
+"""PTX as text: functions, their instructions with source lines, and symbols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ncu_swizzle.certify.verdict import Location
+
+BITS = {"pred": 1, "f16x2": 32, "bf16": 16, "bf16x2": 32, "tf32": 32, "e4m3x2": 16, "e5m2x2": 16} | {
+    f"{kind}{bits}": bits for kind in "busf" for bits in (8, 16, 32, 64, 128)
+}
+SPACES = ("shared", "global", "const", "local", "param")
+
+
+class Unfollowed(Exception):
+    """What the checker does not follow: a sentence without its full stop, and the line that it is about."""
+
+    def __init__(self, reason: str, line: Location | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Different(Unfollowed):
+    """The versions are not the same program but for addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction, such as ``@!%p1 ld.f32 %f1, [%rd1+4];``."""
+
+    opcode: str
+    operands: tuple[str, ...]
+    guard: str = ""  # a predicate; empty if it is always executed
+    negated: bool = False
+    line: Location | None = None
+    targets: tuple[str, ...] = ()  # labels that an indexed branch may take
+
+    @property
+    def parts(self) -> list[str]:
+        return self.opcode.split(".")
+
+    @property
+    def type(self) -> str:
+        """Its last type, such as f32; empty if it has none."""
+        return next((part for part in reversed(self.parts) if part in BITS), "")
+
+    def results(self) -> list[str]:
+        """Return the registers that it writes. What is in brackets first is memory, not a result."""
+        head = self.parts[0]
+        if not self.operands or head in NO_RESULT or self.operands[0].startswith("["):
+            return []
+        if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval")):
+            return []
+        return [name for part in elements(self.operands[0]) for name in part.split("|")]  # "_" is one that is dropped
+
+
+# Without a result, although their first operand is not in brackets.
+NO_RESULT = frozenset(
+    """bar barrier bra brx ret exit trap brkpt call discard fence griddepcontrol membar nanosleep pmevent prefetch
+    setmaxnreg cp""".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol:
+    """A variable outside of functions, or a shared or local one within: its space, bytes and alignment."""
+
+    name: str
+    space: str
+    size: int  # 0 for an array of which the launch says how long it is
+    align: int
+    initial: str = ""  # what initialises a variable of the module
+    data: bytes | None = None  # that, if it is numbers
+
+
+@dataclass(kw_only=True)
+class Function:
+    """A function: its instructions and labels in order, and the widths of its registers."""
+
+    name: str
+    entry: bool
+    parameters: tuple[str, ...]
+    returns: tuple[str, ...]
+    threads: tuple[int, int, int] | None = None  # that .reqntid states
+    launch: str = ""  # all directives of its launch but for how many blocks an SM is to hold
+    body: list[Instruction | str] = field(default_factory=list)  # a str is a label
+    registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
+    objects: set[str] = field(default_factory=set)  # .param and .local variables
+
+
+@dataclass(kw_only=True)
+class Module:
+    """What a PTX file has."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    symbols: dict[str, Symbol] = field(default_factory=dict)
+
+    def shared(self) -> list[Symbol]:
+        return [symbol for symbol in self.symbols.values() if symbol.space == "shared"]
+
+    def entries(self) -> list[str]:
+        return [name for name, function in self.functions.items() if function.entry]
+
+
+def elements(operand: str) -> list[str]:
+    """Return what an operand in braces has, or the operand itself."""
+    return split(operand[1:-1]) if operand.startswith("{") else [operand]
+
+
+def split(text: str) -> list[str]:
+    """Return what commas separate, outside of brackets."""
+    found, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        if character in "{[(":
+            depth += 1
+        elif character in "}])":
+            depth -= 1
+        elif character == "," and depth == 0:
+            found.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*found, last] if last else found
+
+
+_DEPOT = re.compile(r"(__local_depot)\d+")
+_UNIT = re.compile(r"(\d{1,4})(_INTERNAL_[0-9a-f]{8}_)")
+_TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
+_LINE_DIRECTIVE = re.compile(r"\s*(?:[%$\w]+\s*:\s*)*\.(loc|file|version|target|address_size)\b")
+_LABEL = re.compile(r"\s*([%$\w]+)\s*:(?!:)\s*")
+_HEADER = re.compile(
+    r"\.(entry|func)\s*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[$\w]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>.*)",
+    re.DOTALL,
+)
+_DECLARED = re.compile(
+    r"(?:\.\w+\s+)*?\.(?P<space>shared|global|const|local)\s+(?:\.attribute\([^)]*\)\s*)?"
+    r"(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$.%]+)(?P<dims>(?:\[\d*\])*)"
+    r"(?:\s*=\s*\{(?P<data>[^}]*)\})?"
+)
+_NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
+_GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
+
+
+def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for each kind of token
+    """Yield what semicolons, braces of scopes and the ends of line directives separate; braces by themselves."""
+    buffer, depth, skipping = "", 0, False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token.startswith(("//", "/*")):
+            buffer += " "
+        elif token == "\n":
+            if depth == 0 and _LINE_DIRECTIVE.match(buffer):
+                yield buffer.strip()
+                buffer = ""
+            else:
+                buffer += " "
+        elif token == ";" and depth == 0:
+            if buffer.strip():
+                yield buffer.strip()
+            buffer = ""
+        elif token == "{":
+            bare = _LABEL.sub("", buffer).strip()
+            if depth == 0 and (not bare or re.search(r"\.(entry|func)\b", bare)):
+                if buffer.strip():
+                    yield buffer.strip()
+                yield "{"
+                buffer = ""
+            else:  # a vector, an initialiser, or a section of debug information
+                skipping = skipping or bare.startswith(".section")
+                depth += 1
+                buffer += "" if skipping else token
+        elif token == "}":
+            if depth == 0:
+                yield "}"
+                continue
+            depth -= 1
+            if skipping and depth == 0:
+                buffer, skipping = "", False
+            elif not skipping:
+                buffer += token
+        elif not skipping:
+            buffer += token
+
+
+def _without_unit(text: str) -> str:
+    """Return the text with internal names that depend neither on the path of the file nor on how many functions it has.
+
+    A compiler puts them in a namespace named after a hash of the path, which a mangled name has with its length.
+    """
+    text = _DEPOT.sub(r"\1", text)
+    parts, at = list[str](), 0
+    for match in _UNIT.finditer(text):
+        parts += text[at : match.start()], "10_INTERNAL__"
+        at = match.start(2) + int(match[1])
+    return "".join(parts) + text[at:]
+
+
+def parse(text: str) -> Module:
+    """Return the module; raise ValueError for text that is not PTX."""
+    if not re.search(r"^\s*\.version\s", text, re.MULTILINE):
+        raise ValueError("this is not PTX: it has no .version")
+    module = Module()
+    reader: _FunctionReader | None = None
+    pending: Function | None = None
+    files: dict[str, str] = {}
+    for statement in _statements(_without_unit(text)):
+        if reader is not None:
+            if not reader.read(statement):
+                module.functions[reader.function.name] = reader.function
+                reader = None
+        elif statement == "{":
+            if pending is None:
+                raise ValueError("this is not PTX: a brace opens outside of a function")
+            reader, pending = _FunctionReader(pending, module.symbols), None
+        elif found := re.match(r'\.file\s+(\d+)\s+"([^"]*)"', statement):
+            files[found[1]] = found[2]
+        elif header := _HEADER.search(statement):
+            pending = _function(header)
+        else:
+            _declare(statement, module.symbols)
+    for function in module.functions.values():
+        function.body = [_located(each, files) for each in function.body]
+    return module
+
+
+def _located(each: Instruction | str, files: dict[str, str]) -> Instruction | str:
+    """Return the instruction with the name of its file in place of the number."""
+    if isinstance(each, str) or each.line is None:
+        return each
+    return replace(each, line=(files.get(each.line[0], each.line[0]), each.line[1]))
+
+
+def _function(header: re.Match[str]) -> Function:
+    def names(text: str | None) -> tuple[str, ...]:
+        found = (re.search(r"([\w$]+)(?:\[\d*\])?\s*$", part) for part in split(text or ""))
+        return tuple(match[1] for match in found if match)
+
+    threads = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", header["rest"])
+    return Function(
+        name=header["name"],
+        entry=header[1] == "entry",
+        parameters=names(header["parameters"]),
+        returns=names(header["returns"]),
+        threads=(int(threads[1]), int(threads[2] or 1), int(threads[3] or 1)) if threads else None,
+        launch=" ".join(re.sub(r"\.minnctapersm\s+\d+|\.maxnreg\s+\d+", "", header["rest"]).split()),
+    )
+
+
+def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
+    """Enter the variable that a statement declares, if it declares one."""
+    found = _DECLARED.match(statement)
+    if found is None or found["type"] not in BITS:
+        return None
+    width = BITS[found["type"]] // 8
+    size = width
+    for dimension in re.findall(r"\[(\d*)\]", found["dims"]):
+        size *= int(dimension or 0)
+    data: bytes | None = None
+    if found["data"] is not None and re.fullmatch(r"[\s\d,-]*", found["data"]):
+        values = [int(value) % (1 << 8 * width) for value in split(found["data"])]
+        data = b"".join(value.to_bytes(width, "little") for value in values).ljust(size, b"\0")
+    symbol = Symbol(
+        name=found["name"],
+        space=found["space"],
+        size=size,
+        align=int(found["align"] or width),
+        initial=found["data"] or "",
+        data=data,
+    )
+    symbols[symbol.name] = symbol
+    return symbol
+
+
+class _FunctionReader:
+    """Reads the statements of one function's body. Names that an inner scope declares are renamed."""
+
+    def __init__(self, function: Function, symbols: dict[str, Symbol]) -> None:
+        self.function, self._symbols = function, symbols
+        self._scopes: list[dict[str, str]] = [{}]
+        self._starts = [0]  # where each scope's instructions begin
+        self._count, self._line = 0, None
+        self._targets: dict[str, tuple[str, ...]] = {}
+
+    _line: Location | None
+
+    def read(self, statement: str) -> bool:
+        """Take a statement; return False if it is the function's last brace."""
+        if statement == "{":
+            self._count += 1
+            self._scopes.append({})
+            self._starts.append(len(self.function.body))
+        elif statement == "}":
+            self._scopes.pop()
+            self._close_labels(self._starts.pop())
+            return bool(self._scopes)
+        else:
+            self._labelled(statement)
+        return True
+
+    def _close_labels(self, start: int) -> None:
+        """Rename the labels of a scope that ends: another one may have the same."""
+        body = self.function.body
+        own = {item: f"{item}#{start}" for item in body[start:] if isinstance(item, str)} if self._scopes else {}
+        for at in range(start, len(body) if own else start):
+            item = body[at]
+            if isinstance(item, str):
+                body[at] = own[item]
+            elif item.opcode.startswith("bra") and item.operands[0] in own:
+                body[at] = replace(item, operands=(own[item.operands[0]],))
+            elif item.targets:
+                body[at] = replace(item, targets=tuple(own.get(target, target) for target in item.targets))
+
+    def _labelled(self, statement: str) -> None:
+        while label := _LABEL.match(statement):
+            statement = statement[label.end() :]
+            if statement.startswith(".branchtargets"):
+                self._targets[label[1]] = tuple(split(statement.split(None, 1)[1]))
+                return
+            if statement.startswith((".callprototype", ".calltargets")):
+                return
+            self.function.body.append(self._renamed(label[1]))
+        if statement.startswith("."):
+            self._declare(statement)
+        elif statement:
+            self._instruction(self._renamed(statement))
+
+    def _renamed(self, text: str) -> str:
+        def meant(match: re.Match[str]) -> str:
+            return next((scope[match[0]] for scope in reversed(self._scopes) if match[0] in scope), match[0])
+
+        return _NAME.sub(meant, text) if any(self._scopes) else text
+
+    def _named(self, name: str) -> str:
+        if len(self._scopes) == 1:
+            return name
+        self._scopes[-1][name] = f"{name}#{self._count}"
+        return self._scopes[-1][name]
+
+    def _declare(self, statement: str) -> None:
+        if found := re.match(r"\.loc\s+(\d+)\s+(\d+)", statement):
+            self._line = (found[1], int(found[2])) if int(found[2]) else self._line
+        elif found := re.match(r"\.reg\s+\.(\w+)\s+(.*)", statement, re.DOTALL):
+            for name in split(found[2]):
+                stem = name.partition("<")[0]
+                self.function.registers[self._named(stem) if "<" not in name else stem] = BITS[found[1]]
+        elif found := re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.\w+\s+([\w$]+)", statement):
+            self.function.objects.add(self._named(found[1]))
+        elif (symbol := _declare(statement, self._symbols)) is not None and symbol.space == "local":
+            self.function.objects.add(symbol.name)
+
+    def _instruction(self, text: str) -> None:
+        guard, negated = "", False
+        if found := _GUARD.match(text):
+            guard, negated, text = found[2], bool(found[1]), text[found.end() :]
+        opcode, _, rest = text.partition(" ")
+        operands = tuple(" ".join(part.split()) for part in split(rest))
+        targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
+        self.function.body.append(Instruction(opcode, operands, guard, negated, self._line, targets))

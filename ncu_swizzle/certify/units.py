@@ -1,0 +1,326 @@
+"""Compare all that is compiled from a changed text: every kernel, and the host's half, of every unit that reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.files import read_bytes
+from ncu_swizzle.certify.change import UnitVerdict, name_of
+from ncu_swizzle.certify.checker import certify
+from ncu_swizzle.certify.includers import CheckoutFiles
+from ncu_swizzle.certify.modules import Module, kernels_apart, outside_of_kernels, refusal, renamed
+from ncu_swizzle.certify.replay import replayed
+from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.lines import is_library
+from ncu_swizzle.engines.settings import Done, Progress, silent
+from ncu_swizzle.kernels import halves, limits, naming
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.halves import Halves, Tree, Unit
+from ncu_swizzle.kernels.nvcc_options import Checkout
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import Toolchain
+
+_NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
+_NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
+SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
+Shape = tuple[int, int, int]
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownLaunch:
+    """How a kernel is launched, as far as that is known: its name, the shape of blocks, dynamic bytes per version."""
+
+    entry: str = ""  # empty: any kernel
+    block: Shape | None = None
+    dynamic: Pair | None = None
+
+    @classmethod
+    def of(cls, target: Target) -> KnownLaunch:
+        """Return the described launch of a kernel."""
+        launch = target.launch
+        x, y, z = (*launch.block, 1, 1, 1)[:3]
+        return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=(launch.shared, launch.shared))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checking:
+    """How versions are compiled and compared."""
+
+    toolchain: Toolchain = field(default_factory=Toolchain)
+    cached: bool = True
+    certificate: bool = False  # keep the queries
+    progress: Progress = silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """One unit in two versions: where each is compiled, and how its kernels are launched.
+
+    `entries` are the names of two kernels to compare alone; else all kernels are, and the host's half.
+    """
+
+    before: Unit
+    after: Unit
+    trees: tuple[Tree, Tree]
+    launches: tuple[KnownLaunch, ...] = ()
+    entries: tuple[str, str] | None = None
+    changed: frozenset[Path] = frozenset()  # which the copy must not read as they are in the project
+
+    def verdicts(self, checking: Checking) -> Iterator[UnitVerdict]:
+        """Yield the verdict for each architecture; none for a unit that reads no changed file."""
+        for arch in self.after.archs:
+            if verdict := self._verdict(arch, checking):
+                yield verdict
+
+    def _verdict(self, arch: str, checking: Checking) -> UnitVerdict | None:
+        verdict = UnitVerdict(
+            source=self.after.source,
+            arch=arch,
+            options=self.after.options,
+            origin=self.after.origin,
+            named=self.entries,
+        )
+        try:
+            old = self._halves(0, self.before, arch, checking)
+            read = frozenset(map(self.trees[0].original, old.read))
+            unread = bool(self.changed) and self.changed.isdisjoint(read)
+            # What is read is the same then, and so is what is compiled, unless a new file is found before another one.
+            if unread and all(self.trees[0].placed(file).exists() for file in self.changed):
+                return None
+            new = self._halves(1, self.after, arch, checking)
+            if unread and (old.ptx, old.host) == (new.ptx, new.host):
+                return None
+        except (UsageError, ProgramFailed) as error:
+            return replace(verdict, obstacle=str(error))
+        compared = self._compared(replace(verdict, read=read), old, new, checking)
+        return self._numberless(compared, arch, checking) if compared.outcome is Outcome.UNPROVED else compared
+
+    def _numberless(self, verdict: UnitVerdict, arch: str, checking: Checking) -> UnitVerdict:
+        """Return a better verdict, if there is one once __LINE__ is the same everywhere: a patch may move lines."""
+        own = (file for file in verdict.read if not is_library(str(file)))
+        if not any(_NUMBERED.search(read_bytes(self.trees[1].placed(file))) for file in own):
+            return verdict
+        units = (replace(unit, options=(*unit.options, *_NUMBERLESS)) for unit in (self.before, self.after))
+        try:
+            old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
+        except (UsageError, ProgramFailed):  # names are made of line numbers, for example
+            return verdict
+        compared = self._compared(replace(verdict, obstacle="", kernels=(), numberless=True), old, new, checking)
+        better = compared.outcome is Outcome.PROVED or (verdict.obstacle and not compared.obstacle)
+        return compared if better else verdict
+
+    def _halves(self, version: int, unit: Unit, arch: str, checking: Checking) -> Halves:
+        """Return the halves of a version. Raises UsageError if they have another version's text: behind a link."""
+        tree = self.trees[version]
+        compiled = halves.compiled(unit, arch, checking.toolchain, tree, checking.cached)
+        real = {os.path.realpath(path) for path in self.changed} if not tree.is_original else ()
+        for path in compiled.read:
+            if os.path.realpath(path) in real:
+                raise UsageError(f"{path.name} is also read by the path {path}, where its text is another one", "")
+        return compiled
+
+    def _compared(self, verdict: UnitVerdict, old: Halves, new: Halves, checking: Checking) -> UnitVerdict:
+        before, after = Module(old.ptx), Module(new.ptx)
+        if self.entries is not None:
+            try:
+                before, after, kernels = _named(before, after, self.entries, self.before.source, self.after.source)
+            except UsageError as error:
+                return replace(verdict, obstacle=str(error))
+        else:
+            before, after = _paired(before, after)
+            kernels = before.kernels
+            obstacle = kernels_apart(before, after) or outside_of_kernels(before, after, kernels)
+            obstacle = obstacle or _host_differs(old.host, new.host)
+            verdict = replace(verdict, obstacle=obstacle)
+        same = [symbol for symbol in kernels if before.code(symbol) == after.code(symbol)]
+        differing = [symbol for symbol in kernels if symbol in after.kernels and symbol not in same]
+        compared = [kernel for symbol in differing for kernel in self._kernel(before, after, symbol, kernels, checking)]
+        if not verdict.obstacle and any(kernel.outcome is Outcome.PROVED for kernel in compared):
+            verdict = replace(verdict, obstacle=_not_assembled(new.ptx, checking.toolchain))
+        return replace(
+            verdict,
+            unchanged=tuple(same),
+            kernels=tuple(compared),
+            digests=(sha256_of_texts(before.ptx), sha256_of_texts(after.ptx)),
+        )
+
+    def _kernel(
+        self, before: Module, after: Module, symbol: str, kernels: Sequence[str], checking: Checking
+    ) -> Iterator[KernelVerdict]:
+        """Yield the verdict on a kernel for each launch that is known of it, or else for blocks of any shape."""
+        checking.progress(name_of(symbol), Done(0))
+        if reason := refusal(before, after, symbol):
+            yield KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=reason))
+            return
+        known = [launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels)]
+        for launch in dict.fromkeys(replace(launch, entry="") for launch in known) or (KnownLaunch(),):
+            block = launch.block or after.block(symbol)
+            try:
+                verdict = certify(
+                    before.ptx,
+                    after.ptx,
+                    kernel=symbol,
+                    block=block,
+                    dynamic=launch.dynamic,
+                    certificate=checking.certificate,
+                )
+            except ValueError as error:  # PTX that is not read
+                verdict = KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=str(error)))
+            if verdict.outcome is Outcome.REFUTED and block is None:
+                # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
+                verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
+            elif verdict.outcome is Outcome.REFUTED:
+                verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
+            yield verdict
+        checking.progress(name_of(symbol), Done(1))
+
+
+def _paired(before: Module, after: Module) -> tuple[Module, Module]:
+    """Return the modules, with one name for the only kernel of each."""
+    if len(before.kernels) == len(after.kernels) == 1 and before.kernels != after.kernels:
+        return before, Module(renamed(after.ptx, after.kernels[0], before.kernels[0]))
+    return before, after
+
+
+def _named(
+    before: Module, after: Module, entries: tuple[str, str], first: Path, second: Path
+) -> tuple[Module, Module, list[str]]:
+    """Return the modules with one name for two kernels, and that name. Raises UsageError if one is not there."""
+    old = names.find_among(before.kernels, entries[0], first.name)
+    new = names.find_among(after.kernels, entries[1], second.name)
+    if new != old and old in after.parts:  # the old kernel's namesake is not what is compared
+        after = Module(renamed(after.ptx, old, f"{old}$other"))
+    return before, Module(renamed(after.ptx, new, old)) if new != old else after, [old]
+
+
+def _is_called(entry: str, symbol: str, kernels: Sequence[str]) -> bool:
+    """Return whether a kernel is the one that a description names, or an instance of it."""
+    with contextlib.suppress(UsageError):
+        return names.find_among(kernels, entry, "") == symbol
+    # A template's name alone stands for all of its instances.
+    plain = name_of(symbol).partition("<")[0]
+    return names.spaceless(entry) in (plain, plain.rpartition("::")[2])
+
+
+def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
+    """Return why a new version cannot be assembled, such as for its shared memory; empty if it can."""
+    try:
+        toolchain.assemble(ptx.encode(), "the new version", level=0)
+    except (BadFile, ProgramFailed) as error:
+        return "" if "nresolved extern" in str(error) else str(error)  # which the linker resolves
+    return ""
+
+
+def _host_differs(before: str, after: str) -> str:
+    """Return what differs between two host halves, in words; empty if nothing does.
+
+    The host's assembler makes the same object of the same text: sections, relocations and symbols are all in it. The
+    fat binary, whose bytes stand in the text too, is left out; the code that registers kernels and variables is not.
+    """
+    if before == after:
+        return ""
+    function = ""
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if match := re.match(r"([\w$.]+):$", new):
+            function = match[1] if not match[1].startswith(".L") else function
+        if old != new:
+            break
+    where = f", first in {name_of(function)}" if function else ""
+    return f"the host's code differs{where}"
+
+
+# Which units a change reaches: those of described kernels, those that a build or the project names, and every file of
+# the checkout that may include what changed, which then is compiled like the unit that is being changed.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project's files, and the units that it consists of."""
+
+    folder: Path
+    sources: CatalogOptions = CatalogOptions()
+
+    @cached_property
+    def checkout(self) -> CheckoutFiles:
+        return CheckoutFiles(self.folder)
+
+    @cached_property
+    def described(self) -> tuple[Target, ...]:
+        """The kernels that ncu-swizzle.toml describes."""
+        try:
+            catalog = naming.everything(self.sources, self.folder)
+        except NcuSwizzleError:  # whoever needs a description hears of it
+            return ()
+        targets = (target for target in naming.with_source(catalog) if not target.family.shipped)
+        return tuple(target for target in targets if not (target.compiled or target.python))
+
+    def reached(self, changed: Collection[Path], own: Sequence[Unit]) -> Iterator[Unit | UnitVerdict]:
+        """Yield the units that may read changed files, first the own ones; or the verdict on what cannot be one."""
+        yield from own
+        leading = {*changed, *self.checkout.including(changed)}
+        if self.checkout.computed:  # what a macro includes may be any file
+            leading |= {*self.checkout.computed, *self.checkout.including(self.checkout.computed)}
+        seen = {(unit.source, unit.options) for unit in own}
+        for source, unit in self._named():
+            if source not in leading and source.name != halves.COMMANDS:  # of which nothing is known
+                continue
+            if not isinstance(unit, Unit):
+                yield UnitVerdict(source=source, arch="", obstacle=str(unit))
+            elif (source, unit.options) not in seen:
+                yield unit
+            seen.add((source, unit.options if isinstance(unit, Unit) else ()))
+        for source in sorted(leading - {source for source, _ in seen}):
+            if halves.is_compiled(source):
+                yield halves.like(own[0], source)
+
+    def _named(self) -> Iterator[tuple[Path, Unit | UsageError]]:
+        """Yield the sources that compile_commands.json and ncu-swizzle.toml name, with their units."""
+        for file in halves.command_files(self.folder):
+            try:
+                yield from halves.of_commands(file, self.sources.trust)
+            except BadFile as error:
+                yield file, error
+        for target in self.described:
+            yield limits.plain(target.source), halves.of_target(target)
+
+    def verdicts(
+        self,
+        changed: Collection[Path],
+        own: Sequence[Unit],
+        trees: tuple[Tree, Tree],
+        launches: Sequence[KnownLaunch],
+        checking: Checking,
+    ) -> Iterator[UnitVerdict]:
+        """Yield the verdicts on all units that read changed files, in two copies of the project."""
+        read: set[Path] = set()
+        alone: list[UnitVerdict] = []
+        for unit in self.reached(changed, own):
+            if isinstance(unit, UnitVerdict):
+                yield unit
+                continue
+            described = (KnownLaunch.of(each) for each in self.described if limits.plain(each.source) == unit.source)
+            known = tuple(launches) if unit in own else tuple(described) or tuple(launches)
+            versions = Versions(before=unit, after=unit, trees=trees, launches=known, changed=frozenset(changed))
+            for verdict in versions.verdicts(checking):
+                read |= verdict.read
+                if verdict.digests or not unit.undescribed:
+                    yield verdict
+                else:
+                    alone.append(verdict)
+        # What others include need not compile by itself if nothing says that it is compiled.
+        yield from (verdict for verdict in alone if verdict.source not in read)
+
+
+def project_of(source: Path) -> Path:
+    """Return the folder of a source's project: its checkout, or else its own folder."""
+    return limits.plain(Checkout(limits.plain(source).parent).root)

@@ -1,0 +1,268 @@
+"""``ncu-swizzle prove``: whether two versions of a kernel compute the same, for every launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from ncu_swizzle.base.errors import GateFailed, NotComparable, UsageError
+from ncu_swizzle.base.texts import in_json, option
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.settings import Progress, Request, silent
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.reports.options import Formats
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict
+    from ncu_swizzle.certify.changes import Side
+    from ncu_swizzle.certify.units import KnownLaunch
+    from ncu_swizzle.certify.verdict import KernelVerdict
+
+Proving = Annotated[Request, Only("problem", "nvcc", "timeout_s", "no_cache")]
+Described = Annotated[
+    PairOptions,
+    Only("entry", "block", "shared", "arch", "define", "include", "std", "nvcc_option", "before", "after"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions:
+    """What a version is compared with, and what is written."""
+
+    group: ClassVar[str] = "Proofs"
+
+    against: str = option("", "Compare with the sources of another commit.", "COMMIT", common=True)
+    certificate: Path | None = option(None, "Write every query in SMT-LIB, for another solver.", "FILE", common=True)
+
+
+@grouped
+def prove(
+    what: Annotated[list[str], typer.Argument(metavar="BEFORE [AFTER]", help="Two .cu files, or two kernels.")],
+    options: ProveOptions,
+    formats: Annotated[Formats, Only("json")],
+    request: Proving,
+    own: Described,
+    sources: CatalogOptions,
+) -> None:
+    """Prove that a change of layouts keeps what a kernel computes: exit code 0, 1 or 5.
+
+    \b
+    ncu-swizzle prove before.cu after.cu --kernel transpose --block 32,8
+    ncu-swizzle prove kernel1 kernel2          two variants, shipped or described
+    ncu-swizzle prove my.cu --against HEAD     edits, and all that includes them
+    ncu-swizzle prove my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
+    \f
+    Both versions are compiled without optimisation, and compared instruction by instruction: they must do the same but
+    for addresses in shared arrays, and each two accesses must meet in both versions or in neither. No launch is needed,
+    only the shape of blocks, if the proof depends on it. Exit code 0: proved; 1: refuted, with a counterexample that
+    the emulator confirmed; 5: not proved, with the line and the reason. docs/proof.md says what a proof is.
+    """
+    from ncu_swizzle.commands.console import Output
+
+    description = own.described(request.problem, sources)
+    with output.progress() as progress:
+        change = proved(what, options, description, request, progress)
+    if options.certificate is not None:
+        from ncu_swizzle.base.files import write_atomically
+        from ncu_swizzle.certify import certificate
+
+        write_atomically(options.certificate, certificate.written(change).encode())
+    if not formats.write({"json": lambda: _json(change)}):
+        for line in shown(change):
+            Output().print(line, soft_wrap=True, markup=False)
+    conclude(change)
+
+
+def _json(change: ChangeVerdict) -> str:
+    from ncu_swizzle.certify.change import to_json
+
+    return in_json(to_json(change), indent=2) + "\n"
+
+
+def proved(
+    what: Sequence[str],
+    options: ProveOptions,
+    description: KernelDescription,
+    request: Request,
+    progress: Progress = silent,
+    queries: bool = False,
+) -> ChangeVerdict:
+    """Return the verdict on what is named. Raises UsageError, and EnvironmentLacking without nvcc."""
+    from ncu_swizzle.certify import changes
+    from ncu_swizzle.certify.units import Checking
+    from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
+
+    toolchain = Toolchain(request.nvcc, request.timeout_s)
+    toolchain.find(NVCC)
+    checking = Checking(
+        toolchain=toolchain,
+        cached=not request.no_cache,
+        certificate=queries or options.certificate is not None,
+        progress=progress,
+    )
+    if options.against:
+        if description.pair:
+            raise UsageError("--against and --before are two ways to say what to compare", "leave out one of them")
+        named = [side for word in what for side in _sides(word, description)]
+        return changes.compare_with_commit(named, options.against, checking, description.sources)
+    pair = _pair(what, description)
+    return changes.compare_sides(*pair, checking)
+
+
+def _pair(what: Sequence[str], description: KernelDescription) -> tuple[Side, Side]:
+    """Return the two versions. Raises UsageError if words and options do not name two."""
+    if description.pair:
+        if len(what) != 1:
+            raise UsageError("--before and --after compile one file in two ways", "name one .cu file")
+        both = (_side(what[0], description, options) for options in (description.before, description.after))
+        before, after = both
+        return before, after
+    if len(what) != 2:
+        raise UsageError(
+            f"{len(what)} versions are named, not two",
+            "ncu-swizzle prove before.cu after.cu, or one file with --against COMMIT",
+        )
+    before, after = (_side(word, description) for word in what)
+    return before, after
+
+
+def _side(word: str, description: KernelDescription, options: Sequence[str] = ()) -> Side:
+    sides = list(_sides(word, description, options))
+    if len(sides) > 1:
+        raise UsageError(f"{word} stands for {len(sides)} kernels", "name two kernels, or two files")
+    return sides[0]
+
+
+def _sides(word: str, description: KernelDescription, options: Sequence[str] = ()) -> Iterator[Side]:
+    """Yield what a word names: a file with all that is in it, or a kernel of the catalogue or of a project."""
+    from dataclasses import replace
+
+    from ncu_swizzle.certify.changes import Side
+    from ncu_swizzle.certify.units import KnownLaunch
+    from ncu_swizzle.kernels import build, halves, naming
+    from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
+    from ncu_swizzle.kernels.project import KernelSpec
+
+    typed = _typed_launch(description)
+    if not naming.is_kernel_file(word):
+        catalog = naming.everything(description.sources)
+        family, kernel = catalog.named(word)
+        target = Target(family, kernel, family.problem(description.problem))
+        if kernel.library or target.compiled or target.python:
+            raise UsageError(f"{word} has no CUDA C++ source", "name kernels with a .cu file")
+        side = Side.of(target)
+        yield replace(side, launches=(replace(typed, entry=""),)) if typed.block else side
+        return
+    source = Path(word)
+    if source.suffix in (*BINARIES, PYTHON):
+        raise UsageError(f"{word} is not CUDA C++", "name a .cu file, from which both versions are compiled")
+    described = naming.described_in(source, description.sources) if source.exists() else []
+    entry = description.launch.entry
+    described = [target for target in described if entry in ("", target.name, target.kernel.entry)]
+    if described and entry:  # which may be the name of its description
+        entry = described[0].kernel.entry
+    spec = KernelSpec.named(entry or "any", source)
+    own = (*described[0].family.options, *described[0].kernel.options) if described else ()
+    arch = description.launch.arch or (described[0].family.arch if described else "")
+    spec = replace(spec, options=(*own, *description.options, *options), launch=replace(spec.launch, arch=arch))
+    family = build.family_without_launch(spec)
+    launches = (typed,) if typed.block or typed.dynamic else tuple(map(KnownLaunch.of, described))
+    yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)
+
+
+def _typed_launch(description: KernelDescription) -> KnownLaunch:
+    """Return what the command line says of a launch."""
+    from ncu_swizzle.certify.units import KnownLaunch
+    from ncu_swizzle.kernels import limits
+
+    launch, problem = description.launch, description.problem
+    block = dynamic = None
+    if launch.block:
+        sizes = limits.three(launch.block, "block")
+        limits.refuse_bad_sizes(sizes, "block", problem)
+        x, y, z = (limits.evaluate(size, problem) for size in sizes)
+        block = (x, y, z)
+    if launch.shared:
+        dynamic = (limits.evaluate(launch.shared, problem),) * 2
+    return KnownLaunch(entry=launch.entry, block=block, dynamic=dynamic)
+
+
+def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
+    """Yield the verdict line by line: what is proved, refuted or not; what that covers, assumes, and does not cover."""
+    from ncu_swizzle.certify.change import assumes, leaves_out
+    from ncu_swizzle.certify.verdict import Outcome
+
+    for unit in change.units:
+        yield from _unit_lines(unit, change.compiler)
+    if change.unknown:
+        yield f"not proved: {change.unknown}"
+    elif not change.units:
+        yield "Nothing that is compiled reads what changed."
+    if change.outcome is Outcome.PROVED:
+        yield from (f"Assumed: {assumption}." for assumption in assumes(change))
+        yield f"Not covered: {'; '.join(leaves_out(change))}."
+
+
+def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
+    from ncu_swizzle.certify.change import located, name_of
+
+    what = " and ".join(unit.named) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
+    yield f"{what}, {unit.arch}{f', built with {unit.origin}' if unit.origin else ''}"
+    for kernel in unit.kernels:
+        yield from _kernel_lines(kernel, unit, compiler)
+    if unit.obstacle:
+        yield f"  not proved: {unit.obstacle}"
+    if unit.unchanged:
+        names = ", ".join(map(name_of, unit.unchanged[:4])) + (" …" if len(unit.unchanged) > 4 else "")
+        yield f"  the same code: {names}"
+    if not unit.named and not unit.obstacle:
+        yield "  the host's code is the same, but for the fat binary"
+
+
+def _kernel_lines(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> Iterator[str]:
+    from ncu_swizzle.certify.change import covers, located, met, name_of
+    from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.cubin.shared_arrays import source_name
+
+    name = name_of(kernel.kernel)
+    if kernel.outcome is Outcome.PROVED:
+        yield f"  proved: {name}, {covers(kernel, unit, compiler)}"
+        if kernel.mapped:
+            yield f"    {kernel.accesses} accesses to {', '.join(map(source_name, kernel.mapped))} compared"
+        return
+    if kernel.outcome is Outcome.REFUTED:
+        yield f"  refuted: {name}"
+    elif kernel.obstacle:
+        place = located(kernel.obstacle.line)
+        yield f"  not proved: {name}: {kernel.obstacle.reason}{f', {place}' if place else ''}"
+    for line in met(kernel.counterexample) if kernel.counterexample else ():
+        yield f"    {line}"
+
+
+def conclude(change: ChangeVerdict) -> None:
+    """Raise GateFailed for what is refuted, NotComparable for what is not proved."""
+    from ncu_swizzle.certify.verdict import Outcome
+
+    if change.outcome is Outcome.REFUTED:
+        raise GateFailed("the two versions compute different things", "correct what the counterexample names")
+    if change.outcome is Outcome.UNPROVED:
+        raise NotComparable("the change is not proved", _hint(change))
+
+
+def _hint(change: ChangeVerdict) -> str:
+    """Return what would help: the shape of blocks, if none is known."""
+    from ncu_swizzle.certify.verdict import Outcome
+
+    unproved = [kernel for kernel in change.kernels if kernel.outcome is Outcome.UNPROVED]
+    if unproved and all(kernel.block is None for kernel in unproved):
+        return "--block 32,8 says which blocks it is launched with: for blocks of any shape it does not hold"
+    if any(unit.obstacle.startswith("the host's code differs") for unit in change.units):
+        return "--kernel NAME compares one kernel alone"
+    return ""

@@ -1,0 +1,331 @@
+"""The checker on PTX written by hand: what is proved, and that no difference between two versions goes unseen."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from ncu_swizzle.certify.checker import certify
+from ncu_swizzle.certify.ptx import parse
+from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Outcome
+
+pytest.importorskip("bitwuzla")
+
+# A 32 x 32 tile of words: written by rows, read by columns. {column}: what a row's column becomes, in %r8, from the
+# row in %r6 and the column in %r7; {value}: in %f1.
+HEADER = """
+.version 9.0
+.target sm_90a
+.address_size 64
+{module}
+.visible .entry k(.param .u64 k_param_0, .param .u64 k_param_1, .param .u32 k_param_2)
+{launch}
+{{
+	.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .f32 %f<9>; .reg .b64 %rd<40>;
+	.local .align 16 .b8 __local_depot0[64];
+	.reg .b64 %SP; .reg .b64 %SPL;
+	.shared .align {align} .b8 tile[{size}];
+	mov.u64 %SPL, __local_depot0;
+	cvta.local.u64 %SP, %SPL;
+	ld.param.u64 %rd1, [k_param_0];
+	ld.param.u64 %rd2, [k_param_1];
+	ld.param.u32 %r3, [k_param_2];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, %tid.y;
+	.loc 1 5 0
+	ld.f32 %f1, [%rd1];
+{body}
+	ret;
+}}
+	.file 1 "k.cu"
+"""
+PLAIN = "mov.u32 %r8, %r7;"
+XOR = "and.b32 %r9, %r6, 31; xor.b32 %r8, %r7, %r9;"
+ADD = "add.s32 %r9, %r6, %r7; and.b32 %r8, %r9, 31;"
+EXCHANGE = """
+	mov.u32 %r6, %r2; mov.u32 %r7, %r1;
+	{store}
+	.loc 1 7 0
+	st.f32 [%rd11], %f1;
+	bar.sync 0;
+	mov.u32 %r6, %r1; mov.u32 %r7, %r2;
+	{load}
+	.loc 1 9 0
+	ld.f32 %f2, [%rd11];
+	st.f32 [%rd2], %f2;
+"""
+ADDRESS = """{column}
+	mul.lo.s32 %r10, %r6, {pitch}; add.s32 %r10, %r10, %r8; shl.b32 %r10, %r10, 2; cvt.s64.s32 %rd10, %r10;
+	mov.u64 %rd9, tile; cvta.shared.u64 %rd9, %rd9; add.s64 %rd11, %rd9, %rd10;"""
+BLOCK = (32, 32, 1)
+
+
+def address(column: str = PLAIN, pitch: int = 32) -> str:
+    return ADDRESS.format(column=column, pitch=pitch)
+
+
+def kernel(body: str, module: str = "", size: int = 4096, align: int = 4, launch: str = "") -> str:
+    return HEADER.format(body=body, module=module, size=size, align=align, launch=launch)
+
+
+def exchange(store: str = PLAIN, load: str = PLAIN, pitch: int = 32, size: int = 4096, extra: str = "") -> str:
+    """Return a kernel that writes its tile by rows and reads it by columns."""
+    body = EXCHANGE.format(store=address(store, pitch), load=address(load, pitch))
+    return kernel(body + extra, size=size)
+
+
+def verdict(before: str, after: str, block: tuple[int, int, int] | None = BLOCK, **other: object) -> KernelVerdict:
+    return certify(before, after, block=block, **other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (exchange(), exchange(XOR, XOR)),
+        (exchange(), exchange(ADD, ADD)),
+        (exchange(XOR, XOR), exchange()),
+        (exchange(), exchange(pitch=33, size=33 * 128)),
+        (exchange(pitch=33, size=33 * 128), exchange(XOR, XOR)),
+    ],
+)
+def test_one_mapping_of_all_accesses_is_proved(before: str, after: str) -> None:
+    found = verdict(before, after)
+    assert (found.outcome, found.mapped) == (Outcome.PROVED, ("tile",))
+    assert found.assumptions == ()
+    assert found.accesses == 2
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        exchange(XOR, PLAIN),
+        exchange(PLAIN, XOR),
+        exchange(XOR, ADD),
+        exchange(pitch=33),
+        exchange(pitch=31),
+        exchange("and.b32 %r9, %r6, 15; xor.b32 %r8, %r7, %r9;", XOR),
+        exchange("or.b32 %r8, %r7, %r6;", "or.b32 %r8, %r7, %r6;"),
+        exchange("and.b32 %r8, %r7, 30;", "and.b32 %r8, %r7, 30;"),
+    ],
+)
+def test_a_mapping_that_differs_or_is_not_one_to_one_is_refuted(after: str) -> None:
+    found = verdict(exchange(), after)
+    assert found.outcome is Outcome.REFUTED
+    assert found.counterexample is not None
+    assert found.counterexample.exact
+    assert {access.line[1] for access in found.counterexample.accesses} <= {7, 9}
+    for access in found.counterexample.accesses:
+        assert all(0 <= index < extent for index, extent in zip(access.thread, BLOCK, strict=True))
+
+
+def test_a_counterexample_is_what_the_kernels_do() -> None:
+    found = verdict(exchange(), exchange(XOR, PLAIN)).counterexample
+    assert found is not None
+    for access in found.accesses:
+        x, y, _ = access.thread
+        row, column = (y, x) if access.write else (x, y)
+        swizzled = column ^ row if access.write else column
+        assert (access.before, access.after) == (4 * (32 * row + column), 4 * (32 * row + swizzled))
+
+
+def test_the_shape_of_blocks_is_needed_where_threads_would_share_a_column() -> None:
+    assert verdict(exchange(), exchange(XOR, XOR), None).outcome is not Outcome.PROVED
+    within = "and.b32 %r7, %r7, 31; and.b32 %r6, %r6, 31;"
+    assert (
+        verdict(exchange(within + PLAIN, within + PLAIN), exchange(within + XOR, within + XOR), None).outcome
+        is Outcome.PROVED
+    )
+
+
+def test_a_column_that_a_parameter_decides_is_assumed_to_be_in_bounds() -> None:
+    row = "add.s32 %r6, %r6, %r3;"
+    found = verdict(exchange(row + PLAIN, row + PLAIN), exchange(row + XOR, row + XOR))
+    assert (found.outcome, Assumption.IN_BOUNDS in found.assumptions) == (Outcome.PROVED, True)
+
+
+# Differences that are none of addresses.
+
+LOOP = """
+	mov.u32 %r20, 0;
+$L_head:
+	setp.ge.s32 %p1, %r20, {turns};
+	@%p1 bra $L_end;
+	add.s32 %r20, %r20, 1;
+	bra $L_head;
+$L_end:
+	cvt.rn.f32.s32 %f4, %r20;
+	st.f32 [%rd2+8], %f4;
+"""
+REASSOCIATED = """
+	ld.b16 %rs1, [%rd1+8]; ld.b16 %rs2, [%rd1+10]; ld.b16 %rs3, [%rd1+12];
+	add.bf16 %rs4, {0}; add.bf16 %rs5, {1}; st.b16 [%rd2+8], %rs5;
+"""
+POINTER = """
+	mov.f32 %f3, 0f3F800000;
+	add.u64 %rd20, %SP, 0; add.u64 %rd21, %SP, 16;
+	st.f32 [%SP], %f1; st.f32 [%SP+16], %f1;
+	setp.eq.s32 %p1, %r3, 0;
+	@%p1 bra $L_second;
+	mov.u64 %rd22, %rd20; bra $L_both;
+$L_second:
+	mov.u64 %rd22, %rd21;
+$L_both:
+	st.f32 [%rd22], %f3;
+	ld.f32 %f4, [%SP{0}];
+	st.f32 [%rd2+8], %f4;
+"""
+LABELS = """
+	{{ .reg .pred P; LOOP: setp.eq.s32 P, %r3, 1; @P bra DONE; st.f32 [%rd2+8], %f1; DONE: }}
+	{{ .reg .pred P; LOOP: setp.eq.s32 P, %r3, {0}; @P bra DONE; st.f32 [%rd2+8], %f1; DONE: }}
+"""
+CLOCK = """
+	mov.u32 %r20, %clock; mov.u32 %r21, %clock; sub.s32 %r22, %r21, %r20; setp.gt.s32 %p1, %r22, 100;
+	@%p1 bra $L_slow;
+	bra $L_end;
+$L_slow:
+	st.f32 [%rd2+8], {0};
+$L_end:
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "one", "other"),
+    [
+        (LOOP, {"turns": 4}, {"turns": 5}),
+        (REASSOCIATED, ("%rs1, %rs2", "%rs4, %rs3"), ("%rs2, %rs3", "%rs1, %rs4")),
+        (POINTER, ("",), ("+16",)),
+        (LABELS, (1,), (2,)),
+        (CLOCK, ("%f1",), ("%f2",)),
+        ("bar.sync {0};", (0,), (1,)),
+        ("{0};", ("bar.sync 0",), ("bar.warp.sync 31",)),
+        ("st.f32 [%rd2+{0}], %f1;", (8,), (12,)),
+        ("@%p2 st.f32 [%rd2+8], %f1;", (), ()),
+        ("st.{0}f32 [%rd2+8], %f1;", ("",), ("volatile.",)),
+    ],
+)  # fmt: skip
+def test_what_else_differs_is_not_proved(
+    template: str, one: Sequence[object] | dict[str, object], other: Sequence[object] | dict[str, object]
+) -> None:
+    texts = [template.format(**each) if isinstance(each, dict) else template.format(*each) for each in (one, other)]
+    first, second = (exchange(XOR, XOR, extra=text) for text in texts)
+    assert verdict(exchange(extra=texts[0]), first).outcome is Outcome.PROVED
+    if first != second:
+        assert verdict(exchange(extra=texts[0]), second).outcome is Outcome.UNPROVED
+
+
+def test_what_the_module_says_of_memory_and_launches_is_compared() -> None:
+    reads = EXCHANGE.format(store=address(XOR), load=address(XOR)) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
+    modules = [f".const .align 4 .b8 c[8] = {{1, 2, {n}}};" for n in (3, 4)]
+    plain = EXCHANGE.format(store=address(), load=address()) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
+    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is Outcome.PROVED
+    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is Outcome.UNPROVED
+    bounds = [f".maxntid {n}, 1, 1" for n in (1024, 512)]
+    assert verdict(kernel(plain, modules[0], launch=bounds[0]), kernel(reads, modules[0], launch=bounds[1])).obstacle
+
+
+# Addresses that go elsewhere, and accesses that do not show where.
+
+NUMBER = """
+	setp.eq.s32 %p1, %r3, 0; mov.u64 %rd20, 128;
+	@%p1 bra $L_end;
+	mov.u64 %rd20, 256;
+$L_end:
+	cvta.shared.u64 %rd21, %rd20; ld.f32 %f3, [%rd21]; st.f32 [%rd2+8], %f3;
+"""
+STORED = "mov.u32 %r20, tile; st.u32 [%rd2+8], %r20;"
+COMPARED = "mov.u32 %r20, tile; setp.lt.u32 %p1, %r20, 2048; selp.f32 %f3, %f1, %f2, %p1; st.f32 [%rd2+8], %f3;"
+PASSED = "mov.u32 %r20, tile; shfl.sync.idx.b32 %r21, %r20, 0, 31, -1; ld.shared.f32 %f3, [%r21]; st.f32 [%rd2+8], %f3;"
+LOADED = "ld.u64 %rd20, [%rd1+8]; ld.shared.f32 %f3, [%rd20]; st.f32 [%rd2+8], %f3;"
+CHOSEN = """
+	setp.eq.s32 %p1, %r3, 0; mov.u64 %rd20, tile; cvta.shared.u64 %rd20, %rd20;
+	@%p1 bra $L_end;
+	mov.u64 %rd20, %rd1;
+$L_end:
+	ld.f32 %f3, [%rd20]; st.f32 [%rd2+8], %f3;
+"""
+SIZED = "mov.u32 %r20, %total_smem_size; st.u32 [%rd2+8], %r20;"
+DESCRIBED = """
+	mov.u32 %r20, tile; cvt.u64.u32 %rd20, %r20; shr.u64 %rd20, %rd20, 4;
+	wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f3, %f4, %f5, %f6}, %rd20, %rd20, 1, 1, 1, 0, 0;
+"""
+
+
+@pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, SIZED, DESCRIBED])
+def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> None:
+    found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
+    assert found.outcome is Outcome.UNPROVED
+    assert found.obstacle is not None
+    if extra is DESCRIBED:
+        assert "descriptor" in found.obstacle.reason
+    assert verdict(exchange(extra=extra), exchange(extra=extra)).mapped == ()
+
+
+def test_arrays_that_may_be_elsewhere_are_not_seen_to_be() -> None:
+    two = ".shared .align 4 .b8 other[128];"
+    before, after = (
+        exchange(extra=two + STORED.replace("tile", "other")),
+        exchange(pitch=33, size=33 * 128, extra=two + STORED.replace("tile", "other")),
+    )
+    assert verdict(before, after).outcome is Outcome.UNPROVED
+    wide = two + "mov.u32 %r20, other; ld.shared.v4.f32 {%f3, %f4, %f5, %f6}, [%r20]; st.f32 [%rd2+8], %f3;"
+    odd = verdict(exchange(extra=wide), exchange(pitch=33, size=4100 + 124 + 4, extra=wide))
+    assert odd.outcome is Outcome.UNPROVED
+
+
+def test_lost_alignment_and_other_widths_are_refuted() -> None:
+    vector = [
+        re.sub(r"ld\.f32 %f2, \[%rd11\]", "ld.v4.f32 {%f2, %f3, %f4, %f5}, [%rd11]", exchange(mask + each, mask + each))
+        for mask in ("and.b32 %r7, %r7, 28;",)
+        for each in (PLAIN, XOR, "and.b32 %r9, %r6, 7; shl.b32 %r9, %r9, 2; xor.b32 %r8, %r7, %r9;")
+    ]
+    assert verdict(vector[0], vector[1]).outcome is Outcome.REFUTED
+    assert verdict(vector[0], vector[2]).outcome is Outcome.PROVED
+
+
+def test_a_loop_that_walks_through_both_layouts() -> None:
+    body = """
+	mov.u32 %r6, %r2; mov.u32 %r7, %r1;
+	mov.u32 %r20, 0;
+$L_head:
+	setp.ge.s32 %p1, %r20, {turns};
+	@%p1 bra $L_end;
+	add.s32 %r6, %r2, %r20;
+	{address}
+	st.f32 [%rd11], %f1;
+	add.s32 %r20, %r20, 8;
+	bra $L_head;
+$L_end:
+	bar.sync 0;
+	mov.u32 %r6, %r1; mov.u32 %r7, %r2;
+	{address}
+	ld.f32 %f2, [%rd11];
+	st.f32 [%rd2], %f2;
+"""
+    plain, xored = (kernel(body.format(turns=32, address=address(each))) for each in (PLAIN, XOR))
+    assert verdict(plain, xored, (32, 8, 1)).outcome is Outcome.PROVED
+    shifted = kernel(body.format(turns=32, address=address(XOR)).replace("%r20, 8;", "%r20, 7;", 1))
+    assert verdict(plain, shifted, (32, 8, 1)).outcome is not Outcome.PROVED
+
+
+def test_a_certificate_has_a_query_for_each_condition() -> None:
+    found = verdict(exchange(), exchange(XOR, XOR), certificate=True)
+    assert len(found.queries) >= 4
+    assert all("(check-sat)" in query.smt for query in found.queries)
+
+
+def test_text_that_is_no_ptx_is_refused() -> None:
+    with pytest.raises(ValueError, match="not PTX"):
+        parse("__global__ void k() {}")
+    with pytest.raises(ValueError, match="no kernel"):
+        certify(exchange(), exchange(), kernel="other")
+
+
+def test_terms_fold_as_bit_vectors_do() -> None:
+    x, wide = atom("x", 32), atom("y", 64)
+    assert (x + x - x) is x
+    assert ~~x is x
+    assert (x ^ x) is const(0, 32)
+    assert extract(zext(x, 64), 31, 0) is x
+    assert sext(const(-1, 32), 64) is const(-1, 64)
+    assert extract(wide + const(1 << 40, 64), 31, 0) is extract(wide, 31, 0)
