@@ -50,7 +50,7 @@ def test_blocks_are_read_from_sources_and_cubins(tmp_path: Path) -> None:
     }
     assert list(blocks)[-1] == "flat"  # without shared memory
     assert [len(kernel.computed) for kernel in file.kernels] == [0, 0, 0, 1]
-    assert [shape.sizes for shape in file.kernels[0].blocks("8,4")] == [(8, 4, 1)]
+    assert [shape.sizes for shape in file.kernels[0].blocks((8, 4, 1))] == [(8, 4, 1)]
 
 
 @pytest.mark.long
