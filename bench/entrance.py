@@ -58,6 +58,8 @@ def measured(file: Path) -> Row:
             done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
             return Row(str(file), 0, 0, 0, "time", LIMIT_S, f"more than {LIMIT_S:.0f} s")
+    if done.returncode:
+        return Row(str(file), 0, 0, 0, "error", 0.0, done.stderr.strip().splitlines()[-1][:REASON])
     return Row(**json.loads(done.stdout.splitlines()[-1]))
 
 
