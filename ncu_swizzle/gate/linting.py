@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +14,11 @@ from pathlib import Path
 from ncu_swizzle.base import bounds, codes, paths
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
+    Hint,
     LaunchLacking,
     NcuSwizzleError,
     NotComparable,
+    Typed,
     UsageError,
     as_word,
 )
@@ -47,12 +51,12 @@ from ncu_swizzle.gate.verdict import (
     moved,
 )
 from ncu_swizzle.kernels import fills, limits, naming
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import project_file
+from ncu_swizzle.kernels.project import NONE, project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
@@ -296,14 +300,27 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
 
 def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
     """Return the lint of a kernel in every launch with its blocks."""
-    entry = replace(work.description, launch=replace(work.description.launch, entry=kernel.spelled))
-    hint = f"{entry.command('lint', file)} --grid … --arg … judges one launch"
     try:
-        checks = judge_degrees(kernel.judged(block), work.rules, file, hint)
+        checks = judge_degrees(kernel.judged(block), work.rules, file, _launching(work, kernel, Path(file)))
         here = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in checks)
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, moved(Place(file), Path.cwd()), error)
     return KernelLint(name=kernel.name, checks=here)
+
+
+def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
+    """Return the command that gives a kernel a launch: the program's own, or one that is described."""
+    if file.suffix != SOURCE:
+        program = str(file) if os.access(file, os.X_OK) else "app"
+        capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
+        typed = shlex.quote(program if "/" in program else f"./{program}")
+        return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
+    if re.search(r"\bmain\s*\(", file.read_text(errors="replace")):
+        return Hint(Typed(f"{work.description.command('lint', str(file))} --run"), " judges the program's own launches")
+    launch, sources = work.description.launch, work.description.sources
+    kept = replace(sources, config="" if sources.config == NONE else sources.config)
+    named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
+    return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 
 
 def _notes(compiled: CompiledFile, shared: Sequence[CompiledKernel], block: Sizes | None) -> Iterator[str]:
