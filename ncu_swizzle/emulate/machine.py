@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
     blocks: Ints  # (B, 3): block indices
 
     @classmethod
-    def running(cls, blocks: Ints, launched: LaunchedGrid) -> Machine:
+    def running(cls, blocks: Ints, launched: LaunchedGrid) -> Self:
         """Return a machine for these blocks of a grid."""
         return cls(blocks=blocks, **{shared.name: getattr(launched, shared.name) for shared in fields(LaunchedGrid)})
 
@@ -123,6 +123,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
             if self.local_bytes > LOCAL_BYTES:
                 raise TooLarge(f"the threads that run together use more than {LOCAL_BYTES >> 20} MiB of local memory")
         return word
+
+    def lacking_constant(self, bank: int, start: Value, plus: int, value: Value) -> Value:  # noqa: ARG002  for others
+        """Return what is read from a constant bank, `plus` bytes behind `start`, where some of it was not given."""
+        return value
 
     @property
     def local_bytes(self) -> int:

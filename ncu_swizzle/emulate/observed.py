@@ -262,6 +262,7 @@ class Advice:
     end: int
     offsets: tuple[int, ...]
     text: str
+    layout: bool = True  # the layout is what conflicts, and not which lanes take part
 
 
 def advise(
@@ -274,53 +275,56 @@ def advise(
     accesses = f"{untried} access{'es' if untried > 1 else ''} with unknown addresses"
     caveat = f" ({accesses} could not be tried)" if untried else ""
     runs: list[list[ObservedTile]] = []
-    sentences: list[str] = []
+    sentences: list[tuple[str, bool]] = []
     for tile in tiles:
         if not tile.excessive:
             continue
-        sentence = _sentence(tile, constraints) + caveat
+        found, layout = _sentence(tile, constraints)
+        sentence = found + caveat, layout
         if runs and sentences[-1] == sentence and runs[-1][-1].end == tile.first:
             runs[-1].append(tile)
         else:
             runs.append([tile])
             sentences.append(sentence)
-    return tuple(_together(run, sentence) for run, sentence in zip(runs, sentences, strict=True))
+    return tuple(_together(run, *sentence) for run, sentence in zip(runs, sentences, strict=True))
 
 
-def _together(run: Sequence[ObservedTile], sentence: str) -> Advice:
+def _together(run: Sequence[ObservedTile], sentence: str, layout: bool) -> Advice:
     first, end = run[0].first, run[-1].end
     each = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    return Advice(
-        first=first, end=end, offsets=offsets, text=f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
-    )
+    text = f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    return Advice(first=first, end=end, offsets=offsets, text=text, layout=layout)
 
 
-def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
-    """Return the operations of a tile and what was found by trying mappings on them."""
+def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
+    """Return the operations of a tile and what was found by trying mappings on them; and whether the layout matters."""
     operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
     if tile.leading == 0:
-        return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}"
+        return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}", True
     try:
         suggestion = tile.suggestion(constraints)
     except UsageError as error:
-        return f"{operations}: no mapping can be suggested: {error}"
+        return f"{operations}: no mapping can be suggested: {error}", True
     best, closest = suggestion.best, suggestion.closest
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
     if best is not None and best.mapping == tile.plain:
-        return f"{operations}: {'; '.join(dict.fromkeys(why for _, why in suggestion.fixed))}{judged}"
+        why = "; ".join(dict.fromkeys(why for _, why in suggestion.fixed))
+        # No two words of a phase share a bank: the active lanes are spread over more phases than their bytes fill.
+        lanes = "no layout does better, only which lanes take part decides the wavefronts"
+        return f"{operations}: {why or lanes}{judged}", False
     if best is not None:
         cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes > 0 else ""
         rest = "".join(f"; what {name} has left: {why}" for name, why in suggestion.fixed)
         mapped = _mapped(tile, best)
         makes = "make" if mapped.startswith("rows of") else "makes"
-        return f"{operations}: {mapped} {makes} all of these accesses conflict-free{cost}{rest}{judged}"
+        return f"{operations}: {mapped} {makes} all of these accesses conflict-free{cost}{rest}{judged}", True
     closer = _mapped(tile, closest)
     come, leaves = ("come", "they leave") if closer.startswith("rows of") else ("comes", "it leaves")
     left = f"{leaves} {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
     nearest = "" if closest.mapping == tile.plain else f"; {closer} {come} closest: {left}"
     none = f"none of {suggestion.tried}" if suggestion.complete else f"none that was found among {suggestion.tried}"
-    return f"{operations}: {none} makes all of these accesses conflict-free{nearest}{judged}"
+    return f"{operations}: {none} makes all of these accesses conflict-free{nearest}{judged}", True
 
 
 def _mapped(tile: ObservedTile, candidate: Candidate) -> str:

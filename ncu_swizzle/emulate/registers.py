@@ -39,7 +39,7 @@ class WarpView:
     full: bool = False  # all lanes of its warps are active
 
 
-def _is_uniform(number: int) -> bool:
+def is_uniform(number: int) -> bool:
     """Return whether a register has one value per warp."""
     return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
 
@@ -67,7 +67,7 @@ class RegisterFile:
         value = self.registers[number]
         if value is None:
             self.unwritten.add(self.now)
-            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
+            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=is_uniform(number))
         if value.patches is not None:
             tag = tag_of(value.patches, self.view.warps, self._reading(number))
             value = Value(value.bits, value.known, value.origin, tag, value.sure)
@@ -112,7 +112,7 @@ class RegisterFile:
         if number is None:
             return
         view = self.view
-        uniform = _is_uniform(number)
+        uniform = is_uniform(number)
         if uniform and value.bits.shape[1] > 1:  # the register has one value per warp; which lane's is not known
             origin = self.now if value.origin is None else value.origin
             value = Value(value.bits[:, :1], False, origin, value.tag)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -11,11 +13,13 @@ from rich.text import Text
 
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.explain import banks, own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
@@ -325,6 +329,9 @@ def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:
             Typed("ncu-swizzle list"),
             f", a file, {', '.join(banks.PICTURES)}, or an expression in tid with --op ld.shared.b32",
         )
+        if fatbin.is_built(Path(query.what)):
+            judged = Hint(Typed(f"ncu-swizzle lint {shlex.quote(query.what)}"), naming.JUDGES)
+            raise UsageError(f"{query.what} is built: none of its launches is known", judged) from error
         if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
             raise UnknownKernel(str(error), hint) from error
         raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error

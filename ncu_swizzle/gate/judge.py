@@ -147,7 +147,9 @@ def judge_lines(
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
     fixed = attribution.unavoidable(profile)
-    advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
+    tips = attribution.advice(profile)
+    advised = {offset: tip.text for tip in tips for offset in tip.offsets}
+    by_lanes = {offset for tip in tips if not tip.layout for offset in tip.offsets}
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     offending = list(verdict.of_violations(profile.kernel.name, profile))
@@ -192,12 +194,14 @@ def judge_lines(
             most = max(ways[access.pc] for access in above)
             said.append(f"up to {most}-way by {line.share_of(above)}, depending on which lanes the data let execute")
         code = _conflict(profile, replace(line, instructions=tuple(guilty)))
+        no_conflict = not above and all(access.pc in by_lanes for access in excessive)
+        hint = _elsewhere(code, guilty, fixed) or hints.get(code) or hints.get("", "")
         offending.append(
             replace(
                 check,
-                outcome=Outcome.warning if untold else Outcome.failed,
+                outcome=Outcome.warning if untold or no_conflict else Outcome.failed,
                 message=f"{', and '.join(said)}{tip}",
-                hint=_elsewhere(code, guilty, fixed) or hints.get(code) or hints.get("", ""),
+                hint="" if no_conflict else hint,
                 actual=known.degree if over else None,
                 code=code,
             )
