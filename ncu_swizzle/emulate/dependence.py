@@ -94,7 +94,7 @@ def block_axis(axis: int) -> Tag | None:
 
 def left_open(align: int) -> Tag | None:
     """Return the tag of a value to which some multiple of 2^`align` is added, the same in all threads."""
-    return _any_change(1 << OPEN_AXIS, uniform=True, align=align, stride=EVERY) if align < 32 else None
+    return _any_change(1 << OPEN_AXIS, align, ALIKE, EVERY) if align < 32 else None
 
 
 def is_open(tag: Tag | None) -> bool:

@@ -265,8 +265,8 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     for outside in counts.global_accesses.outside:
         line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
         by_line.setdefault(line or outside.offset, []).append(outside)
-    for place, (outside, *others) in by_line.items():
-        more = f"; {len(others)} more of the line's instructions" if others else ""
+    for place, (outside, *again) in by_line.items():
+        more = f"; {len(again)} more of the line's instructions" if again else ""
         yield model.finding(Violation(f"{outside}{more}{some}", None if isinstance(place, int) else place))
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)

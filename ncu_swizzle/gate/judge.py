@@ -137,7 +137,7 @@ def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
     ]
 
 
-def judge_lines(
+def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
     profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str, hints: Mapping[str, str]
 ) -> Iterator[Check]:
     """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
