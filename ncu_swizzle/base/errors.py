@@ -230,7 +230,7 @@ def shortened(text: str) -> str:
     """Return an error's text without the middle of overlong words and lines: what it quotes may have any length."""
     if len(text) <= LONGEST_WORD:
         return text
-    words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), text[: 1 << 24])
+    words = re.sub(rf"(?<!\S)\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), text[: 1 << 24])
     return _cut("\n".join(_cut(line, LONGEST_LINE) for line in words.split("\n")), LONGEST_TEXT)
 
 

@@ -15,7 +15,7 @@ MOST_BLOCKS = 4_000
 ENDS = ("bra", "brx", "ret", "exit", "trap")
 EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
-_INLINED = re.compile(rf"(?:\d+~)*{_NAME.pattern}")  # with the calls that lead to it
+_INLINED = re.compile(rf"(?<![\w~])(?:\d++~)*+{_NAME.pattern}")  # with the calls that lead to it
 _NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 

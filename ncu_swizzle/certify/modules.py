@@ -11,8 +11,9 @@ from ncu_swizzle.certify.change import name_of
 
 # Lines that say where code is from, not what it does.
 _SAYS_NOTHING = re.compile(r"\s*(//|\.loc\b|\.file\b|\.version\b|\.target\b|\.address_size\b|$)")
-_FUNCTION = re.compile(r"\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
-_VARIABLE = re.compile(r"\.(global|const|shared|tex|surf)\b[^;={]*?([\w$]+)\s*(?:\[[^\]]*\]\s*)*(?:=|;)")
+_FUNCTION = re.compile(r"\.(entry|func)\s++(?:\([^()]*+\)\s*+)?([\w$]+)")
+_VARIABLE = re.compile(r"\.(global|const|shared|tex|surf)\b[^;={]{0,200}?([\w$]++)\s*+(?:\[[^\[\]]*+\]\s*+)*+(?:=|;)")
+_PARAMETER = re.compile(r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?")
 _NAMES = re.compile(r"[\w$]+")
 _REQUIRED = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
@@ -32,7 +33,9 @@ class Part:
     @property
     def parameters(self) -> list[str]:
         """The kinds, sizes and alignments of a kernel's parameters."""
-        return re.findall(r"\.param\s+((?:\.\w+\s+(?:\d+\s+)?)+)[\w$]+(\[\d+\])?", self.text.partition("{")[0])
+        return re.findall(
+            r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?", self.text.partition("{")[0]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,7 @@ def _kind(part: Part) -> str:
 
 
 def _is_visible(part: Part) -> bool:
-    return re.search(r"^\s*\.(visible|weak|common)\b", part.text, re.MULTILINE) is not None
+    return re.search(r"^[^\S\n]*+\.(visible|weak|common)\b", part.text, re.MULTILINE) is not None
 
 
 def kernels_apart(before: Module, after: Module) -> str:

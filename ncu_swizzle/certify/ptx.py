@@ -126,11 +126,13 @@ def split(text: str) -> list[str]:
 
 _DEPOT = re.compile(r"(__local_depot)\d+")
 _UNIT = re.compile(r"(\d{1,4})(_INTERNAL_[0-9a-f]{8}_)")
-_TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
-_LINE_DIRECTIVE = re.compile(r"\s*(?:[%$\w]+\s*:\s*)*\.(loc|file|version|target|address_size)\b")
-_LABEL = re.compile(r"\s*([%$\w]+)\s*:(?!:)\s*")
+_TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
+_LINE_DIRECTIVE = re.compile(r"\s*+(?:[%$\w]++\s*+:\s*+)*+\.(loc|file|version|target|address_size)\b")
+_LABELS = re.compile(r"(?:\s*+[%$\w]++\s*+:(?!:))*+")
+_LABEL = re.compile(r"\s*+([%$\w]++)\s*+:(?!:)\s*+")
 _HEADER = re.compile(
-    r"\.(entry|func)\s*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[$\w]+)\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>.*)",
+    r"\.(entry|func)\s*+(?:\((?P<returns>[^()]*+)\))?\s*+(?P<name>[$\w]++)\s*+"
+    r"(?:\((?P<parameters>[^()]*+)\))?(?P<rest>.*)",
     re.DOTALL,
 )
 _DECLARED = re.compile(
@@ -160,7 +162,8 @@ def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for eac
                 yield buffer.strip()
             buffer = ""
         elif token == "{":
-            bare = _LABEL.sub("", buffer).strip()
+            labels = _LABELS.match(buffer)
+            bare = buffer[labels.end() if labels else 0 :].strip()
             if depth == 0 and (not bare or re.search(r"\.(entry|func)\b", bare)):
                 if buffer.strip():
                     yield buffer.strip()
@@ -198,7 +201,7 @@ def _without_unit(text: str) -> str:
 
 def parse(text: str) -> Module:
     """Return the module; raise ValueError for text that is not PTX."""
-    if not re.search(r"^\s*\.version\s", text, re.MULTILINE):
+    if not re.search(r"^[^\S\n]*+\.version\s", text, re.MULTILINE):
         raise ValueError("this is not PTX: it has no .version")
     module = Module()
     reader: _FunctionReader | None = None
@@ -233,7 +236,7 @@ def _located(each: Instruction | str, files: dict[str, str]) -> Instruction | st
 
 def _function(header: re.Match[str]) -> Function:
     def names(text: str | None) -> tuple[str, ...]:
-        found = (re.search(r"([\w$]+)(?:\[\d*\])?\s*$", part) for part in split(text or ""))
+        found = (re.search(r"(?<![\w$])([\w$]++)(?:\[\d*+\])?\s*+$", part) for part in split(text or ""))
         return tuple(match[1] for match in found if match)
 
     threads = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", header["rest"])

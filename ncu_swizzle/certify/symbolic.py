@@ -552,7 +552,7 @@ class Run:
             return const(int(operand.rstrip("U"), 0), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if found := re.fullmatch(r"(.+?)\s*([+-])\s*(\d+)", operand):
+        if found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\d++)", operand):
             base = self._value(found[1], width)
             return base + const(int(found[2] + found[3]), base.width)
         if operand.startswith("!"):
@@ -881,7 +881,7 @@ class Run:
 def _register_order(name: str) -> tuple[str, str, int]:
     """Return a register's path, kind and number."""
     path, mark, own = name.rpartition("~")
-    digits = re.search(r"(\d+)(#\d+)?$", own)
+    digits = re.search(r"(?<!\d)(\d++)(#\d++)?$", own)
     return path + mark, own[: digits.start()] if digits else own, int(digits[1]) if digits else 0
 
 

@@ -207,7 +207,7 @@ FAILURES = (
     ),
     Failure(
         number=OPTION,
-        pattern=r"unrecogni[sz]ed option|the argument .* for option|cannot be specified more than once",
+        pattern=r"unrecogni[sz]ed option|the argument .{0,200} for option|cannot be specified more than once",
         error=UsageError,
         message="ncu rejected an option that was passed to it",
         hint="ncu --help lists its options; those of ncu-swizzle come before --",

@@ -38,7 +38,7 @@ _DROPPED_WITH_VALUES = (
     "--Ofast-compile", "-opt-info", "--optimization-info", "-t", "--threads",
 )  # fmt: skip
 _ARCHITECTURES = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code")
-_FAT_BINARY = re.compile(r'\t\.section (?:\.nv_fatbin|__nv_relfatbin), "a"\n.*?\n\.text\n', re.DOTALL)
+_FAT_BINARY = re.compile(r'\t\.section (?:\.nv_fatbin|__nv_relfatbin), "a"\n.*?(?:\n\.text\n|\Z)', re.DOTALL)
 KIND = "halves"
 
 
