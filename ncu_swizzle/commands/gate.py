@@ -18,7 +18,6 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Emulating, grouped, with_options
 from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
-from ncu_swizzle.kernels.family import SOURCE
 from ncu_swizzle.kernels.options import (
     LAUNCHES,
     CatalogOptions,
@@ -27,7 +26,6 @@ from ncu_swizzle.kernels.options import (
     NewBuild,
     PairOptions,
 )
-from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports.options import Judging, LintOptions, Outputs
 
 if TYPE_CHECKING:
@@ -97,7 +95,9 @@ def _launched(files: Sequence[str], description: KernelDescription, request: Req
     from ncu_swizzle.commands.capture import Wanted, captured
     from ncu_swizzle.commands.run_program import UserProgram
     from ncu_swizzle.kernels import build, kernels_only
+    from ncu_swizzle.kernels.family import SOURCE
     from ncu_swizzle.kernels.project import KernelSpec
+    from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 
     source = Path(files[0])
     if len(files) != 1 or source.suffix != SOURCE:

@@ -70,11 +70,12 @@ def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> Tar
         return catalog.target(name, description.problem)
     if path.suffix == SOURCE and is_file(path):
         raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {as_word(name)}"))
-    if fatbin.is_built(path):
+    saved = path.suffix in (".json", ".ncu-rep", LAUNCHES)
+    if not saved and fatbin.is_built(path):
         raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {as_word(name)}"), JUDGES))
     if exists(path):
         return path
-    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
+    if saved or path.parent != Path():
         raise BadFile(f"{name} does not exist", "ls swizzle-out shows what was saved")
     return catalog.target(name, description.problem)
 
