@@ -30,12 +30,12 @@ typedef struct {
     USE(OK, 0, "cudaSuccess", "no error")                                                                     \
     USE(INVALID_VALUE, 1, "cudaErrorInvalidValue", "invalid argument")                                        \
     USE(OUT_OF_MEMORY, 2, "cudaErrorMemoryAllocation", "out of memory")                                       \
-    USE(INVALID_CONFIGURATION, 9, "cudaErrorInvalidConfiguration", "invalid configuration argument")          \
     USE(INVALID_PITCH, 12, "cudaErrorInvalidPitchValue", "invalid pitch argument")                            \
     USE(INVALID_SYMBOL, 13, "cudaErrorInvalidSymbol", "invalid device symbol")                                \
     USE(INVALID_DIRECTION, 21, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy")        \
     USE(INVALID_FUNCTION, 98, "cudaErrorInvalidDeviceFunction", "invalid device function")                    \
     USE(INVALID_DEVICE, 101, "cudaErrorInvalidDevice", "invalid device ordinal")                              \
+    USE(INVALID_HANDLE, 400, "cudaErrorInvalidResourceHandle", "invalid resource handle")                     \
     USE(OUT_OF_RESOURCES, 701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch")    \
     USE(TOO_MANY_TOGETHER, 720, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch") \
     USE(INVALID_CLUSTER, 912, "cudaErrorInvalidClusterSize",                                                  \

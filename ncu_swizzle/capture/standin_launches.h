@@ -17,15 +17,16 @@ static int launch_error(const Function *function, const Launch *launch) {
     for (int axis = 0; axis < 3; ++axis) {
         if (!grid[axis] || !block[axis] || grid[axis] > (unsigned)device_value(LIMIT_GRID + axis) ||
             block[axis] > (unsigned)device_value(LIMIT_BLOCK + axis)) {
-            return INVALID_CONFIGURATION;
+            return INVALID_VALUE;
         }
         threads *= block[axis];
         blocks *= grid[axis];
         clustered *= cluster[axis];
         divides &= cluster[axis] && grid[axis] % cluster[axis] == 0;
     }
-    if (threads > (uint64_t)device_value(LIMIT_THREADS)) {
-        return INVALID_CONFIGURATION;
+    uint64_t bound = function->most_threads ? function->most_threads : device_value(LIMIT_THREADS);
+    if (threads > (uint64_t)device_value(LIMIT_THREADS) || threads > bound) {
+        return INVALID_VALUE;
     }
     if (threads > (uint64_t)most_threads(function)) {
         return OUT_OF_RESOURCES;
@@ -131,7 +132,7 @@ static int launched(const void *host, const Launch *launch) {
         snprintf(problem, sizeof problem, "%.4000s is in none of the program's cubins for this GPU", function->name);
         give_up(problem);
     }
-    int error = function ? launch_error(function, launch) : INVALID_FUNCTION;
+    int error = function ? launch_error(function, launch) : INVALID_HANDLE;
     if (error) {
         refuse(seen, seen + 1, 0, cudaGetErrorName(error), function ? function->name : "");
         return answered(error);

@@ -253,7 +253,7 @@ def test_what_cannot_be_is_answered_as_a_gpu_does_and_the_rest_is_kept(tmp_path:
     manifest = captured(tmp_path, "./app", "found.txt", out=out)
     assert (tmp_path / "found.txt").read_text(encoding="utf-8") == (RUNTIME / "answers.txt").read_text(encoding="utf-8")
     assert len(manifest.launches) == 6
-    assert manifest.notes[0].startswith("17 launches were refused by CUDA: plain (cudaErrorInvalidConfigurat")
+    assert manifest.notes[0].startswith("17 launches were refused by CUDA: plain (cudaErrorInvalidValue)")
     with open_launches(out) as file:
         assert file.manifest == manifest, "the file can be read"
 
