@@ -39,7 +39,7 @@ def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, 
     """Return a kernel's line of the table, and what became of it."""
     from ncu_swizzle.fix.edits import source_of
     from ncu_swizzle.fix.fixing import fix_kernel  # a parser, which the launches do without
-    from ncu_swizzle.fix.result import FixJob
+    from ncu_swizzle.fix.trial import FixJob
 
     start = time.perf_counter()
     settings = EmulationSettings(Toolchain(timeout_s=timeout_s))

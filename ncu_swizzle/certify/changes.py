@@ -128,9 +128,13 @@ def compare_texts(
     texts: Mapping[Path, bytes],
     checking: Checking,
     sources: CatalogOptions = CatalogOptions(),
+    folder: Path | None = None,
 ) -> ChangeVerdict:
-    """Return the verdict on a patch: new texts of files, by paths, that kernels of one source are made from."""
-    project = Project(folder=project_of(targets[0].source), sources=sources)
+    """Return the verdict on a patch: new texts of files, by paths, that kernels of one source are made from.
+
+    `folder` is the project's, if it is known.
+    """
+    project = Project(folder=folder or project_of(targets[0].source), sources=sources)
     changed = {limits.plain(path): text for path, text in texts.items()}
     own = list(dict.fromkeys(map(halves.of_target, targets)))
     launches = [KnownLaunch.of(target) for target in targets]

@@ -204,6 +204,8 @@ class Comparison:
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
+        if not self._ran:
+            return None
         run = self.old
         headers = {
             run.phis[leaf].block
@@ -268,7 +270,9 @@ class Comparison:
             if only_old:
                 break
         self.old, self.new = versions[0], versions[-1]
+        self._ran = True
 
+    _ran = False  # what is not followed ends a run
     _split: set[tuple[int, str]]
 
     def _find_splits(self, unrolled: Sequence[tuple[int, int]]) -> None:

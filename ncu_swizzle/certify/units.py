@@ -29,6 +29,7 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 
+_LOCAL = re.compile(r'"(?:[^"\\\n]|\\.)*"|\.L[A-Z]*[0-9]+\b')  # or a string, which may look like a label
 _NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
 _NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
 SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
@@ -222,12 +223,27 @@ def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
     return ""
 
 
+def _with_own_labels(assembly: str) -> str:
+    """Return assembly with its local labels numbered as they come.
+
+    The compiler numbers functions over all of a unit, those that leave no code, too: a function for the device alone
+    moves all numbers. Each label gets one name of its own, so texts that are the same then mean the same.
+    """
+    numbers: dict[str, str] = {}
+
+    def own(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else numbers.setdefault(found[0], f".L{len(numbers)}")
+
+    return _LOCAL.sub(own, assembly)
+
+
 def _host_differs(before: str, after: str) -> str:
     """Return what differs between two host halves, in words; empty if nothing does.
 
     The host's assembler makes the same object of the same text: sections, relocations and symbols are all in it. The
     fat binary, whose bytes stand in the text too, is left out; the code that registers kernels and variables is not.
     """
+    before, after = map(_with_own_labels, (before, after))
     if before == after:
         return ""
     function = ""

@@ -33,6 +33,9 @@ class FixExtras:
 
     only: str = option("", "Only this kind of mapping.", choices=("padding", "swizzle"), common=True)
     max_shared: int | None = option(None, "At most this much shared memory per block.", "BYTES", minimum=0, common=True)
+    slower: bool = option(
+        False, "Offer a patch that costs blocks per SM, or cycles.", flags=("--allow-slower",), common=True
+    )
     apply: bool = option(
         False, "Write the source, if all is proved and it is unchanged.", flags=("--apply",), common=True
     )
@@ -58,17 +61,18 @@ def fix(
     ncu-swizzle fix my.cu --only padding --max-shared 49152
     \f
     One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
-    rebuilt and emulated: a patch is offered if the conflicts are gone, no access has more, and every thread accesses
-    the same elements in the same order. No GPU is needed; if one is here, both versions are launched on it: the
-    outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
-    Exit code 0: proved; 1: not; 5: unknown.
+    rebuilt and emulated: the conflicts must be gone, and no access have more. Then everything that is compiled from
+    the changed text is proved to do the same as before in every launch; what is not proved is shown as such. No GPU
+    is needed; if one is here, both versions are launched on it: the outputs must be bit-identical, compute-sanitizer
+    must find nothing new, and the new one must not be slower.
+    Exit code 0: proved; 1: no patch; 5: a patch that is not proved, or what is unknown stands in the way.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown
     from ncu_swizzle.fix.candidates import FixOptions, MappingKind
     from ncu_swizzle.fix.sources import FixQuery, fix_all
 
-    options = FixOptions(MappingKind(extras.only) if extras.only else None, extras.max_shared)
+    options = FixOptions(MappingKind(extras.only) if extras.only else None, extras.max_shared, extras.slower)
     with output.progress() as progress:
         fixed = fix_all(
             what,
@@ -92,6 +96,8 @@ def _conclude(fixed: SourceFix) -> None:
     hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
     if fixed.outcome == "refused":
         raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
+    if fixed.outcome == "unknown" and fixed.unproved_files:
+        raise NotComparable("the patch is not proved", "prove says what of two versions can be proved")
     if fixed.outcome == "unknown":
         raise NotComparable("what is unknown stands in the way of a proof", f"{hint} shows the mapping" if hint else "")
 

@@ -7,8 +7,7 @@ thread has had before; a byte of memory that the block has not written by its ad
 the same world, and everything that they leave is compared. So a difference that is found is one: there both versions
 would see the same, and do something else. Versions that do the same with symbols do the same with all values for them,
 and those that do not are told apart by random ones but for a chance of about 2^-30, except by comparisons: these get
-integers that the code may compare with (`decisive`), first for all threads alike, one world for each. What is then
-still not executed is not proved: see `fix.proving`.
+integers that the code may compare with (`decisive`), first for all threads alike, one world for each.
 
 A version whose compiler has put events of one kind in another order gets other values for them: it is not proved.
 """

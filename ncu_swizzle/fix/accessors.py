@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, line_end
-from ncu_swizzle.smem.swizzle import Padding, RowXor
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
+
+
+class Shorter(Padding):
+    """Rows that are -`by` elements shorter: padding that a source has is taken out."""
+
+    def __post_init__(self) -> None:
+        """Allow what is no padding."""
+
 
 # Expressions as a person would write them.
 
@@ -52,11 +60,13 @@ def swizzled_column(xor: RowXor, row: str, column: str) -> str:
     return f"{atom(column)} ^ {bits_of_row(xor, row)}"
 
 
-def moved_index(transform: RowXor | Padding, index: str) -> str:
+def moved_index(transform: RowXor | XorMatrix | Padding, index: str) -> str:
     """Return the element of a flat array that an index becomes."""
+    if isinstance(transform, XorMatrix):
+        return transform.cuda(index)
     if isinstance(transform, Padding):
-        by = f" * {transform.by}" if transform.by > 1 else ""
-        return f"{index} + {index} / {transform.every}{by}"
+        by = f" * {abs(transform.by)}" if abs(transform.by) > 1 else ""
+        return f"{index} {'+' if transform.by > 0 else '-'} {index} / {transform.every}{by}"
     swizzle = transform.swizzle
     if swizzle is None:
         return transform.cuda(index)
@@ -78,7 +88,7 @@ OUTER = (
     "class_specifier",
 )  # fmt: skip
 WHY = {
-    True: "// Every row is XORed with its number, so that the elements of a column lie in different banks.",
+    True: "// Bits of an element's number are XORed with higher ones: a column's elements lie in different banks.",
     False: "// Every row is followed by unused elements, so that those of a column lie in different banks.",
 }
 
@@ -91,13 +101,13 @@ class Accessors:
     _made: dict[str, tuple[str, Node]] = field(default_factory=dict, init=False)  # by body: the name, the first use
     swizzle: bool = True
 
-    def flat(self, transform: RowXor | Padding, use: Node) -> str:
+    def flat(self, transform: RowXor | XorMatrix | Padding, use: Node) -> str:
         """Return the name of the function from an element's index to its place."""
-        self.swizzle = isinstance(transform, RowXor)
+        self.swizzle = not isinstance(transform, Padding)
         stem = "swizzled" if self.swizzle else "padded"
         return self._named(stem, f"(int i) {{ return {moved_index(transform, 'i')}; }}", use)
 
-    def address(self, transform: RowXor, use: Node) -> str:
+    def address(self, transform: RowXor | XorMatrix, use: Node) -> str:
         """Return the name of the function from an address in shared memory to the one that its bytes moved to."""
         body = moved_index(transform, "address")
         return self._named("swizzled_address", f"(unsigned address) {{ return {body}; }}", use, "unsigned")
@@ -141,6 +151,11 @@ class Accessors:
         before = self.file.text[:at].splitlines()[-1:]
         apart = end if before and before[0].strip() else ""
         return [Edit(at, at, apart + "".join(f"{line}{end}" for line in lines) + end)]
+
+    def definition(self, text: str, use: Node) -> Edit:
+        """Return the edit that writes a definition before what holds its use."""
+        at = self._before(use)
+        return Edit(at, at, f"{text}{line_end(self.file.text, at)}")
 
     def _before(self, use: Node) -> int:
         """Return where the function, class, template or macro that holds a use begins, at the start of its line."""

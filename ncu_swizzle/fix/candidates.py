@@ -12,6 +12,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.fix.accessors import Shorter
 from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
@@ -22,8 +23,8 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor
-from ncu_swizzle.smem.swizzle import Padding, RowXor
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
 
@@ -150,10 +151,14 @@ class MappingKind(StrEnum):
 
 @dataclass(frozen=True)
 class FixOptions:
-    """What kind of mapping is wanted, and how much shared memory a block may take with it."""
+    """What kind of mapping is wanted, how much shared memory a block may take with it, and whether it may cost time.
+
+    `slower`: a patch is offered although fewer blocks fit on an SM, or it is predicted to be slower.
+    """
 
     only: MappingKind | None = None
     max_shared: int | None = None
+    slower: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,13 +174,15 @@ class Shape:
 class Ranked:
     """A mapping with its cost, and what it leaves of the excess, over all requests."""
 
-    transform: RowXor | Padding | Swapped
+    transform: RowXor | XorMatrix | Padding | Swapped
     shape: Shape
     candidate: Candidate
     narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
 
     def __str__(self) -> str:
         if isinstance(self.transform, RowXor):
+            return f"{self.transform} on {unit(self.shape.element_bytes)}"
+        if isinstance(self.transform, XorMatrix):
             return f"{self.transform} on {unit(self.shape.element_bytes)}"
         if isinstance(self.transform, Swapped):
             return str(self.transform)
@@ -207,8 +214,12 @@ def ranked(
         plain = judges[1].candidate(judges[1].plain)
         split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
         mappings += _searched(seen, shape, judges, split, only)
+        if only is not MappingKind.SWIZZLE:
+            mappings += _shorter(seen, shape, limits)
     if plain is None:
         return [], None
+    if only is not MappingKind.PADDING and not any(mapping.candidate.clean for mapping in mappings):
+        mappings += _suggested(seen, limits, spelled)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
     return sorted(better, key=lambda mapping: mapping.cost), plain
@@ -245,6 +256,46 @@ def _searched(
                 mappings += tried([Swapped(columns=shape.columns, rows=shape.rows)], pair)
     best = sorted(mappings, key=lambda both: both[0].cost)[:VERIFIED]
     yield from (replace(mapping, candidate=of_all.recounted(mapping.candidate)) for mapping, of_all in best)
+
+
+def _shorter(seen: TileSeen, shape: Shape, limits: Constraints) -> Iterator[Ranked]:
+    """Yield the mappings that take out padding which the source has: its rows are longer than what is accessed."""
+    made = _judges(seen, shape, limits, 0)
+    if made is None:
+        return
+    ends = (access.columns + max(1, access.operation.width_bytes // shape.element_bytes) for access in made[1].accesses)
+    used = max(int(np.where(access.mask, end, 0).max()) for access, end in zip(made[1].accesses, ends, strict=True))
+    if not 1 < used < shape.columns:
+        return
+    rows = made[1].plain.shape[0]
+    plain = replace(made[1].plain, layout=Layout((rows, used), (shape.columns, 1)))
+    judge = Judge(plain, made[1].accesses, limits, made[1].granule)
+    for by in range(used - shape.columns, 0):
+        if by % judge.granule == 0 and judge.allowed(made_shorter := judge.candidate(
+            replace(plain, transform=Shorter(shape.columns, by))
+        )):  # fmt: skip
+            yield Ranked(transform=Shorter(shape.columns, by), shape=shape, candidate=made_shorter)
+
+
+def _suggested(seen: TileSeen, limits: Constraints, spelled: int) -> Iterator[Ranked]:
+    """Yield the XOR of bits that `lint` and `explain` name for a tile, which asks nothing of its rows."""
+    element = min(seen.narrowest, LINE // 2)
+    shape = Shape(columns=LINE // element, rows=0, element_bytes=element)
+    for part in dict.fromkeys((0, spelled if spelled < seen.widest else 0)):
+        judges = _judges(seen, shape, limits, part)
+        if judges is None:
+            continue
+        try:
+            clean = suggest(judges[0].plain, judges[0].accesses, limits).clean
+        except UsageError:
+            continue
+        for candidate in clean[:1]:
+            found = candidate.mapping.transform
+            if isinstance(found, Swizzle) and found.combine == "xor" and found.shift > 0:
+                found = XorMatrix(((found.shift, found.target),))
+            if isinstance(found, XorMatrix):
+                counted = judges[1].candidate(replace(judges[1].plain, transform=found))
+                yield Ranked(transform=found, shape=shape, candidate=counted, narrower=part > 0)
 
 
 def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judges | None:

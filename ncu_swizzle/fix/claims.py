@@ -1,4 +1,4 @@
-"""What a proof consists of: claims, each held, failed or unknown, with a reason and the line that it is about.
+"""What is known of a patch: claims, each held, failed or unknown, with a reason and the line that it is about.
 
 One of them is about what a block takes of its SM: registers, shared memory, and so how many blocks fit.
 """
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ncu_swizzle.certify.verdict import KernelVerdict
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.smem import access
@@ -28,7 +29,8 @@ class About(StrEnum):
 
     REBUILT = "rebuilt"  # with the same options
     EXCESS = "excess"  # that of the arrays is gone, and no access has more than before
-    MEANING = "meaning"  # the same elements in the same order, and the same results
+    TRACE = "trace"  # of the described launch: no new hazard, and the same results
+    MEANING = "meaning"  # elements move, and nothing else changes, in every launch
     RESOURCES = "resources"  # registers, shared memory, occupancy
     OUTPUTS = "outputs"  # on the GPU: bit-identical
     SANITIZER = "sanitizer"  # on the GPU: compute-sanitizer finds nothing
@@ -47,16 +49,6 @@ class Claim:
     @property
     def held(self) -> bool:
         return self.state is ClaimState.HELD
-
-
-class Unplaced(Exception):
-    """The accesses do not say where the elements went; `unknown` if they cannot be compared at all."""
-
-    def __init__(self, reason: str, unknown: bool = False) -> None:
-        super().__init__(reason)
-        self.claim = Claim(
-            about=About.MEANING, state=ClaimState.UNKNOWN if unknown else ClaimState.FAILED, reason=reason
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +83,8 @@ class Proof:
     after: Excess = Excess()
     resources_before: Resources | None = None
     resources_after: Resources | None = None
-    compared: tuple[str, ...] = ()  # in words: what was compared, of how many blocks; what of other launches
+    covers: tuple[str, ...] = ()  # in words: what is proved, what that assumes, and what not
+    kernels: tuple[KernelVerdict, ...] = ()  # of everything that is compiled from what changes
 
     @property
     def state(self) -> ClaimState:
@@ -104,13 +97,20 @@ class Proof:
         return self.state is ClaimState.HELD
 
     @property
+    def offered(self) -> bool:
+        """Whether only its meaning is unknown: a patch to look at, which is not proved."""
+        return all(claim.held for claim in self.claims if claim.about is not About.MEANING) and not any(
+            claim.state is ClaimState.FAILED for claim in self.claims
+        )
+
+    @property
     def obstacle(self) -> Claim | None:
         """The first claim that does not hold."""
         return next((claim for claim in self.claims if not claim.held), None)
 
-    def claim(self, about: About) -> Claim | None:
-        """Return the claim about something, if there is one."""
-        return next((claim for claim in self.claims if claim.about is about), None)
+    def failed(self, about: About) -> bool:
+        """Return whether what it says about something is refuted."""
+        return any(claim.about is about and claim.state is ClaimState.FAILED for claim in self.claims)
 
 
 def resources_of(version: Executable) -> Resources:

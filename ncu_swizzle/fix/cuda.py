@@ -21,12 +21,6 @@ PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 CASTS = ("reinterpret_cast", "static_cast", "const_cast")
 INTEGERS = re.compile(r"(std::)?(u?int(32|64|ptr)?_t|unsigned( int| long| long long)?|int|size_t|auto|uint|uint32)")
 
-NARROW = {  # types that hold less than an index may be: their bits, and whether they are signed
-    "char": (8, True), "signed char": (8, True), "int8_t": (8, True), "unsigned char": (8, False),
-    "uint8_t": (8, False), "uchar": (8, False), "short": (16, True), "int16_t": (16, True), "ushort": (16, False),
-    "unsigned short": (16, False), "uint16_t": (16, False), "bool": (1, False), "short int": (16, True),
-}  # fmt: skip
-
 
 class Unfit(Exception):
     """A source does not show that a mapping may be written into it; the text says why, `line` where."""
@@ -242,16 +236,6 @@ class CudaFile:
         every = ((node.part("name").text, node) for node in self.nodes(*CLASSES, UNION))
         return tuple((name, node) for name, node in every if name and node.part("body"))
 
-    def narrowed(self, type_: str) -> str:
-        """Return the name of a type that holds less than an index may be; empty if a type, as written, is another."""
-        name, seen = type_, set[str]()
-        while (name := bare_type(name)) not in seen:
-            if name in NARROW:
-                return name
-            seen.add(name)
-            name = self.aliased(name) or name
-        return ""
-
     def class_named(self, type_: str, *kinds: str) -> Node:
         """Return the definition of a class, looking through aliases; `NOTHING` if the file does not have it."""
         seen: set[str] = set()
@@ -262,11 +246,6 @@ class CudaFile:
                     return node
             type_ = self.aliased(wanted) or wanted
         return NOTHING
-
-    def class_names(self, struct: Node) -> set[str]:
-        """Return the name of a class and its aliases."""
-        known_as = {name for name, type_ in self.aliases if self.class_named(type_) is struct}
-        return known_as | ({struct.part("name").text} - {""})
 
     def methods(self, struct: Node) -> list[Node]:
         """Return the definitions of a class's member functions, in its body and out of it."""
@@ -350,11 +329,6 @@ def _parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_cuda.language()))
-
-
-def bare_type(type_: str) -> str:
-    """Return the name of a type of numbers without qualifiers and namespace."""
-    return " ".join(re.sub(r"\b(const|constexpr|static|inline|volatile)\b|\bstd::|[&*]", " ", type_).split())
 
 
 def _plain(type_: str) -> str:

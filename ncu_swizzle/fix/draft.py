@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.fix.accessors import Accessors, atom
+from ncu_swizzle.fix.accessors import Accessors, Shorter, atom
 from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
 from ncu_swizzle.fix.edits import Edit, called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, sizes_of
@@ -34,6 +35,8 @@ class PaddingEdits:
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the padding cannot be written at."""
         draft, edits = self.draft, list[Edit]()
+        if self.padding.every * draft.element_bytes == draft.declared_bytes:
+            return self._wrapped()
         for root in draft.tile.roots:
             declared, member = root.place.declared, root.place.member
             holder = self.declarations.get(root.array.declared.id if member else declared.id)
@@ -46,6 +49,30 @@ class PaddingEdits:
         for reach in draft.tile.reaches:
             edits += self._reach(reach)
         return [*dict.fromkeys(edits), *self.accessors.edits()]
+
+    # ---------------------------------------------------------------------------------------- structs as rows
+
+    def _wrapped(self) -> list[Edit]:
+        """Return the edits that put each struct of an array into a longer one: ``p[i]`` becomes ``p[i].value``."""
+        draft, edits = self.draft, list[Edit]()
+        for root in draft.tile.roots:
+            shared = self.declarations.get(root.place.declared.id)
+            if shared is None or shared.dynamic or len(shared.statement.every("declarator")) != 1:
+                raise root.place.declared.unfit(
+                    f"the elements of {root.place.name} are not structs that can be wrapped"
+                )
+            type_ = shared.statement.part("type")
+            name = f"Padded{re.sub(r'[^0-9A-Za-z]', '', type_.text)}"
+            text = f"struct {name} {{ {type_.text} value; char unused[{self.padding.by * draft.element_bytes}]; }};"
+            edits.append(Edit(type_.start_byte, type_.end_byte, name))
+            edits.append(self.accessors.definition(text, shared.statement))
+        for reach in draft.tile.reaches:
+            subscripts = [step for step in reach.steps if step.subscript and step.rank == 1]
+            holder = subscripts[0].node.above("subscript_expression") if len(subscripts) == 1 else NOTHING
+            if reach.end is not None or not holder or len(reach.steps) != reach.start.rank:
+                raise reach.node.misfit(" is not the subscript of a struct")
+            edits.append(Edit(holder.end_byte, holder.end_byte, ".value"))
+        return list(dict.fromkeys(edits))
 
     # ---------------------------------------------------------------------------------------- declarations
 
@@ -73,8 +100,8 @@ class PaddingEdits:
 
     def _longer(self, size: Node) -> Edit:
         """Return the edit of a dimension that is a row."""
-        text, by = size.text, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes
-        return Edit(size.start_byte, size.end_byte, str(int(text) + by) if text.isdecimal() else f"{text} + {by}")
+        by = self.padding.by * self.draft.element_bytes // self.draft.declared_bytes
+        return Edit(size.start_byte, size.end_byte, longer(size.text, by))
 
     def _parameter(self, place: ReachedPlace) -> list[Edit]:
         """Return the edit of a parameter or pointer whose type says how long a row is."""
@@ -125,13 +152,15 @@ class PaddingEdits:
         old, by = self.padding.every * element, self.padding.by * element
         if old % bytes_ or (old + by) % bytes_:
             raise node.unfit(f"rows of {old + by} bytes do not hold whole units of {bytes_} bytes")
-        return Padding(old // bytes_, by // bytes_)
+        return (Padding if by > 0 else Shorter)(old // bytes_, by // bytes_)
 
     def _terms(self, node: Node, rows: Padding, reach: Reach) -> list[Edit]:
         """Return the edits of an index: of what in it counts rows, or of all of it if an accessor is wanted."""
         draft, terms = self.draft, self.draft.constants.terms(node)
         counting = [term for term in terms if term.constant and term.constant % rows.every == 0]
-        if self.flat and len(counting) < len(terms) and any(term.variable for term in terms):
+        # An index of the whole array that names no row may still lead to any: what is not compiled is not proved.
+        whole = self.flat or (not counting and self._begins(reach.start))
+        if whole and len(counting) < len(terms) and any(term.variable for term in terms):
             if reach.leading:
                 raise reach.node.misfit(": an API computes the addresses")
             if draft.indexing(node):
@@ -147,6 +176,10 @@ class PaddingEdits:
                 raise node.unfit(f"{term.node.quoted()}: the row's length is not to be seen in it")
             edits.append(edit)
         return edits
+
+    def _begins(self, place: ReachedPlace) -> bool:
+        """Return whether a place is the start of a flat tile."""
+        return place.rank == 1 and any(root.place is place for root in self.draft.tile.roots)
 
     def _scaled(self, term: Term, rows: Padding, whole: Node) -> Edit | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
@@ -174,8 +207,8 @@ class PaddingEdits:
         if text.isdecimal():
             return Edit(node.start_byte, node.end_byte, str(value // rows.every * new))
         if value == rows.every:
-            longer = f"{text} + {rows.by}"
-            return Edit(node.start_byte, node.end_byte, longer if self._alone(node, whole) else f"({longer})")
+            sum_ = longer(text, rows.by)
+            return Edit(node.start_byte, node.end_byte, sum_ if self._alone(node, whole) else atom(sum_))
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.every} * {new})")
 
     def _alone(self, node: Node, whole: Node) -> bool:
@@ -186,6 +219,16 @@ class PaddingEdits:
         if holder == "argument_list" and node is not whole:
             return self.draft.closed(node.start_byte, node.end_byte, whole)
         return holder in ("subscript_argument_list", "array_declarator", "argument_list")
+
+
+def longer(length: str, by: int) -> str:
+    """Return a row's length with so many elements more, or fewer: ``33`` for ``32``, ``W + 4`` for ``W + 1``."""
+    if length.isdecimal():
+        return str(int(length) + by)
+    base, number = length, by
+    if match := re.fullmatch(r"([\w.:]+|\([^()]*\)) *\+ *(\d+)", length):  # padding that is there already
+        base, number = match[1], int(match[2]) + by
+    return base if not number else f"{base} {'+' if number > 0 else '-'} {abs(number)}"
 
 
 # What the writers of a patch share: the tile in its source, what is constant there, and why a mapping does not fit.
@@ -202,8 +245,6 @@ class Draft:
     element_bytes: int  # of what the mapping counts
     declared_bytes: int  # of an element as declared
     unit_bytes: Mapping[str, int]
-    block: Sequence[int]  # threads, as described
-    source: Constants | None = None  # what is constant whatever the launch, if `constants` are those of one
 
     def size(self, step_unit: str, node: Node) -> int:
         """Return the bytes that a step counts; raise Unfit if they are unknown."""
@@ -234,11 +275,6 @@ class Draft:
         """Return the index that a method of a view computes; None if a node is not a call of one."""
         call = self.constants.inline(node.bare)
         return call if call and call.indexing else None
-
-    def launch_decides(self, term: Term) -> list[str]:
-        """Return the factors of a product that only the launch makes constant, such as a row's length."""
-        known = [factor for factor in term.factors if factor.value is not None] if term.variable else []
-        return [factor.node.text for factor in known if self.source and self.source.value(factor.node) is None]
 
     def full(self, reach: Reach) -> bool:
         """Return whether the steps of a use begin with a subscript for every dimension."""

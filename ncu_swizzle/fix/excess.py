@@ -1,164 +1,100 @@
-"""The excessive wavefronts of both versions: of the arrays that moved, and line by line."""
+"""The excessive wavefronts of both versions: of the arrays whose elements move, and line by line."""
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
+from pathlib import PurePath
 
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated, Executable
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Excess
-from ncu_swizzle.fix.rows import Lines
-from ncu_swizzle.smem.operations import Bools, Ints
-
-# Where the elements of a shared array lie before and after a fix.
-
-NOWHERE = -1  # the place of what is never accessed
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Moved:
-    """One shared array whose elements have new places.
+    """A shared array whose elements have new places: its bytes in each version, as the emulator addresses them.
 
-    Addresses are those of the emulator: offsets into the block's shared memory, of which the driver has the first
-    1,024 bytes on sm_90. An array that has moved as a whole needs no entry: the proof finds by how much.
+    `least` are the excessive wavefronts of the launch that the mapping leaves, `reason` says why.
     """
 
     name: str
-    before: range  # its bytes in the old kernel
-    after: range  # and in the new one
-    element_bytes: int  # the granule that moves as one
-    places: Ints  # by granule of the old array: its byte offset from after.start, or NOWHERE; no two overlap
-    least: int = 0  # excessive wavefronts that no mapping avoids
-    reason: str = ""  # why not, if `least` is not 0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError if two elements would share a byte, or one would lie outside."""
-        granules, size = len(self.before) // self.element_bytes, self.element_bytes
-        if self.places.shape != (granules,) or granules * size != len(self.before):
-            raise ValueError(f"{self.name}: {granules} elements of {size} bytes, but {self.places.shape} places")
-        ordered = np.sort(self.places[self.places != NOWHERE])
-        inside = len(ordered) == 0 or (ordered[0] >= 0 and ordered[-1] + size <= len(self.after))
-        if not inside or (np.diff(ordered) < size).any():
-            raise ValueError(f"{self.name}: two elements share a place, or one lies outside of the array")
+    before: range
+    after: range
+    least: int = 0
+    reason: str = ""
 
 
-# Which byte of the old kernel's shared memory a byte of the new one's stands for.
-#
-# What moved is given. Arrays that moved as a whole are known if both cubins say where they lie, and so are the parts of
-# dynamic shared memory between what moved. The places of other bytes are guessed from what the same lines access. A
-# wrong guess does no harm: any one-to-one relation will do, since the traces are compared through it.
+# Which line of the old source a line of the new one was, and so which access is which.
 
-UNRESOLVED, GAP = -1, -2  # nothing is known of the byte; it belongs to no element
-SPACE = 1 << 18  # bytes of shared memory, more than any block has
+NOWHERE: Location = ("", 0)  # of an instruction without a source line
+ALIKE = 0.5  # similarity of two lines from which on one is taken for a changed version of the other
 
 
-class MovedPlaces:
-    """The places of the old kernel's bytes in the new one. Addresses are arrays of any length, [byte]."""
+@dataclass(frozen=True)
+class Lines:
+    """By file of the new sources: the old file, and its line for each line that is not new."""
 
-    def __init__(
-        self, moved: Sequence[Moved], before: Sequence[SharedArray] = (), after: Sequence[SharedArray] = ()
-    ) -> None:
-        """`before` and `after` are the arrays of both versions, if they are known.
+    old: Mapping[str, tuple[str, Mapping[int, int]]]
 
-        Raises ValueError if two arrays share bytes before or after.
+    @classmethod
+    def between(cls, before: Mapping[str, str], after: Mapping[str, str]) -> Lines:
+        """Pair the lines of sources, texts by path. A file that has moved is found by its name, if that is unique."""
+        earlier = {file: _earlier(file, before) for file in after}
+        return cls(
+            {file: (earlier[file], dict(_paired(before.get(earlier[file], ""), text))) for file, text in after.items()}
+        )
+
+    @classmethod
+    def same(cls, sources: Mapping[str, str]) -> Lines:
+        """Return the lines of sources that have not changed."""
+        return cls.between(sources, sources)
+
+    def first(self, stack: Sequence[Location]) -> Location:
+        """Return the innermost line of a stack that the old sources have, as a line there.
+
+        Lines of libraries count only if there is no other, as they are the same in both.
         """
-        self._old = np.full(SPACE, UNRESOLVED, np.int64)  # by byte of the new kernel
-        self._taken = np.zeros(SPACE, bool)  # bytes of the old kernel that have a place
-        self._moved = tuple(moved)
-        self._arrays = tuple(before)
-        for one in moved:
-            self._move(one)
-        named = {array.symbol: array for array in after}
-        for array in before:
-            other = named.get(array.symbol)
-            if other is not None and array.dynamic:
-                self._between(array.span, other.span)
-            elif other is not None and array.size == other.size:
-                self._shift(array.span, other.span)
+        own = (self._old(file, line) for file, line in stack if file in self.old)
+        libraries = (at for at in stack if at[0] not in self.old)
+        return next(filter(None, own), None) or next(libraries, NOWHERE)
 
-    def _move(self, array: Moved) -> None:
-        new = self._old[array.after.start : array.after.stop]
-        if (new != UNRESOLVED).any() or self._taken[array.before.start : array.before.stop].any():
-            raise ValueError(f"{array.name} shares bytes with another array that has moved")
-        new[:] = GAP
-        each = np.arange(array.element_bytes)
-        # (granules, 1) plus (element_bytes,): every byte of every element that is accessed.
-        granules = np.flatnonzero(array.places != NOWHERE)[:, None]
-        old = array.before.start + granules * array.element_bytes + each
-        self._old[array.after.start + array.places[granules] + each] = old
-        self._taken[array.before.start : array.before.stop] = True
-
-    def _between(self, old: range, new: range) -> None:
-        """Let the parts of an array between those that moved follow each other as they did."""
-        parts = _without(old, [array.before for array in self._moved])
-        others = _without(new, [array.after for array in self._moved])
-        if len(parts) == len(others) and all(map(_alike, parts[:-1], others[:-1])):
-            for part, other in zip(parts, others, strict=True):
-                size = min(len(part), len(other))  # what follows the last array is nobody's
-                self._shift(part[:size], other[:size])
-
-    def _shift(self, old: range, new: range) -> None:
-        overlaps = self._taken[old.start : old.stop].any() or (self._old[new.start : new.stop] != UNRESOLVED).any()
-        if not overlaps:
-            self._old[new.start : new.stop] = np.arange(old.start, old.stop)
-            self._taken[old.start : old.stop] = True
-
-    def old(self, address: Ints) -> Ints:
-        """Return where bytes of the new kernel lay; UNRESOLVED or GAP for those of which that is not known."""
-        places: Ints = self._old[address]
-        return places
-
-    def learn(self, new: Ints, old: Ints, unit: int) -> None:
-        """Learn the places of units of some bytes that a line accesses: if they are as many, in the order of address.
-
-        Those whose place is known already teach nothing.
-        """
-        # A shift or a longer row keeps the order of addresses, so the k-th unplaced unit of a line is taken for the
-        # k-th.
-        fresh = np.unique(new[self._old[new] == UNRESOLVED])
-        origin = np.unique(old[~self._taken[old]])
-        if len(fresh) == len(origin):
-            for byte in range(unit):
-                self._old[fresh + byte] = origin + byte
-                self._taken[origin + byte] = True
-
-    def whole(self, address: Ints, unit: int) -> Bools:
-        """Return which units of the new kernel lie in one piece in the old one."""
-        first = self._old[address]
-        whole: Bools = np.ones(len(address), bool)
-        for byte in range(1, unit):
-            # Bytes without a place (< 0) pass: they are reported as such, with their own reason.
-            whole &= (self._old[address + byte] == first + byte) | (first < 0)
-        return whole
-
-    def element(self, address: int) -> str:
-        """Return the element at an address of the old kernel in words, such as tile[33]."""
-        for one in self._moved:
-            if address in one.before:
-                return f"{one.name}[{(address - one.before.start) // one.element_bytes}]"
-        for array in self._arrays:
-            if address in array.span and not array.dynamic:
-                return f"byte {address - array.start} of {array.name}"
-        return f"byte {address:#x} of shared memory"
+    def _old(self, file: str, line: int) -> Location | None:
+        old, lines = self.old[file]
+        return (old, lines[line]) if line in lines else None
 
 
-def _without(whole: range, parts: Sequence[range]) -> list[range]:
-    """Return what is left of a range, in order, with empty pieces between neighbours."""
-    left, start = [], whole.start
-    for part in sorted((part for part in parts if part.start in whole), key=lambda part: part.start):
-        left.append(range(start, part.start))
-        start = part.stop
-    return [*left, range(start, whole.stop)]
+def _earlier(file: str, before: Mapping[str, str]) -> str:
+    """Return the old path of a file; the new one if it is unknown."""
+    named = [other for other in before if PurePath(other).name == PurePath(file).name]
+    return named[0] if file not in before and len(named) == 1 else file
 
 
-def _alike(part: range, other: range) -> bool:
-    return len(part) == len(other)
+def _paired(before: str, after: str) -> Iterator[tuple[int, int]]:
+    """Yield line numbers, of the new text and of the old one."""
+    old, new = before.splitlines(), after.splitlines()
+    for tag, first, end, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from ((start + k + 1, first + k + 1) for k in range(end - first))
+        elif tag == "replace":
+            yield from _changed(old[first:end], new[start:stop], first, start)
+
+
+def _changed(old: Sequence[str], new: Sequence[str], first: int, start: int) -> Iterator[tuple[int, int]]:
+    """Pair changed lines in order: all of them if they are as many, otherwise those that are most alike."""
+    if len(old) == len(new):
+        yield from ((start + k + 1, first + k + 1) for k in range(len(old)))
+        return
+    taken = 0
+    for k, line in enumerate(new):
+        ratios = [difflib.SequenceMatcher(None, line.split(), other.split()).ratio() for other in old[taken:]]
+        best = max(range(len(ratios)), key=ratios.__getitem__, default=None)
+        if best is not None and ratios[best] >= ALIKE:
+            yield start + k + 1, first + taken + best + 1
+            taken += best + 1
 
 
 Site = tuple[Location, str]  # a line and the kind of access
@@ -203,10 +139,10 @@ def grown(old: Excess, new: Excess) -> Claim | None:
     return _claim(state=ClaimState.FAILED, reason=reason)
 
 
-def stays(new: Excess, array: Moved) -> Claim | None:
-    """Return a failed claim if a tile has more excess than its mapping promised."""
-    left = new.moved[array.name]
-    if left is None or left <= array.least:
+def stays(old: Excess, new: Excess, array: Moved) -> Claim | None:
+    """Return a failed claim if a tile has more excess than its mapping promised, and no less than before."""
+    left, before = new.moved[array.name], old.moved[array.name]
+    if left is None or left <= array.least or (before is not None and left < before):
         return None
     reason = f"{array.name} still has {left:,} excessive wavefronts in the blocks that ran"
     return _claim(state=ClaimState.FAILED, reason=reason)
@@ -224,11 +160,6 @@ def excess_claim(before: Executable, after: Executable, moved: Sequence[Moved], 
         if left is None:
             reason = f"the wavefronts of some accesses to {array.name} are unknown"
             return _claim(state=ClaimState.UNKNOWN, reason=reason)
-        if left > array.least:
-            worst = max(second, key=lambda site: second[site] or 0, default=None)
-            reason = f"{array.name} still has {left:,} excessive wavefronts"
-            at = worst[0] if worst and second[worst] and worst[0][0] else None
-            return _claim(state=ClaimState.FAILED, reason=reason, line=at)
     for (line, kind), count in sorted(second.items()):
         # A line that accessed nothing before must not have any excess now: the patch must not move a conflict
         # elsewhere.
@@ -241,7 +172,7 @@ def excess_claim(before: Executable, after: Executable, moved: Sequence[Moved], 
             return _claim(state=ClaimState.FAILED, reason=reason, line=at)
     names = ", ".join(
         f"{array.name} from {old.moved[array.name] or 0:,} to {new.moved[array.name]:,} excessive wavefronts"
-        f"{f' ({array.reason})' if array.least and array.reason else ''}"
+        f"{f' ({array.reason})' if new.moved[array.name] and array.reason else ''}"
         for array in moved
     )
     return _claim(state=ClaimState.HELD, reason=f"{names}; no access has more than before")

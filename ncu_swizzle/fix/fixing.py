@@ -1,63 +1,63 @@
-"""Fix a kernel: tile by tile, the cheapest mapping whose patch is proved."""
+"""Fix a kernel: tile by tile, the cheapest mapping whose patch is proved, else the best that is not refuted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.emulation import Executable, emulate_target
 from ncu_swizzle.engines.settings import ALWAYS
 from ncu_swizzle.fix import candidates
-from ncu_swizzle.fix.applied import Applied, AppliedByName, AppliedToTile
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
-from ncu_swizzle.fix.claims import Proof
+from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
-from ncu_swizzle.fix.excess import excess_of
-from ncu_swizzle.fix.guard import guard, unobstructed
-from ncu_swizzle.fix.result import FixJob, KernelFix, ProvedPatch, Stop, TileFix, furthest, unproved
+from ncu_swizzle.fix.excess import Moved, excess_of
+from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.fix.trial import FixJob, Stop, furthest, unproved
+from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.swizzle import RowXor
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
 COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
 
 
-def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[bytes | Unfit]:
-    """Yield the texts that a mapping can be written as, or why it cannot be."""
-    launched, plain = subject.launched(seen), subject.draft(seen)
-    # What is right for rows of any length comes first; the other asks launches for one, see `xor_edits`.
-    ways = [(launched, COLUMNS)] if launched is not None else []
-    texts: set[bytes] = set()
-    for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):
+def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tuple[str, bytes | Unfit]]:
+    """Yield the texts that a mapping can be written as, or why it cannot be, each with the way of writing."""
+    draft, texts = subject.draft(seen), set[bytes]()
+    for way in (COLUMNS, FACTORS, FLAT):
         try:
-            edits = _edits(subject, draft, mapping, way)
-            guard(draft, mapping.transform, edits, way == FLAT)
-            text = edited(subject.file.text, edits)
+            text = edited(subject.file.text, _edits(subject, draft, mapping, way))
         except Unfit as reason:
-            yield reason
+            yield way, reason
             continue
         except Overlap:
-            yield Unfit("two uses of the tile stand within each other", 0)
+            yield way, Unfit("two uses of the tile stand within each other", 0)
             continue
         if text != subject.file.text and text not in texts:
             texts.add(text)
-            yield text
+            yield way, text
 
 
 def _edits(subject: FixSubject, draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
     transform, flat = mapping.transform, way == FLAT
-    unobstructed(draft, transform)
     if isinstance(transform, Swapped):
         return swapped(draft)
+    if isinstance(transform, XorMatrix):
+        return MatrixEdits(draft=draft, matrix=transform).edits()
     if isinstance(transform, RowXor):
         return XorEdits(draft=draft, xor=transform, flat=flat, factors=way == FACTORS).edits()
     return PaddingEdits(draft=draft, padding=transform, declarations=subject.declarations, flat=flat).edits()
@@ -98,68 +98,128 @@ def _refused(subject: FixSubject, name: str, excess: int | None, why: str) -> Ti
     return replace(tile, line=line, reason=f"{why}{there}", reason_line=line)
 
 
-OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
-ATTEMPTS = 8  # patches of one tile that are rebuilt
+NO_OTHER = "no other mapping that was tried leaves fewer"
+FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
+
+
+_HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of a source's path, in names that are one file's alone
+
+
+def _symbol(array: SharedArray) -> str:
+    """Return the name by which an array is found in another copy of its source."""
+    return _HASH.sub(r"\1", array.symbol)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Applied:
+    """A mapping in the text, of a tile's bytes as they were in the kernel before any patch."""
+
+    root: RootSeen
+    before: range
+    ranked: Ranked
+    left: int  # excessive wavefronts of the launch that the mapping leaves
+
+    def moved(self, arrays: Sequence[SharedArray]) -> Moved:
+        """Return where the tile's bytes are in the new kernel. Raises ValueError if the kernel lacks the array."""
+        root = self.root
+        array = next((array for array in arrays if _symbol(array) == _symbol(root.array)), None)
+        if array is None:
+            raise ValueError(f"{root.root.name} is not a shared array of the new kernel")
+        start, size = array.start + root.root.offset, len(self.before)
+        # Padding makes the array longer, and moves whatever of a struct lies behind it: all of it counts.
+        after = range(start, start + size)
+        if isinstance(self.ranked.transform, Padding):
+            after = array.span if root.root.place.member else range(start, array.start + array.size)
+        reason = (FEW_LANES if self.ranked.candidate.clean else NO_OTHER) if self.left else ""
+        return Moved(name=root.root.name, before=self.before, after=after, least=self.left, reason=reason)
+
+
+OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
+ATTEMPTS = 10  # patches of one tile that are tried
+ALIKE = 3  # patches of one kind that may leave too much before others are tried
+Kind = tuple[type, str, bool]  # of a patch: the transform, how it is written, whether it takes vectors apart
 UNWRITTEN = "the source does not show where its elements are indexed"
 
 
 @dataclass(eq=False, kw_only=True)
 class FixState:
-    """The state of one kernel's fix: the text so far, the mappings in it, the last proof."""
+    """The state of one kernel's fix: the text so far, with what is proved; the mappings in it; what is not proved."""
 
     job: FixJob
     text: bytes
+    candidate: bytes = b""  # with what is not proved
     applied: tuple[Applied, ...] = ()
     proof: Proof | None = None
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
+    _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
+    _open: list[str] = field(default_factory=list)  # tiles that have a patch which is not proved
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
         naming = Naming(job=self.job)
-        named = naming.cheapest() if not self.applied else None
-        if named is not None and named.clean:
+        named = naming.cheapest()
+        if named is not None and named.clean and not self._cost(named):
             yield from self._accepted(named)
             if named.proof.after.total == 0:
                 return
             named = None
         tiles = [naming.explained(tile) for tile in self._by_tile()]
-        if named is not None and not self.applied:
+        if named is not None and not self.applied and not self._cost(named):
             tiles = list(self._accepted(named))
+        elif naming.open is not None and not (self.applied or self.candidate or self.proof):
+            self.candidate = naming.open.text
+            tiles = list(naming.open.tiles)
         yield from tiles
 
-    def _accepted(self, patch: ProvedPatch) -> tuple[TileFix, ...]:
-        """Take over a patch; return what came of its tiles."""
+    def _accepted(self, patch: TriedPatch) -> tuple[TileFix, ...]:
+        """Take over a patch that is proved; return what came of its tiles."""
         self.text, self.proof = patch.text, patch.proof
-        self.applied = (*self.applied, *patch.applied)
-        for other in patch.others:
-            other.keep()
         return patch.tiles
 
     def _by_tile(self) -> Iterator[TileFix]:
-        subject = self._subject()
-        outside = list(left_out(subject, bool(self.applied)))
-        starts = self._starts(subject)
-        done = {mapping.name for mapping in self.applied if isinstance(mapping, AppliedByName)}
+        subject = self._subject(self.text)
+        outside = list(left_out(subject, self.proof is not None))
+        done = {tile.name for tile in subject.tiles if self.proof and tile.name in self.proof.before.moved}
+        results: dict[str, TileFix] = {}
         while (seen := next((tile for tile in subject.conflicting if tile.name not in done), None)) is not None:
             done.add(seen.name)
-            fixed = self._patch(subject, seen, starts)
+            fixed, applied = self._patch(subject, seen, self.applied)
             if isinstance(fixed, TileFix):
-                yield fixed
-                continue
-            yield from self._accepted(fixed)
-            if all(other.name in done for other in subject.conflicting):
-                break
-            subject = self._subject()
+                results[seen.name] = fixed
+            elif not fixed.proof.held:
+                self._open.append(seen.name)
+                (results[seen.name],) = fixed.tiles
+            else:
+                (results[seen.name],) = self._accepted(fixed)
+                self.applied = applied
+                if not all(other.name in done for other in subject.conflicting):
+                    subject = self._subject(self.text)
+        yield from self._with_open(results).values()
         yield from outside
 
-    def _subject(self) -> FixSubject:
-        """Return the kernel as the text has it by now."""
+    def _with_open(self, results: dict[str, TileFix]) -> dict[str, TileFix]:
+        """Write what is not proved into one text, on top of what is; return the tiles."""
+        text, applied = self.text, self.applied
+        for name in self._open:
+            subject = self._subject(text)
+            seen = next((tile for tile in subject.conflicting if tile.name == name), None)
+            if seen is None:
+                continue
+            patch, mappings = self._patch(subject, seen, applied)
+            if isinstance(patch, TriedPatch):
+                text, applied = patch.text, mappings
+                self.candidate = text
+            results[name] = replace(results[name], offered=isinstance(patch, TriedPatch))
+        return results
+
+    def _subject(self, text: bytes) -> FixSubject:
+        """Return the kernel as a text has it."""
         target, settings = self.job.target, self.job.settings
-        if self.text == source_of(target):
-            subject = subject_of(target, self.text, settings)
+        if text == source_of(target):
+            subject = subject_of(target, text, settings)
         else:
-            with rebuilt(target, self.text) as copy:
-                subject = replace(subject_of(copy, self.text, settings), target=target)
+            with rebuilt(target, text) as copy:
+                subject = replace(subject_of(copy, text, settings), target=target)
         self.unknowns = subject.emulated.profile.unknowns
         return subject
 
@@ -170,44 +230,100 @@ class FixState:
         renamed = {array.symbol: old.start for array in now for old in arrays if array.name == old.name}
         return renamed | {array.symbol: array.start for array in arrays}
 
-    def _patch(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> ProvedPatch | TileFix:
-        """Return the proved patch of a tile that costs the fewest blocks, or the tile with what is in the way."""
+    def _patch(
+        self, subject: FixSubject, seen: TileSeen, before: tuple[Applied, ...]
+    ) -> tuple[TriedPatch | TileFix, tuple[Applied, ...]]:
+        """Return the patch of a tile and all mappings with it: proved and cheap, else one that may be right.
+
+        Or the tile with what is in the way. `before` are the mappings that the text has.
+        """
         line = subject.at(declared := seen.roots[0].root.place.declared.line)
         tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
         only, spelled = self.job.options.only, subject.spelled_bytes(seen)
         best, plain = candidates.ranked(seen, subject.shapes(seen), self._limits(seen, subject), spelled, only)
         if not best:
             untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
-            return _because(tile, untried if plain else "its rows are not known", line, subject)
+            return _because(tile, untried if plain else "its rows are not known", line, subject), ()
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
+        starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
         stop: Stop | None = None
-        proved: list[ProvedPatch] = []
+        proved: list[tuple[str, TriedPatch, tuple[Applied, ...]]] = []  # with what each costs
+        possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
         attempts = 0
-        for mapping, text in ((ranked, text) for ranked in best for text in written(subject, seen, ranked)):
+        failures = Counter[Kind]()
+        for mapping, way, text in ((each, *one) for each in best for one in written(subject, seen, each)):
             if isinstance(text, Unfit):
-                at = subject.at(text.line or declared)
-                stop = furthest(stop, Stop(stage=0, reason=str(text), line=at, mapping=tile.mapping))
+                stop = furthest(stop, _unwritten(text, subject.at(text.line or declared), seen, mapping, tile))
                 continue
-            if attempts >= (ATTEMPTS if not proved else OTHERS):
+            kind = type(mapping.transform), way, mapping.narrower
+            if failures[kind] >= ALIKE:
+                continue
+            if attempts >= (OTHERS if proved or possible or missed else ATTEMPTS):
                 break
             attempts += 1
-            applied = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
-            proof, _, others = self.job.proved(text, _known(*self.applied, *applied))
+            new = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
+            applied = (*before, *new)
+            proof = self.job.tried(text, partial(_moved, applied))
+            names = [root.root.name for root in seen.roots]
+            patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
-                done = _done(tile, mapping, proof, [root.root.name for root in seen.roots])
-                patch = ProvedPatch(text=text, tiles=(done,), applied=applied, proof=proof, others=others)
-                proved.append(patch)
-                if not patch.fewer_blocks:
+                proved.append((self._cost(patch), patch, applied))
+                if not proved[-1][0] and patch.left <= seen.in_launch(mapping.candidate.excessive):
                     break
                 continue
-            stop = furthest(stop, unproved(proof, line, str(mapping)))
-            attempts += (
-                ATTEMPTS // 2 if stop.unknown else 0
-            )  # the data decide, whatever the mapping: few more are tried
+            stopped = unproved(proof, line, str(mapping))
+            stop = furthest(stop, stopped)
+            # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
+            failures[kind] += 1 if proof.failed(About.EXCESS) else ALIKE
+            if proof.offered:
+                (done,) = patch.tiles
+                done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
+                possible.append((replace(patch, tiles=(done,)), applied))
         if proved:
-            return min(proved, key=lambda patch: patch.fewer_blocks)
-        stop = stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=tile.mapping)
-        return _because(replace(tile, unknown=stop.unknown), stop.against(tile.mapping), stop.line, subject)
+            cost, cheapest, applied = min(proved, key=lambda each: (bool(each[0]), each[1].left, each[1].fewer_blocks))
+            if cost:
+                return _because(tile, f"{cost}: --allow-slower offers it", line, subject), ()
+            return cheapest, applied
+        if possible:
+            return possible[0]
+        stop = missed or stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=tile.mapping)
+        return _because(replace(tile, unknown=stop.unknown), stop.against(tile.mapping), stop.line, subject), ()
+
+    def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
+        """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""
+        first = next(iter(seen.tile.obstacles), None)
+        if first is None:
+            return None
+        advice = f"index {seen.roots[0].root.place.name} itself where its elements are accessed"
+        reason = f"{first.reason}: {advice}"
+        return Stop(stage=0, reason=reason, line=subject.at(first.line), mapping=tile.mapping)
+
+    def _cost(self, patch: TriedPatch) -> str:
+        """Return why a patch that is proved is not worth having; empty if it is, or is wanted all the same."""
+        told = [profile.simulated for profile in self.profiles(patch.text)]
+        saved = saved_by(*told) if len(told) > 1 else None
+        if self.job.options.slower:
+            return ""
+        if saved is not None and saved.high < 0:  # what the simulation's error leaves open is no reason
+            return f"it is proved, but it would take an estimated {-saved.point:.0%} more cycles"
+        # Fewer blocks hide less latency; a simulation of both versions knows what that costs.
+        if patch.fewer_blocks and not (saved is not None and saved.low >= 0):
+            before, after = patch.proof.resources_before, patch.proof.resources_after
+            assert before is not None
+            assert after is not None
+            return f"it is proved, but {after.blocks_per_sm} blocks fit on an SM for {before.blocks_per_sm}"
+        return ""
+
+    def profiles(self, text: bytes) -> tuple[Profile, ...]:
+        """Return the kernel as it was; if that is simulated, also as a text has it, simulated, too."""
+        job, old = self.job, self.job.old.emulated.profile
+        if text == job.text or old.simulated is None or old.simulated.cycles is None:
+            return (old,)
+        if text not in self._profiles:
+            with rebuilt(job.target, text) as after:
+                new = emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
+            self._profiles[text] = old, new
+        return self._profiles[text]
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -218,9 +334,17 @@ class FixState:
         return replace(limits, max_bytes=max(0, self.job.options.max_shared - taken) // len(seen.roots))
 
 
-def _known(*mappings: Applied) -> Callable[[Executable], Sequence[Applied]]:
-    """Return mappings that are known without the new kernel."""
-    return lambda new: mappings
+def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:
+    """Return the stop of a mapping that cannot be written, and how the source would have to look."""
+    name, columns = seen.roots[0].root.place.name, mapping.shape.columns
+    flat = seen.roots[0].root.place.rank < 2
+    wanted = f"{name}[row * {columns} + column]" if flat else f"{name}[row][column]"
+    reason = f"{unfit}: index it there as {wanted}"
+    return Stop(stage=0, reason=reason, line=line, mapping=tile.mapping)
+
+
+def _moved(applied: Sequence[Applied], new: Executable) -> list[Moved]:
+    return [one.moved(new.arrays) for one in applied]
 
 
 def _because(tile: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:
@@ -231,20 +355,12 @@ def _because(tile: TileFix, why: str, line: Location, subject: FixSubject) -> Ti
 def _applied(root: RootSeen, seen: TileSeen, mapping: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
-    before = [other for other in seen.roots if other.array is root.array and other.start < root.start]
-    return AppliedToTile(
-        name=root.root.name,
-        symbol=root.array.symbol,
-        before=range(start, start + root.size),
-        offset=root.root.offset,
-        ranked=mapping,
-        left=seen.in_launch(mapping.candidate.excessive),
-        ahead=len(before) if root.root.place.member else None,
-    )
+    left = seen.in_launch(mapping.candidate.excessive)
+    return Applied(root=root, before=range(start, start + root.size), ranked=mapping, left=left)
 
 
 def _done(tile: TileFix, mapping: Ranked, proof: Proof, names: Sequence[str]) -> TileFix:
-    """Return the tile with the mapping that was proved, and the excess of the whole launch."""
+    """Return the tile with the mapping that was tried, and the excess of the whole launch."""
     before, after = (
         [excess.moved.get(name) for name in names] if set(names) <= set(excess.moved) else []
         for excess in (proof.before, proof.after)
@@ -259,32 +375,25 @@ def _done(tile: TileFix, mapping: Ranked, proof: Proof, names: Sequence[str]) ->
     )
 
 
-def _profiles(job: FixJob, text: bytes) -> tuple[Profile, ...]:
-    """Return the kernel as it was; if that is simulated, also as the text has it now, simulated, too."""
-    old = job.old.emulated.profile
-    if text == job.text or old.simulated is None or old.simulated.cycles is None:
-        return (old,)
-    with rebuilt(job.target, text) as after:
-        return old, emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
-
-
-def fix_kernel(job: FixJob, applied: tuple[Applied, ...] = ()) -> KernelFix:
-    """Return what fixing a kernel comes to; `applied` are the mappings of its arrays that the text has already.
+def fix_kernel(job: FixJob, earlier: Sequence[Proof] = ()) -> KernelFix:
+    """Return what fixing a kernel comes to; `earlier` are the proofs of the patches that the text has already.
 
     Raises whatever emulating it raises.
     """
-    work = FixState(job=job, text=job.text, applied=applied)
+    work = FixState(job=job, text=job.text)
     tiles = tuple(work.tiles())
+    symbol = job.old.emulated.binary.symbol
+    along = any(one.kernel == symbol and one.mapped for proof in earlier for one in proof.kernels)
     return KernelFix(
         kernel=job.target.name,
         source=job.target.source,
         before=job.text,
         after=work.text,
+        candidate=work.candidate,
         tiles=tiles,
         proof=work.proof,
-        applied=work.applied,
-        along=bool(applied),
+        along=along,
         unknowns=work.unknowns,
-        profiles=_profiles(job, work.text),
+        profiles=work.profiles(work.text),
         unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

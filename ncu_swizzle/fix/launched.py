@@ -12,9 +12,9 @@ from ncu_swizzle.cubin import names, shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import objects
+from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.effects import Changes
 from ncu_swizzle.fix.objects import fixed_value, inlined, part_called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration
 from ncu_swizzle.fix.sums import SIZES, Constants
@@ -205,10 +205,10 @@ class Questions:
             statement = declared.above("declaration", "for_range_loop", *PARAMETERS)
             at = otherwise if holder is None or holder.macro else self._before(use)
             if statement.type in ("declaration", "for_range_loop") and self.scopes.holder(declared):
-                if statement.parent.type != "compound_statement" or self.changes.of(declared) != []:
+                if statement.parent.type != "compound_statement" or self.changes.of(declared):
                     continue  # a loop's, for example
                 at = statement.end_byte
-            elif declared and self.changes.of(declared) != []:
+            elif declared and self.changes.of(declared):
                 continue
             self.ask("name", question[0], at, use.text, question[1])
 
@@ -264,7 +264,7 @@ def compiler_knowledge(
         steps = [node for reach in web.reaches for node in (*(step.node for step in reach.steps), reach.leading)]
         for node in (*sizes, *(part for step in steps if step for part in parts(scopes, step))):
             questions.names(node, otherwise)
-    answered = _answered(questions, _compiled(target, questions, settings))
+    answered = _answered(questions, _compiled(target, questions, settings), target.launch.block)
     answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
     return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
 
@@ -290,7 +290,7 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
     return {}
 
 
-def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
+def _answered(questions: Questions, values: Mapping[int, int], block: Sequence[int]) -> Known:
     by_kind: dict[str, dict[tuple[int | str, str], int]] = {}
     for number, (kind, about, name) in enumerate(questions.probes):
         if number in values:
@@ -298,7 +298,12 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     scopes = questions.scopes
     names = {(about, name): n for (about, name), n in by_kind.get("name", {}).items() if isinstance(about, int)}
 
+    # A proof is one for blocks of the described shape.
+    threads = {f"blockDim.{axis}": size for axis, size in zip(AXES, block, strict=False)}
+
     def value(node: Node) -> int | None:
+        if node.type == "field_expression":
+            return threads.get(node.text)
         question, holder = question_of(scopes, node), scopes.holder(node)
         own = names.get(question) if question else None
         if question and own is None and (holder is None or holder.macro or scopes.file.class_around(node)):
@@ -313,6 +318,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     units = {about: number for (about, _), number in by_kind.get("unit", {}).items() if isinstance(about, str)}
     constants = Constants(
         name=value,
+        of_launch=True,
         inline=lambda node: inlined(scopes, node),
         part=lambda object_, call: part_called(scopes, object_, call),
     )
@@ -385,7 +391,7 @@ class _Launched:
             self.found[declared.id] = None  # while it is being found
             self.found[declared.id] = self._initialised(declared)
         known = self.found[declared.id]
-        return known if self.changes.of(declared) == [] else None
+        return None if self.changes.of(declared) else known
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""

@@ -12,9 +12,8 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
-from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node, Unfit
+from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
-from ncu_swizzle.fix.layout_values import LayoutValues
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
@@ -40,7 +39,6 @@ class LayoutPolicy:
     file: Path  # the source or the header that it is in
     parameters: tuple[str, ...]
     functions: frozenset[tuple[str, tuple[str, ...]]]
-    members: frozenset[tuple[str, str]] = frozenset()  # names and texts, without the names of template parameters
 
     def replaces(self, other: LayoutPolicy) -> bool:
         """Whether it can be named in place of another one."""
@@ -64,24 +62,6 @@ class Renaming:
     name: str  # as the source writes it
     edits: tuple[Edit, ...]
     line: int
-    uses: tuple[PolicyUse, ...] = ()
-    sibling: LayoutPolicy | None = None
-
-    def placed_only(self, scopes: Scopes, block: tuple[int, int, int]) -> None:
-        """Raise Unfit if what the two policies differ in does more than to place elements of shared arrays."""
-        if self.sibling is None:
-            return
-        policy = self.uses[0].policy
-        differing, reached = {name for name, _ in policy.members ^ self.sibling.members}, -1
-        while len(differing) != reached:  # and what is computed from those
-            reached = len(differing)
-            differing |= {n for n, text in policy.members if differing & set(text.split())}
-        if "" in differing:
-            raise Unfit(f"{policy.name} has a base class, whose members are not seen", self.line)
-        functions = frozenset(name for name, _ in policy.functions) & differing
-        values = LayoutValues(scopes=scopes, differing=frozenset(differing), functions=functions, block=block)
-        for use in self.uses:
-            values.named(use.node)
 
 
 def _file(file: CudaFile, node: Node) -> Path:
@@ -111,8 +91,6 @@ def _renamed(uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
         name=f"{uses[0].qualifier}{sibling.name}",
         edits=tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses),
         line=uses[0].node.line,
-        uses=tuple(uses),
-        sibling=sibling,
     )
 
 
@@ -124,34 +102,13 @@ def _policies(file: CudaFile) -> Iterator[LayoutPolicy]:
             continue
         functions = frozenset(_static_functions(file, body))
         if functions:
-            members = frozenset(_members(node, body))
             yield LayoutPolicy(
                 name=name.text,
                 scope=_scope(node),
                 file=_file(file, node),
                 parameters=_parameters(file, node),
                 functions=functions,
-                members=members,
             )
-
-
-def _members(node: Node, body: Node) -> Iterator[tuple[str, str]]:
-    """Yield the names in a class's members, each with the member's text, in which template parameters have numbers."""
-    numbered = {
-        name.text: f"#{number}"
-        for number, parameter in enumerate(_template_parameters(node))
-        for name in [n for n in parameter.walk() if n.type in ("identifier", "type_identifier")][-1:]
-    }
-    for child in node.children:
-        if child.type == "base_class_clause":  # brings members that are not seen here
-            yield "", child.text + node.text
-    for member in (child for child in body.named_children if child.type not in ("comment", "access_specifier")):
-        leaves = [n for n in member.walk() if not n.children and n.type != "comment"]
-        text = " ".join(numbered.get(n.text, n.text) for n in leaves)
-        inner = next((c for c in member.named_children if c.type in FUNCTIONS), member)  # of a template
-        names = [name for d in inner.every("declarator") if (name := declared_name(d))]
-        for name in names or [n for n in leaves if n.type.endswith("identifier")]:
-            yield name.text, text
 
 
 def _scope(node: Node) -> tuple[str, ...]:
@@ -269,11 +226,6 @@ class DeclaredLayout:
     line: int
     prefix: str
     type_: bool
-    name: Node
-
-    def shared_only(self, scopes: Scopes) -> None:
-        """Raise Unfit if it lays out anything but tensors in shared memory."""
-        LayoutValues(scopes=scopes).tensors(self.name)
 
     def composed(self, swizzle: object) -> tuple[Edit, ...]:
         """Return the edits that compose it with a swizzle."""
@@ -302,7 +254,6 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
                 line=written.line,
                 prefix=f"{scope}::" if "::" in named.partition("<")[0] else "",
                 type_=type_,
-                name=name,
             )
 
 
@@ -324,36 +275,16 @@ class NamedEdit:
 
 def named_edits(
     scopes: Scopes, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
-) -> tuple[list[NamedEdit], tuple[str, Unfit] | None]:
-    """Return the patches of a kernel's own source that name a mapping; of those that may not, the first, and why."""
-    file, made = scopes.file, list[NamedEdit]()
-    escapes: tuple[str, Unfit] | None = None
-    for each in renamings(file, kernel):
-        try:
-            each.placed_only(scopes, version.launch(None).block)
-        except Unfit as reason:
-            escapes = escapes or (each.name, reason)
-            continue
-        size = sum(len(edit.text) for edit in each.edits)
-        made.append(NamedEdit(mapping=each.name, text=edited(file.text, each.edits), line=each.line, size=size))
-    layouts = list[DeclaredLayout]()
-    for layout in list(declared_layouts(file, kernel))[:LAYOUTS]:
-        try:
-            layout.shared_only(scopes)
-            layouts.append(layout)
-        except Unfit as reason:
-            escapes = escapes or (f"{layout.prefix}Swizzle", reason)
-    swizzles = _swizzles(version, declared) if layouts else []
-    for layout in layouts:
-        for swizzle in swizzles:
-            edits = layout.composed(swizzle)
-            size = sum(len(edit.text) for edit in edits)
-            made.append(
-                NamedEdit(
-                    mapping=f"{layout.prefix}{swizzle}", text=edited(file.text, edits), line=layout.line, size=size
-                )
-            )
-    return made, escapes
+) -> Iterator[NamedEdit]:
+    """Yield the patches of a kernel's own source that name a mapping."""
+    file = scopes.file
+    ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
+    if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
+        swizzles = _swizzles(version, declared)
+        ways += [(f"{each.prefix}{s}", each.line, each.composed(s)) for each in layouts for s in swizzles]
+    for mapping, line, edits in ways:
+        size = sum(len(edit.text) for edit in edits)
+        yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)
 
 
 def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> list[Swizzle]:

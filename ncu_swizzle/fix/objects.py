@@ -1,6 +1,6 @@
 """Classes of a file and their objects: their members, what objects are made with, and what methods compute.
 
-Also calls that stand for one expression, and where else a source speaks of a class.
+Also calls that stand for one expression.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Inlined, Node
+from ncu_swizzle.fix.cuda import NOTHING, Inlined, Node
 from ncu_swizzle.fix.edits import Edit
-from ncu_swizzle.fix.scopes import SHARED, Definition, Scopes, declared_name, sizes_of
+from ncu_swizzle.fix.scopes import Definition, Scopes, declared_name, sizes_of
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.webs import ReachStep, Web
+from ncu_swizzle.fix.webs import ReachStep
 
 # The members of a class.
 
@@ -70,8 +70,6 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
         return None
     (definition,) = definitions
     body, given = only_expression(definition), node.arguments if call else []
-    if narrows(scopes, definition, node):
-        return None
     if not body or len(given) != len(definition.parameters) or NOTHING in definition.parameters:
         return None
     names = [declared.text for declared in definition.parameters]
@@ -91,18 +89,6 @@ def only_expression(definition: Definition) -> Node:
     if body.type != "compound_statement" or len(statements) != 1 or statements[0].type != wanted:
         return NOTHING
     return statements[0].named_children[0] if len(statements[0].named_children) == 1 else NOTHING
-
-
-def narrows(scopes: Scopes, definition: Definition, call: Node = NOTHING) -> bool:
-    """Return whether a function takes, returns or is told (``f<char>(i)``) a type that holds less than an index."""
-    if definition.macro:
-        return False
-    taken = (p.declared_type for p in definition.parameters if not p.parent.type.startswith(("pointer", "array")))
-    head = (node for child in definition.node.children if child is not definition.body for node in child.walk())
-    trailing = (node.text.lstrip("->") for node in head if node.type == "trailing_return_type")
-    told = (node.text for node in call.part("function").part("arguments").named_children)
-    types = (definition.node.part("type").text, *taken, *trailing, *told)
-    return any(scopes.file.narrowed(type_) for type_ in types)
 
 
 def _enclosed(body: Node, name: str) -> bool:
@@ -157,8 +143,7 @@ def fields_made(scopes: Scopes, listed: Node) -> MadeObject | None:
         child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
         for child in listed.named_children
     ]
-    narrow = any(scopes.file.narrowed(d.declared_type) for d in _of_each_object(struct) if d.text in numbers(struct))
-    fields = _given(scopes, struct, given) if not narrow else None
+    fields = _given(scopes, struct, given)
     whole = listed if holder.type == "init_declarator" else holder
     return MadeObject(struct, fields, whole) if fields is not None else None
 
@@ -171,7 +156,7 @@ def _given(scopes: Scopes, struct: Node, given: list[Node]) -> dict[str, Node] |
     if not constructors:
         return _aggregate(struct, given)
     fitting = [definition for definition in constructors if len(definition.parameters) == len(given)]
-    if len(fitting) != 1 or narrows(scopes, fitting[0]):
+    if len(fitting) != 1:
         return None
     arguments = given_by_name(fitting[0], given)
     found: dict[str, Node] = {}
@@ -230,7 +215,7 @@ def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
     name = call.part("function").part("field").text or "operator()"
     method = method_of(scopes, made_object.struct, name, len(call.arguments))
     body = only_expression(method) if method else NOTHING
-    if method is None or not body or narrows(scopes, method):
+    if method is None or not body:
         return None
     arguments = given_by_name(method, call.arguments)
     return Inlined(body=body, arguments=arguments, closed=frozenset(arguments), fields=made_object.fields)
@@ -261,7 +246,7 @@ def handed_steps(
     A step that is a parameter is the argument; for one that computes with them, the call stands.
     """
     given = call.arguments
-    if len(definition.parameters) != len(given) or call.id in scopes.indexing or narrows(scopes, definition, call):
+    if len(definition.parameters) != len(given) or call.id in scopes.indexing:
         return None
     arguments, found = given_by_name(definition, given), list[ReachStep]()
     for step in steps:
@@ -328,79 +313,3 @@ def pointed(method: Definition, pointer: str) -> Pointed | None:  # noqa: PLR091
         node = node.parent.out_of("parenthesized_expression")
     whole = returned and node is expression
     return Pointed(index=index, element=element, whole=whole) if whole or element else None
-
-
-# Where else a file speaks of a class: an edit of the class changes other objects with those in shared memory.
-
-POINTING = (
-    "reference_declarator", "pointer_declarator", "abstract_reference_declarator", "abstract_pointer_declarator",
-)  # fmt: skip
-NAMING = ("template_type", "template_function", "qualified_identifier")
-DEFINING = ("alias_declaration", "type_definition", *CLASSES)
-
-
-def elsewhere(scopes: Scopes, struct: Node, web: Web) -> Iterator[tuple[Node, str]]:
-    """Yield the mentions of a class that are, or may be, objects out of shared memory, each with what to say of it."""
-    file = scopes.file
-    names = file.class_names(struct)
-    for node in file.nodes("type_identifier", "identifier"):
-        if node.text in names and not _followed(node, web):
-            holder = node.above("declaration", "field_declaration", *PARAMETERS, "expression_statement") or node
-            yield node, f"{node.text} is used where it cannot be followed: {' '.join(holder.text.split())[:80]}"
-
-
-def _followed(node: Node, web: Web) -> bool:
-    """Return whether a mention makes no object, or one that is followed."""
-    while node.parent.type in NAMING:
-        if node.is_part("scope"):
-            return True  # a constant or a method of the class
-        if not node.is_part("name"):
-            break
-        node = node.parent
-    holder = node.parent
-    if holder.type in DEFINING:
-        return holder.type not in CLASSES or node.type == "type_identifier"
-    if holder.type == "function_declarator":  # a constructor
-        return bool(holder.above(*CLASSES))
-    if holder.type == "type_descriptor":
-        return _converted(holder, web)
-    return _declaring(holder, web)
-
-
-def _converted(described: Node, web: Web) -> bool:
-    """Return whether a type is an alias's, or that of a conversion which is followed."""
-    holder = described.parent
-    if holder.type in DEFINING:
-        return True
-    if holder.type == "template_argument_list":
-        holder = holder.above("call_expression")
-        if described.parent.parent is not holder.part("function") or not holder.called.endswith("_cast"):
-            return False
-    return any(holder.inside(reach.node) for reach in web.reaches)
-
-
-def _declaring(holder: Node, web: Web) -> bool:
-    """Return whether a declaration makes shared objects, or references that are followed."""
-
-    def all_followed(declarators: Sequence[Node]) -> bool:
-        return all(declared_name(d).id in web.places for d in declarators)
-
-    declarators = holder.every("declarator")
-    if holder.type == "declaration" and SHARED in holder.words:
-        return True
-    if holder.type == "field_declaration" and declarators and all(d.type == "array_declarator" for d in declarators):
-        return all_followed(declarators)
-    inner = [d.part("declarator") or d if d.type == "init_declarator" else d for d in declarators]
-    if not inner or not all(d.type in POINTING for d in inner):
-        return False
-    if holder.type == "declaration":
-        return all_followed(inner)
-    if holder.type in ("function_definition", "field_declaration"):
-        return all(d.type == "reference_declarator" for d in inner)
-    return holder.type in PARAMETERS and _on_device(holder)
-
-
-def _on_device(parameter: Node) -> bool:
-    function = parameter.above("function_definition", "field_declaration", "declaration", "lambda_expression")
-    words = function.words
-    return function.type == "lambda_expression" or ("__device__" in words and "__global__" not in words)

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ncu_swizzle.fix import cuda, objects, ptx, scopes
+from ncu_swizzle.fix import cuda, objects, scopes
+from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
-from ncu_swizzle.fix.effects import Changes
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
 from ncu_swizzle.fix.sums import SIZES
@@ -27,8 +27,6 @@ MATRIX = ("load_matrix_sync", "store_matrix_sync")
 # They access what they are pointed to, as wide as the pointer says or as they are told.
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 BINDINGS = "structured_binding_declarator"
-# They take the address of an element, or hand a reference to it on.
-TAKING = re.compile(r"(__builtin_)?addressof|c?ref|move|forward|as_const|tie|forward_as_tuple")
 QUALIFIERS = ("const", "volatile", "__restrict__")
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
 # What does nothing with an address.
@@ -62,7 +60,6 @@ def follow(names: Scopes, declaration: SharedDeclaration, every: tuple[SharedDec
     """Return everything that reaches into an array, with the other arrays that the same pointers reach into."""
     walk = ReachWalk(names, every)
     walk.follow_array(declaration, others=True)
-    walk.obstruct_elsewhere()
     return walk.web
 
 
@@ -207,11 +204,7 @@ class ReachWalk:
             case "return_statement":
                 self._return(parent, node, state)
             case "gnu_asm_input_operand":
-                if ptx.accesses(parent):
-                    self._access(node, state)
-                else:
-                    code = parent.above("gnu_asm_expression").part("assembly_code")
-                    self._stop(parent, state, f"{code.quoted(80)} computes with an address of {state.start.name}")
+                self._access(node, state)
             case kind if kind not in IDLE:
                 self._puzzled(node, parent, state)
 
@@ -252,14 +245,6 @@ class ReachWalk:
         kind = " ".join(word for word in re.findall(r"[\w:<>]+|[*&]", type_) if word not in QUALIFIERS)
         rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
         if rows:
-            dimensions = (n for n in node.walk() if n.type in ("abstract_array_declarator", "array_declarator"))
-            reason = f"{node.quoted(80)} says how long a row is"
-            self.web.obstacles.append(
-                Obstacle(
-                    start=state.start, line=node.line, reason=reason, length=True,
-                    row=next(dimensions, NOTHING).part("size"), unit=rows[1].replace("const", "").strip(),
-                )
-            )  # fmt: skip
             self._follow(node, replace(state, rank=1 + rows[2].count("["), unit=""))
         elif kind.endswith("*") and kind.count("*") == 1:
             unit = kind.removesuffix("*").strip()
@@ -324,7 +309,7 @@ class ReachWalk:
         reference = parent.part("declarator") if node.is_part("value", "init_declarator") else NOTHING
         if kind in ("", "expression_statement"):
             if not struct:
-                self._value(node, state)
+                self._access(node, state)
         elif kind == "pointer_expression" and parent.text.startswith("&"):
             self._follow(parent, replace(state, rank=1))
         elif kind == "field_expression" and (struct or self._behind(node).startswith(".")):
@@ -335,106 +320,11 @@ class ReachWalk:
             called = parent.parent.called if kind == "argument_list" else ""
             macro = any(definition.macro for definition in self.scopes.callables.get(called, []))
             # A macro may access more than the element.
-            self._value(node, replace(state, unit=BYTES) if macro else state)
+            self._access(node, replace(state, unit=BYTES) if macro else state)
         elif kind == "argument_list":
             self._handed(parent, node, state)
         elif not self._use(node, struct):
             self._stop(parent, state, f"{parent.quoted(80)} uses {state.start.name} as a whole")
-
-    def _value(self, node: Node, state: PointerState) -> None:
-        """Record an element that is read or written, unless its address goes on through a reference."""
-        if taken := self._address_taken(node):
-            self._stop(taken, state, f"{taken.quoted(80)} may take the address of an element of {state.start.name}")
-        else:
-            self._access(node, state)
-
-    def _address_taken(self, node: Node, asked: frozenset[int] = frozenset()) -> Node:  # noqa: PLR0911
-        """Return what may take an lvalue's address, or bind a reference that is not followed; `NOTHING` if it is read.
-
-        `asked` are the parameters and functions on the way there, by number.
-        """
-        parent = node.parent
-        match parent.type:
-            case "parenthesized_expression" | "update_expression":
-                return self._address_taken(parent, asked)
-            case "comma_expression" | "assignment_expression" | "conditional_expression" if self._stands_for(node):
-                return self._address_taken(parent, asked)
-            case "field_expression" if self._behind(node).startswith("."):  # t[y].x
-                return self._address_taken(parent, asked)
-            case "pointer_expression" if parent.text.startswith("&"):
-                call = parent.parent.parent if parent.parent.type == "argument_list" else NOTHING
-                return NOTHING if call.called.startswith("atomic") else parent
-            case "cast_expression" if "&" in parent.part("type").text:
-                return parent
-            case "init_declarator" if parent.part("declarator").type == "reference_declarator":
-                return parent
-            case "lambda_capture_initializer" if "&" in parent.text:
-                return parent
-            case "initializer_list":
-                return self._bound_by_class(parent)
-            case "argument_list":
-                return self._bound_by_call(parent.parent, node, asked)
-            case "return_statement":
-                return self._returned_reference(parent, asked)
-            case "" | "expression_statement" if (macro := self.scopes.macro(node)) and macro.node.id not in asked:
-                return self._taken_of_macro(macro, asked | {macro.node.id})
-        return NOTHING
-
-    def _stands_for(self, node: Node) -> bool:
-        """Return whether the expression around an operand is the same lvalue."""
-        match node.parent.type:
-            case "comma_expression":
-                return node.is_part("right")
-            case "assignment_expression":
-                return node.is_part("left")
-        return not node.is_part("condition")
-
-    def _bound_by_class(self, listed: Node) -> Node:
-        """Return a list that makes an object which may keep a reference."""
-        holder = listed.parent
-        type_ = holder.part("type", "function") or holder.above("declaration").part("type")
-        struct = self.file.class_named(type_.text)
-        reference = holder.part("declarator").type == "reference_declarator"
-        return listed if reference or (struct and "&" in struct.text) else NOTHING
-
-    def _bound_by_call(self, call: Node, node: Node, asked: frozenset[int]) -> Node:
-        """Return a call that takes the address of its argument, or what does so in a function that it may call."""
-        if TAKING.fullmatch(call.called) or "&" in call.cast_type:
-            return call
-        if struct := self.file.class_named(call.called):
-            return call if "&" in struct.text else NOTHING
-        for definition in self._definitions(call):
-            parameter = definition.parameter(node.number)
-            pack = (n for n in definition.node.walk() if n.type == "variadic_parameter_declaration")
-            declared = parameter.above(*cuda.PARAMETERS) or next(pack, NOTHING)
-            if definition.macro or parameter.id in asked or "&" not in declared.text:
-                continue
-            if not parameter:
-                return call
-            for use in self.scopes.uses(parameter):
-                if taken := self._address_taken(use, asked | {parameter.id}):
-                    return taken
-        return NOTHING
-
-    def _returned_reference(self, statement: Node, asked: frozenset[int]) -> Node:
-        """Return what takes the address of what a function returns, if that is a reference."""
-        function = self.scopes.holder(statement)
-        if function is None or function.macro or function.node.id in asked:
-            return NOTHING
-        head = function.node.text.removesuffix(function.body.text)
-        if "&" not in head and "decltype" not in head:
-            return NOTHING
-        taken = (self._address_taken(call, asked | {function.node.id}) for call in self.scopes.calls(function.name))
-        return next(filter(None, taken), NOTHING)
-
-    def _taken_of_macro(self, macro: Definition, asked: frozenset[int]) -> Node:
-        """Return what takes the address of the element that a macro stands for."""
-        for name in self.scopes.mentions.get(macro.name, []):
-            if not name.parent.type.startswith("preproc"):
-                site = name.parent if name.is_part("function", "call_expression") else name
-                if taken := self._address_taken(site, asked):
-                    return taken
-        return NOTHING
 
     def _member(self, node: Node, state: PointerState) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
@@ -449,7 +339,7 @@ class ReachWalk:
         declared = member(self.file.class_named(self._type(state), *CLASSES, UNION), name)
         rank = len(sizes_of(declared))
         if not rank:
-            self._value(node, state)
+            self._access(node, state)
             return
         new = ReachedPlace(name=name, declared=declared, rank=rank, member=True)
         place = self.web.places.setdefault(declared.id, new)
@@ -507,9 +397,6 @@ class ReachWalk:
         for definition in definitions:
             parameter = definition.parameter(number)
             if not parameter:
-                if state.rank > 1:  # U (&)[H][L]: only the type is used, with the length of a row in it
-                    reason = f"{call.called} is only told the type of {state.start.name}"
-                    self.web.obstacles.append(Obstacle(start=state.start, line=call.line, reason=reason, length=True))
                 continue
             rank, unit = state.rank, state.unit
             if not definition.macro:
@@ -589,8 +476,7 @@ class ReachWalk:
             elif node.type == "this":
                 holder = node.parent
                 object_ = holder.type == "pointer_expression" and holder.text.startswith("*")
-                if not (self._use(holder, struct) if object_ else self._named(holder, struct)):
-                    self._obstruct(struct, holder, f"{holder.quoted(80)} hands the object on")
+                (self._use if object_ else self._named)(holder, struct)
 
     def _use(self, node: Node, struct: Node) -> bool:
         """Follow a use of an object that calls one of its methods; return whether it is one."""
@@ -612,17 +498,12 @@ class ReachWalk:
     def _call(self, struct: Node, name: str, call: Node) -> bool:
         """Follow what a method returns to where it is called; return whether the file defines it."""
         self.method_calls.setdefault((struct.id, name), []).append(call)
-        outer = call.out_of("parenthesized_expression").parent
-        if outer.type == "pointer_expression" and outer.text.startswith("&"):
-            self._obstruct(struct, outer, f"{outer.quoted(80)} is an address that a method returns")
         for state, method in tuple(self.returned.get((struct.id, name), ())):
             self._resume(call, state, method)
         return name in self.file.method_names(struct)
 
     def _resume(self, call: Node, state: PointerState, definition: Definition) -> None:
         """Go on where a method is called: its parameters are the arguments there."""
-        if objects.narrows(self.scopes, definition):
-            self._stop(call, state, f"{definition.name} takes numbers of a type that may not hold all")
         given = call.arguments
 
         def there(step: ReachStep) -> ReachStep:
@@ -739,7 +620,7 @@ class ReachWalk:
         given = call.arguments
         method = objects.method_of(self.scopes, view.struct, name, len(given))
         does = objects.pointed(method, view.pointer) if method else None
-        if method is None or does is None or objects.narrows(self.scopes, method):
+        if method is None or does is None:
             return False
         if not does.used:
             return True
@@ -772,10 +653,7 @@ class ReachWalk:
             self._record(node, state, layout=layout, leading=leading)
 
     def _stop(self, node: Node, state: PointerState, reason: str) -> None:
-        if struct := self._held(state):
-            self._obstruct(struct, node, reason)
-        else:
-            self.web.obstacles.append(Obstacle(start=state.start, line=node.line, reason=reason))
+        self.web.obstacles.append(Obstacle(start=state.start, line=node.line, reason=reason))
 
     def _stop_bytes(self, node: Node, state: PointerState) -> None:
         self._stop(node, state, f"{node.quoted(80)} takes {state.start.name} as bytes")
@@ -796,23 +674,6 @@ class ReachWalk:
     def _puzzled(self, node: Node, around: Node, state: PointerState) -> None:
         reason = f"{state.start.name} is used in a way that is not understood: {around.quoted(80)}"
         self._stop(node, state, reason)
-
-    def _obstruct(self, struct: Node, node: Node, reason: str, length: bool = False) -> None:
-        """Put something in the way of all arrays of a class, or with `length` only of longer rows."""
-        for declared in arrays(struct):
-            place = self.web.places[declared.id]
-            self.web.obstacles.append(Obstacle(start=place, line=node.line, reason=reason, length=length))
-
-    def obstruct_elsewhere(self) -> None:
-        """Put other objects of the same classes in the way: an edit of the class is one of them, too."""
-        for key, found in self.returned.items():
-            for state, definition in found if key not in self.method_calls else ():
-                reason = f"{definition.name} returns an address within {state.start.name}, and nothing shows what for"
-                self._stop(definition.node, state, reason)
-        for struct in {struct.id: struct for struct in self.classes.values()}.values():
-            data = not self.file.method_names(struct)  # other objects are only changed with their class
-            for node, reason in objects.elsewhere(self.scopes, struct, self.web):
-                self._obstruct(struct, node, reason, length=data)
 
 
 def _shape_of(file: cuda.CudaFile, declared: Node, rank: int, unit: str) -> tuple[int, str]:

@@ -228,11 +228,6 @@ class Scopes:
             if (number := definition.takes(declared)) is not None:
                 yield definition, number
 
-    def declared_with(self, declared: Node) -> list[Node]:
-        """Return the names that are declared in one scope with a name, and are the same."""
-        every = (names.get(declared.text, []) for names in self._declared.values())
-        return next((names for names in every if declared in names), [])
-
     def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
         nearest: Definition | None = None

@@ -26,23 +26,25 @@ from ncu_swizzle.render.page import environment
 from ncu_swizzle.reports.options import COMPUTED, NCU, PROVENANCE
 from ncu_swizzle.reports.remarks import fewer_cycles, saving
 
-SCHEMA = 1
+SCHEMA = 2
+NOT_PROVED = "Not proved, and not applied by --apply"
 STYLES = {ClaimState.HELD: "green", ClaimState.FAILED: "bold red", ClaimState.UNKNOWN: "yellow"}
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}  # of a patch's lines
 
 
-def patch_of(fixed: SourceFix) -> str:
-    """Return the patch of a source and its headers; empty if nothing changed.
+def patch_of(fixed: SourceFix, proved: bool = True) -> str:
+    """Return the patch of a source and its headers, or what is not proved on top of it; empty if nothing changes.
 
     It applies in the source's folder, or in the one above it that holds the headers, too.
     """
-    names = file_names(fixed)
-    return "".join(unified(file.before, file.after, name) for name, file in zip(names, fixed.files, strict=True))
+    changed = fixed.files if proved else fixed.unproved_files
+    names = file_names(fixed, changed)
+    return "".join(unified(file.before, file.after, name) for name, file in zip(names, changed, strict=True))
 
 
-def file_names(fixed: SourceFix) -> list[str]:
+def file_names(fixed: SourceFix, changed: Sequence[ChangedFile]) -> list[str]:
     """Return the names of the files that change, from the folder that the patch applies in."""
-    files = [limits.plain(file.path) for file in fixed.files]
+    files = [limits.plain(file.path) for file in changed]
     folder = os.path.commonpath([limits.plain(fixed.source).parent, *(file.parent for file in files)])
     return [file.relative_to(folder).as_posix() for file in files]
 
@@ -57,11 +59,18 @@ def show(fixed: SourceFix, console: Console) -> None:
             console.print(_claims(kernel, kernel.proof))
         console.print()
     if fixed.changed:
-        patch = Text()
-        for row in patch_of(fixed).splitlines():
-            patch.append_text(table_line(row, style=COLOURS.get(row[:1], "")))
-            patch.append("\n")
-        console.print(patch, soft_wrap=True)
+        console.print(_coloured(patch_of(fixed)), soft_wrap=True)
+    if fixed.unproved_files:
+        console.print(table_line(f"{NOT_PROVED}:", style="bold yellow"))
+        console.print(_coloured(patch_of(fixed, proved=False)), soft_wrap=True)
+
+
+def _coloured(patch: str) -> Text:
+    text = Text()
+    for row in patch.splitlines():
+        text.append_text(table_line(row, style=COLOURS.get(row[:1], "")))
+        text.append("\n")
+    return text
 
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
@@ -72,7 +81,10 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
         yield "No shared array of it conflicts."
     for tile in kernel.tiles:
         yield _sentence(tile, kernel.source.name)
-        if not tile.proved and tile.mapping:
+        if tile.offered:
+            left = f"{tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts"
+            yield f"  {tile.mapping}, as shown below, leaves {left}."
+        elif not tile.proved and tile.mapping:
             yield f"  {tile.mapping} would leave {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
             yield f"  To apply it by hand: {kernel.suggest}"
         elif not tile.proved:
@@ -88,10 +100,11 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
 def _sentence(tile: TileFix, file: str) -> str:
     where = f"{tile.name} ({tile.file or file}:{tile.line})"
     if tile.proved:
-        cost = f", for {tile.extra_bytes:,} more bytes" if tile.extra_bytes else ""
+        bytes_ = f"{abs(tile.extra_bytes):,} {'more' if tile.extra_bytes > 0 else 'fewer'} bytes"
+        cost = f", for {bytes_}" if tile.extra_bytes else ""
         excess = f"{tile.excess_before:,} excessive wavefronts before, {tile.excess_after:,} after"
         return f"{where}: {tile.mapping}{cost}: {excess}."
-    verdict = "unknown" if tile.unknown else "not fixed"
+    verdict = "not proved" if tile.offered else "unknown" if tile.unknown else "not fixed"
     return f"{where}: {verdict}: {tile.reason} ({tile.reason_file or file}:{tile.reason_line})."
 
 
@@ -110,7 +123,7 @@ def _claims(kernel: KernelFix, proof: Proof) -> PlainTable:
     table.add_column(overflow="fold")
     for claim in kernel.claims:
         table.add_row(table_line((claim.state, STYLES[claim.state])), claim.about, claim.reason)
-    for sentence in proof.compared:
+    for sentence in proof.covers:
         table.add_row("", "covers", sentence)
     if kernel.not_measured:
         table.add_row("", "on a GPU", f"not measured: {kernel.not_measured}")
@@ -127,6 +140,7 @@ def to_json(fixed: SourceFix, patch_file: str) -> str:
         "patch_file": patch_file,
         "patch": patch_of(fixed),
         "files": [str(file.path) for file in fixed.files],
+        "not_proved": patch_of(fixed, proved=False),
         "kernels": [kernel_json(kernel) for kernel in fixed.kernels],
     }
     return in_json(content, indent=1)
@@ -155,7 +169,7 @@ AROUND = 4  # unchanged lines shown around a changed one
 VERDICTS = {
     "proved": "Fixed, and proved.",
     "clean": "No shared array conflicts.",
-    "unknown": "Not fixed: what is unknown stands in the way.",
+    "unknown": "Not proved.",
     "refused": "Not fixed: nothing could be proved.",
 }
 
@@ -173,7 +187,8 @@ class DiffRow:
 
 def render(fixed: SourceFix) -> str:
     """Return the page; the same fix gives the same bytes."""
-    names = file_names(fixed)
+    changed = (*fixed.files, *fixed.unproved_files)
+    names = file_names(fixed, changed)
     return (
         environment()
         .get_template("fix/page.html")
@@ -182,8 +197,11 @@ def render(fixed: SourceFix) -> str:
             verdict=VERDICTS[fixed.outcome],
             kernels=fixed.kernels,
             sentences=sentences,
-            files=[(name, diff_rows(file)) for name, file in zip(names, fixed.files, strict=True)],
-            several=names != [fixed.source.name],  # not the source alone, whose name is the title
+            files=[
+                (name if file in fixed.files else f"{name}: not proved", diff_rows(file))
+                for name, file in zip(names, changed, strict=True)
+            ],
+            several=names != [fixed.source.name] or not fixed.changed,  # not the source alone, whose name is the title
         )
     )
 
@@ -215,6 +233,7 @@ class FixFiles:
     """The files that were written, empty for those that were not."""
 
     patch: str = ""
+    not_proved: str = ""
     page: str = ""
     applied: str = ""
 
@@ -227,18 +246,23 @@ def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
     name = fixed.source.name
     page = folder / f"{name}.fix.html"
     write_atomically(page, render(fixed).encode())
-    if not fixed.changed:
-        return FixFiles(page=str(page))
-    patch = folder / f"{name}.patch"
-    write_atomically(patch, patch_of(fixed).encode("utf-8", "surrogateescape"))
-    if applied:
+    written = FixFiles(page=str(page))
+    if fixed.unproved_files:
+        written = replace(written, not_proved=str(folder / f"{name}.not-proved.patch"))
+        write_atomically(Path(written.not_proved), patch_of(fixed, proved=False).encode("utf-8", "surrogateescape"))
+    if fixed.changed:
+        written = replace(written, patch=str(folder / f"{name}.patch"))
+        write_atomically(Path(written.patch), patch_of(fixed).encode("utf-8", "surrogateescape"))
+    if fixed.changed and applied:
         written_together(fixed.files, "fix it again")
-    return FixFiles(str(patch), str(page), ", ".join(str(file.path) for file in fixed.files) if applied else "")
+        written = replace(written, applied=", ".join(str(file.path) for file in fixed.files))
+    return written
 
 
 def announce(files: FixFiles, console: Console) -> None:
     """Print what was written."""
-    for what, file in (("The patch", files.patch), ("The page", files.page), ("Written", files.applied)):
+    named = (("The patch", files.patch), ("Not proved", files.not_proved), ("The page", files.page))
+    for what, file in (*named, ("Written", files.applied)):
         if file:
             console.print(table_line(f"{what}: {file}"), soft_wrap=True)
 

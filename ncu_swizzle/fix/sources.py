@@ -14,12 +14,11 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
 from ncu_swizzle.fix import edits, on_gpu
-from ncu_swizzle.fix.applied import neighbour
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
-from ncu_swizzle.fix.includers import OtherSources
-from ncu_swizzle.fix.result import FixJob, KernelFix
+from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
 from ncu_swizzle.kernels import limits, naming
@@ -27,6 +26,8 @@ from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
+
+SEED = 1  # of random inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +76,18 @@ class SourceFix:
 
     @property
     def files(self) -> tuple[ChangedFile, ...]:
-        """The files that change."""
+        """The files that change by what is proved."""
+        return self._changed(self.before, self.after)
+
+    @property
+    def unproved_files(self) -> tuple[ChangedFile, ...]:
+        """The files that what is not proved would change, kernel by kernel, on top of what is proved of each."""
+        patches = ((kernel.after, kernel.candidate) for kernel in self.kernels if kernel.candidate)
+        return tuple(file for patch in patches for file in self._changed(*patch))
+
+    def _changed(self, before: bytes, after: bytes) -> tuple[ChangedFile, ...]:
         source = limits.plain(self.source)
-        old, new = (parted(source, text) for text in (self.before, self.after))
+        old, new = (parted(source, text) for text in (before, after))
         own = {source: self.source}  # as it was named
         return tuple(
             ChangedFile(own.get(file, file), old[file], text) for file, text in new.items() if old[file] != text
@@ -103,33 +113,32 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     settings = replace(EmulationSettings.of(query.request), races=True)  # no patch may add one
     sources = query.description.sources
     project = edits.project_of(targets[0].source, sources.config, sources.trust, query.within)
-    targets = [edits.with_headers(target, project) for target in targets]
+    targets = [_sampled(edits.with_headers(target, project)) for target in targets]
     before = text = edits.source_of(targets[0])
-    neighbours = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
-    others = OtherSources(source=limits.plain(targets[0].source), project=project)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
         query.progress(target.name, Done(0))
-        beside = [*neighbours[:number], *neighbours[number + 1 :]]
-        applied = neighbours[number].applied if neighbours else ()
+        beside = [*targets[:number], *targets[number + 1 :]]
         job = FixJob(
-            target=target, text=text, settings=settings, options=query.options, beside=beside, sources=others,
-            cycles=query.request.cycles,
+            target=target, text=text, settings=settings, options=query.options, beside=beside, sources=sources,
+            project=project, cycles=query.request.cycles,
         )  # fmt: skip
         try:
-            kernel = fix_kernel(job, applied)
+            kernel = fix_kernel(job, [kernel.proof for kernel in kernels if kernel.proof])
         except NcuSwizzleError as error:
             if not beside:
                 raise
-            kernel = KernelFix(
-                kernel=target.name, source=target.source, before=text, after=text, notes=(str(error),), applied=applied
-            )
+            kernel = KernelFix(kernel=target.name, source=target.source, before=text, after=text, notes=(str(error),))
         kernels.append(kernel)
         text = kernel.after
-        if neighbours:  # what the patches of later kernels must keep of this one
-            neighbours[number].applied = kernel.applied
         query.progress(target.name, Done(1))
     return _finished(targets, query, before, text, kernels, project=project)
+
+
+def _sampled(target: Target) -> Target:
+    """Return a target whose counts are those of a random sample if data decide: a proof holds for all data."""
+    sample = SEED if target.family.sample is None else target.family.sample
+    return replace(target, family=replace(target.family, sample=sample))
 
 
 def _finished(

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
 from ncu_swizzle.fix import cuda, edits, launched
-from ncu_swizzle.fix.applied import arrays_of
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
@@ -76,15 +75,7 @@ class FixSubject:
             element_bytes=element,
             declared_bytes=declared,
             unit_bytes=self.known.unit_bytes,
-            block=self.target.launch.block,
         )
-
-    def launched(self, seen: TileSeen) -> Draft | None:
-        """Return a tile whose rows' length the launch decides; None if the source does."""
-        draft = self.draft(seen)
-        draft = replace(draft, constants=self.known.launched, source=draft.constants)
-        steps = (step for reach in seen.tile.reaches for step in reach.steps)
-        return draft if any(draft.launch_decides(term) for step in steps for term in draft.terms(step)) else None
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
@@ -98,7 +89,7 @@ class FixSubject:
             if reach.end is not None:
                 continue
             plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
-            plain = plain or draft.indexing(reach.node) is not None
+            plain = plain or draft.indexing(reach.node) is not None or reach.node.called.startswith("atomic")
             holder = reach.node.parent
             handed = holder.type == "gnu_asm_input_operand"
             if not plain or handed or reach.unit == BYTES:
@@ -147,7 +138,7 @@ class FixSubject:
     def _strides(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a tile's indices of elements, in bytes."""
         draft, found = self.draft(seen), set[int]()
-        drafts = [draft, *filter(None, [self.launched(seen)])]
+        drafts = draft, replace(draft, constants=self.known.launched)  # rows may be as long as the launch says
         for reach in seen.tile.reaches:
             for step in (step for step in reach.steps if step.rank == 1):
                 try:
@@ -168,7 +159,7 @@ def _owner(seen: TileSeen) -> ReachedPlace:
 def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
     emulated = emulate_target(target, settings)
-    arrays = arrays_of(target, emulated)
+    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, target.launch.shared)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)
     every = tuple(shared_declarations(scopes))

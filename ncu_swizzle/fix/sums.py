@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ncu_swizzle.fix.cuda import NARROW, NOTHING, Inlined, Node, bare_type
+from ncu_swizzle.fix.cuda import NOTHING, Inlined, Node
 
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
@@ -78,7 +78,7 @@ class Constants:
             return self.value(call.body) if call else named
         text = node.text
         match node.type:
-            case "cast_expression" if bare_type(node.part("type").text) not in NARROW:
+            case "cast_expression":
                 return self.value(node.part("value"))
             case "number_literal":
                 match = _LITERAL.fullmatch(text.replace("'", ""))

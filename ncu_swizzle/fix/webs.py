@@ -69,18 +69,11 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Obstacle:
-    """A use of a place that cannot be followed, at a line of the file.
-
-    With `length` it is one for longer rows only. If a cast says that a row is `row` elements of type `unit`, it is one
-    for the XOR of other rows, too.
-    """
+    """A use of a place that is not followed, at a line of the file: a patch does not change it."""
 
     start: ReachedPlace
     line: int
     reason: str
-    length: bool = False
-    row: Node = NOTHING
-    unit: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -136,11 +129,6 @@ class Root:
     offset: int = 0
     size: int = 0  # bytes; 0: up to the next root, or the array's end
     copy: str = ""  # which of several structs it is in
-
-    def behind(self, web: Web) -> list[Root]:
-        """Return what else begins in the array, farther behind."""
-        roots = (root for tile in web.tiles for root in tile.roots if root.array is self.array)
-        return [root for root in roots if root.offset > self.offset and not root.place.member]
 
     @property
     def name(self) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.edits import Edit, called, composition, line_end
+from ncu_swizzle.fix.edits import Edit, called, composition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.smem.swizzle import RowXor
+from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
 NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
@@ -35,7 +35,6 @@ class XorEdits:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether a factor that is XORed is part of a sum
         self.within = set[int]()  # places whose base is being looked for
-        self.lengths: list[str] = []  # of rows, as the source names what the launch decides
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
@@ -49,11 +48,7 @@ class XorEdits:
                 self._base_of(reach)
         if self.factors and not self.sums:
             return []
-        accessors = self.accessors.edits()
-        if self.draft.source is not None and accessors:
-            length = next(iter(self.lengths), "its rows' length")
-            raise self.draft.tile.places[0].declared.unfit(f"only the launch decides {length}")
-        return [*edits, *accessors, *condition(self.draft, self.xor, self.lengths)]
+        return [*edits, *self.accessors.edits()]
 
     # ---------------------------------------------------------------------------------------- where places are
     # A base is where a place is within the pattern: the number of its row as an expression, empty at the start.
@@ -181,15 +176,23 @@ class XorEdits:
     def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: str) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
         rows: Summands = [(False, base)] if base else []
-        column: ReachStep | None = None
+        columns: list[ReachStep] = []
         for step in steps:
             row_terms, others = self._split(step)
             rows += row_terms
-            if others and column is not None:
-                raise reach.node.misfit(" adds to the column twice")
-            column = step if others else column
-        if column is None or not column.node:
+            columns += [step] if others else []
+        if not columns or not columns[0].node:
             raise reach.node.misfit(" has no column")
+        if len(columns) > 1:  # p + row * 32 + k + x * 4
+            first, last = columns[0], columns[-1]
+            together = steps[steps.index(first) : steps.index(last) + 1] == tuple(columns)
+            if not together or any(step.negative or step.subscript or not step.node for step in columns):
+                raise reach.node.misfit(" adds to the column in several places")
+            bits = bits_of_row(self._counted(reach, first), sum_of(rows))
+            if EFFECTS.search(bits) or any(self._split(step)[0] for step in columns):
+                raise reach.node.misfit(NO_SPLIT)
+            return self._xored(first.node.start_byte, last.node.end_byte, bits, always=True)
+        (column,) = columns
         edits = self._in_columns(column.node, column, rows, self._counted(reach, column))
         if edits is None:
             raise reach.node.misfit(NO_SPLIT)
@@ -268,7 +271,6 @@ class XorEdits:
         for term in self.draft.terms(step):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
-                self.lengths += self.draft.launch_decides(term)
                 # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
                 # every tile.
                 if stride % period or (self.xor.rows and not self.xor.repeats):
@@ -293,26 +295,42 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
     return node
 
 
-# What an XOR asks of launches other than the one that it was proved for, and of the layouts of tensors.
+@dataclass(eq=False, kw_only=True)
+class MatrixEdits:
+    """The edits for an XOR of bits of an element's number, whatever the rows: every index goes through a function."""
 
+    draft: Draft
+    matrix: XorMatrix
 
-def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
-    """Return the edit that says, above the tile, what must hold whole groups; `lengths` of rows as the source says."""
-    root = draft.tile.roots[0]
-    needs = [f"{length} must be a multiple of {xor.group}" for length in dict.fromkeys(lengths)]
-    if "extern" in root.array.declared.above("declaration").words and not root.behind(draft.tile.web):
-        needs.append(f"dynamic shared memory must be a multiple of {xor.group * draft.element_bytes} bytes")
-    if not needs:
-        return []
-    statement, named = root.place.declared.above("declaration", "field_declaration"), " and ".join(needs)
-    text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
-    indent = draft.file.between(at, statement.start_byte)
-    said = f"{indent}// Columns are XORed with their row's number: {named}."
-    if said.encode() in text:
-        return []
-    if not statement or indent.strip():  # the declaration is not the first in its line
-        raise root.place.declared.unfit(f"{named}, and there is no place to say so")
-    return [Edit(at, at, f"{said}{line_end(text, at)}")]
+    def edits(self) -> list[Edit]:
+        """Return the edits; raise Unfit for a use whose index is not one number from the tile's start."""
+        accessors, edits, draft = Accessors(self.draft.file), list[Edit](), self.draft
+        for reach in draft.tile.reaches:
+            steps = draft.moving(reach)
+            if draft.ends(reach.start):
+                continue
+            if reach.end is not None and not draft.ends(reach.end) and not reach.advance:
+                if steps:
+                    raise reach.node.misfit(" points into the tile, whose elements are no longer in order")
+                continue
+            if reach.layout or reach.leading or reach.advance:
+                raise reach.node.misfit(": the address is computed elsewhere")
+            if steps:
+                edits += self._index(accessors, reach, steps)
+        return [*edits, *accessors.edits()]
+
+    def _index(self, accessors: Accessors, reach: Reach, steps: Sequence[ReachStep]) -> list[Edit]:
+        first, last = steps[0], steps[-1]
+        if reach.start.rank > 1 or any(step.negative or not step.node or step.unit != first.unit for step in steps):
+            raise reach.node.misfit(" has no index that counts from the tile's start")
+        bytes_, element = self.draft.size(first.unit, reach.node), self.draft.element_bytes
+        lanes = [(shift, mask * element) for shift, mask in self.matrix.terms]
+        if any(mask % bytes_ for _, mask in lanes):
+            raise reach.node.misfit(f": its {bytes_} bytes would be split")
+        counted = XorMatrix(tuple((shift, mask // bytes_) for shift, mask in lanes))
+        name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
+        start, end = first.node.start_byte, last.node.end_byte
+        return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
 
 
 def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:

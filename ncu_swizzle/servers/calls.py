@@ -139,6 +139,7 @@ def fix(
         written_together(fixed.files, "fix it again")
     rows = [row for kernel in fixed.kernels for row in _kernel(kernel)]
     rows += [{"patch": shown.patch_of(fixed)}] if fixed.changed else []
+    rows += [{"not proved": shown.patch_of(fixed, proved=False)}] if fixed.unproved_files else []
     again, following = caller.again(file, launch), None
     if written:
         following = Call("lint", {"files": [file], **again})

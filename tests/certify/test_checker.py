@@ -342,6 +342,14 @@ def test_loops_of_functions_that_are_called(load: str, outcome: Outcome) -> None
     assert verdict(*(kernel(text, COPY) for text in texts)).outcome is outcome
 
 
+def test_a_call_through_a_pointer_is_not_followed() -> None:
+    extra = "{ .param .b32 param0; st.param.b32 [param0+0], %r1; call %rd1, (param0), prototype_0; }"
+    found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
+    assert found.outcome is Outcome.UNPROVED
+    assert found.obstacle is not None
+    assert found.obstacle.reason == "a function is called through a pointer"
+
+
 def test_a_certificate_has_a_query_for_each_condition() -> None:
     found = verdict(exchange(), exchange(XOR, XOR), certificate=True)
     assert len(found.queries) >= 4

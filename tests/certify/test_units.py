@@ -51,6 +51,17 @@ def test_a_patch_is_compared_in_a_copy(units: Path) -> None:
     assert set(by_unit(host).values()) == {"the host's code differs, first in main"}
 
 
+def test_the_names_of_local_labels_are_no_difference_and_strings_that_look_alike_are(units: Path) -> None:
+    """A function for the device alone moves the numbers of all that the host's compiler makes."""
+    own = units / "src/own.cu"
+    before = own.read_text() + 'const char *label() { return ".L5"; }\n'
+    own.write_text(before)
+    helped = "static __device__ int same(int i) { return i; }\n" + before.replace("own(", "own /**/ (")
+    assert by_unit(compared(units, {"src/own.cu": (before, helped)})) == {"own.cu": "proved"}
+    other = compared(units, {"src/own.cu": ('".L5"', '".L6"')})
+    assert by_unit(other)["own.cu"].startswith("the host's code differs")
+
+
 def test_only_units_that_read_a_changed_file_count(units: Path) -> None:
     change = compared(
         units, {"src/own.cu": ("tile.at(threadIdx.y, threadIdx.x) =", "tile.at(threadIdx.y, threadIdx.x) = ")}

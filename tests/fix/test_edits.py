@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.fix import cuda
+from ncu_swizzle.fix.accessors import Shorter
 from ncu_swizzle.fix.cuda import Unfit
-from ncu_swizzle.fix.draft import Swapped
+from ncu_swizzle.fix.draft import Swapped, longer
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
-from ncu_swizzle.fix.excess import Moved, MovedPlaces
-from ncu_swizzle.fix.rows import Lines, changed
+from ncu_swizzle.fix.excess import Lines
 from ncu_swizzle.fix.sums import Constants, Term
-from ncu_swizzle.smem.swizzle import Padding, RowXor
-from tests.support.fixes import array, swizzled
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten
 
@@ -105,11 +104,14 @@ def test_the_constant_of_each_product() -> None:
 
 
 SIZES = {"W": 32, "H": 32, "N": 32, "K": 16}
-MAPPINGS: dict[str, RowXor | Padding | Swapped] = {
+MAPPINGS: dict[str, RowXor | XorMatrix | Padding | Swapped] = {
     "rows": ROWS,
     "flat": FLAT,
     "fours": FOURS,
     "longer": LONGER,
+    "shorter": Shorter(34, -2),
+    "longer structs": Padding(1, 1),  # in elements of four bytes
+    "bits": XorMatrix(((1, 0x10), (2, 0x8))),
     "rows within": RowXor(columns=32, rows=32, bits=5, base=0, drop=0),
     "swapped": Swapped(columns=16, rows=64),
     "turned": Swapped(columns=32, rows=32),
@@ -117,18 +119,30 @@ MAPPINGS: dict[str, RowXor | Padding | Swapped] = {
 FACTS = table("facts/writing.toml")
 
 
+def test_padding_that_is_there_is_counted_with_what_is_added() -> None:
+    lengths = {
+        ("32", 1): "33",
+        ("W", 1): "W + 1",
+        ("W + 1", 3): "W + 4",
+        ("W + 1", -1): "W",
+        ("(R * 2) + 3", -4): "(R * 2) - 1",
+    }
+    assert {given: longer(*given) for given in lengths} == lengths
+
+
 def outcomes(kind: str) -> Iterator[tuple[str, str, Any]]:
     """Yield each statement, or whole source, of the facts of a kind, what comes of it, and what is expected."""
     for fact in FACTS[kind]:
         before = "".join(FACTS["before"].get(text, text) for text in fact.get("before", ()))
         declared, how = fact.get("declared", "t[32][32]"), MAPPINGS[fact["mapping"]]
-        named = {name: fact.get(name) for name in ("offsets", "launched")}
         for statement, expected in fact["rows"].items():
             text = statement if "__global__" in statement else body(statement, declared, before)
             meant = body(expected, fact.get("after", declared), before) if kind == "written" else expected
             try:
                 constants = fact.get("constants", SIZES)
-                written = rewritten(text, how, constants=constants, factors=fact.get("factors", False), **named)
+                written = rewritten(
+                    text, how, constants=constants, factors=fact.get("factors", False), offsets=fact.get("offsets")
+                )
             except Unfit as unfit:
                 written = f"{unfit.line}: {unfit}"
             yield statement, written, meant
@@ -165,22 +179,6 @@ def test_every_tile_is_swapped() -> None:
 TILE = range(1024, 1024 + 64)
 
 
-def test_elements_have_a_place_of_their_own() -> None:
-    twice, overlapping = [0, 4, 8, 8, *range(16, 64, 4)], [0, 2, *range(8, 64, 4)]
-    beyond, before = [*range(4, 68, 4)], [*range(-4, 60, 4)]
-    for places in (twice, overlapping, beyond, before):
-        with pytest.raises(ValueError, match="two elements share"):
-            Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.array(places))
-    with pytest.raises(ValueError, match="16 elements of 4 bytes"):
-        Moved(name="tile", before=TILE, after=TILE, element_bytes=4, places=np.arange(15) * 4)
-
-
-def test_arrays_that_share_bytes_are_refused() -> None:
-    tile = array("tile", 1024, 4, swizzled(32))
-    with pytest.raises(ValueError, match="shares bytes"):
-        MovedPlaces([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
-
-
 BEFORE = "int a;\nfloat tile[32][32];\nx = tile[y][x];\n// end\n"
 
 
@@ -190,4 +188,3 @@ def test_a_new_line_counts_as_the_one_that_calls_it() -> None:
     assert lines.first([("b/a.cu", 1), ("b/a.cu", 4)]) == ("a.cu", 3)
     assert lines.first([("/usr/include/x.h", 9)]) == ("/usr/include/x.h", 9)
     assert lines.first([]) == ("", 0)
-    assert changed({"a.cu": BEFORE}, {"b/a.cu": after}) == ({("a.cu", 3)}, {("b/a.cu", 1), ("b/a.cu", 4)})

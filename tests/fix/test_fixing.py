@@ -1,51 +1,22 @@
 """What is offered of candidates and layout policies, and how a fix is shown; commands are in tests/data/sessions."""
 
-import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from ncu_swizzle.cycles.simulated import Simulated, Span
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import cuda, shown
-from ncu_swizzle.fix.by_name import Naming
-from ncu_swizzle.fix.candidates import FixOptions, MappingKind
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
-from ncu_swizzle.fix.cuda import Unfit
-from ncu_swizzle.fix.edits import BEGIN, END, edited, source_of, splice
+from ncu_swizzle.fix.edits import BEGIN, END, edited, splice
 from ncu_swizzle.fix.named import declared_layouts, renamings
-from ncu_swizzle.fix.result import FixJob, KernelFix, Stop, furthest, unproved
-from ncu_swizzle.fix.scopes import Scopes
+from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.fix.trial import Stop, furthest, unproved
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.kernels import naming
 from ncu_swizzle.reports.model import Profile
-from tests.support.fixes import Projects
-from tests.support.marks import NEEDS_ALL
 from tests.support.places import table
 from tests.support.recordings import Recorded
-
-
-@pytest.mark.long
-@NEEDS_ALL
-@pytest.mark.parametrize(
-    "wrong", ["column & 30 ^ row & 31", "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)"]
-)
-def test_a_policy_that_loses_elements_or_reads_others_is_not_named(
-    wrong: str, project: Projects, settings: EmulationSettings
-) -> None:
-    places = project("policies") / "places.cuh"
-    text = places.read_text(encoding="utf-8").replace("column ^ (row & 31)", wrong)
-    assert wrong in text
-    places.write_text(text.replace("column ^ (row & 15)", "column"), encoding="utf-8")
-    target = naming.everything().target("turned")
-    options = FixOptions(MappingKind.SWIZZLE)
-    named = Naming(job=FixJob(target=target, text=source_of(target), settings=settings, options=options))
-    assert named.cheapest() is None
-    assert "the accesses do not agree on one place" in named.stop.reason
 
 
 def test_of_the_candidates_the_one_that_came_furthest_says_why_nothing_is_proved() -> None:
@@ -88,6 +59,26 @@ def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:
         "file:///p/k.cu": [{"deletedRegion": region, "insertedContent": {"text": "K\nK2\n"}}],
         "file:///p/t.cuh": [{"deletedRegion": region, "insertedContent": {"text": "long t;\n"}}],
     }
+
+
+def test_what_is_not_proved_is_shown_and_never_applied(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_bytes(b"one\ntwo\n")
+    tile = TileFix(
+        name="t", line=1, excess_before=9, excess_after=0, mapping="M", offered=True, unknown=True, reason="r"
+    )
+    kernel = KernelFix(
+        kernel="k", source=source, before=b"one\ntwo\n", after=b"one\ntwo\n", candidate=b"one\n2\n", tiles=(tile,)
+    )
+    fix = SourceFix(source=source, before=kernel.before, after=kernel.after, kernels=(kernel,))
+    assert (fix.outcome, fix.changed) == ("unknown", False)
+    told = json.loads(shown.to_json(fix, ""))
+    assert (told["patch"], told["not_proved"].splitlines()[-2:]) == ("", ["-two", "+2"])
+    assert any(said.startswith("t (k.cu:1): not proved: r") for said in shown.sentences(kernel))
+    files = shown.write(fix, tmp_path, applied=True)
+    assert (files.patch, files.applied, Path(files.not_proved).name) == ("", "", "k.cu.not-proved.patch")
+    assert source.read_bytes() == fix.before
+    assert "k.cu: not proved" in shown.render(fix)
 
 
 def test_a_page_shows_hostile_names_harmlessly() -> None:
@@ -140,31 +131,3 @@ def test_a_layout_is_composed_where_it_is_declared() -> None:
         layouts = declared_layouts(cuda.parse(text, "k"), "k")
         written = [edited(text, layout.composed("Swizzle<3,2,3>")).decode() for layout in layouts]
         assert written == [kernel.format(layout) for layout in composed], declared
-
-
-def escapes(body: str) -> list[str]:
-    """Return why a kernel with these statements cannot name the other policy."""
-    file = cuda.parse((TEXTS["placed"] + TEXTS["turn"].replace("BODY", body)).encode(), "k.cu")
-    reasons = []
-    for renaming in renamings(file, "k"):
-        assert renaming.name == "Mixed"
-        try:
-            renaming.placed_only(Scopes(file), (32, 32, 1))
-        except Unfit as reason:
-            reasons.append(str(reason))
-    return reasons
-
-
-def test_a_policy_that_does_more_than_to_place_elements_is_not_exchanged() -> None:
-    for body, said in FACTS["more"].items():
-        reasons = escapes(body)
-        assert len(reasons) == bool(said), body
-        assert said in "".join(reasons), body
-
-
-def test_a_layout_of_global_memory_is_not_swizzled() -> None:
-    for body, escaping in FACTS["escaping"].items():
-        file = cuda.parse(TEXTS["laid_out"].replace("BODY", body).encode(), "k.cu")
-        (layout,) = declared_layouts(file, "k")
-        with pytest.raises(Unfit) if escaping else contextlib.nullcontext():
-            layout.shared_only(Scopes(file))

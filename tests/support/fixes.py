@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.excess import Moved
 from ncu_swizzle.kernels import build, catalog, project
 from ncu_swizzle.kernels.family import Family, Target
-from ncu_swizzle.smem.operations import Ints
 from tests.support.places import DATA
 
 CORPUS = DATA / "fix"
@@ -60,7 +57,6 @@ REFUSED: dict[str, tuple[str, str, int]] = {
 
 
 BASE = 1024  # where a kernel's shared memory starts on sm_90
-Place = Callable[[Ints], Ints]  # from the number of an element to that of its place
 
 
 @dataclass(frozen=True)
@@ -86,32 +82,18 @@ def apply(name: str, folder: Path) -> tuple[Target, Target]:
     return target, with_text(target, fix.text(target), folder, fix.shared)
 
 
-def array(name: str, elements: int, size: int, place: Place, start: int = 0, after: int = 0, at: int = -1) -> Moved:
+def array(name: str, elements: int, size: int, start: int = 0, after: int = 0) -> Moved:
     """Return an array of elements of some bytes that starts at a byte and has as many elements `after`."""
-    first, new = BASE + start, BASE + (start if at < 0 else at)
-    places = place(np.arange(elements)) * size
+    first = BASE + start
     return Moved(
         name=name,
         before=range(first, first + elements * size),
-        after=range(new, new + (after or elements) * size),
-        element_bytes=size,
-        places=places,
+        after=range(first, first + (after or elements) * size),
     )
 
 
-def padded(width: int, pad: int = 1) -> Place:
-    """Return where elements go whose rows get longer."""
-    return lambda i: i // width * (width + pad) + i % width
-
-
-def swizzled(width: int, mask: int = -1) -> Place:
-    """Return where elements go whose column is XORed with their row."""
-    return lambda i: i // width * width + (i % width ^ i // width & (width - 1 if mask < 0 else mask))
-
-
-def _moved(name: str, elements: int, bytes: int, row: int, pad: int = 0, mask: int = -1, start: int = 0) -> Moved:  # noqa: A002
-    place = padded(row, pad) if pad else swizzled(row, mask)
-    return array(name, elements, bytes, place, start, after=elements // row * (row + pad))
+def _moved(name: str, elements: int, bytes: int, row: int, pad: int = 0, start: int = 0, **_: int) -> Moved:  # noqa: A002
+    return array(name, elements, bytes, start, after=elements // row * (row + pad))
 
 
 FIXES: dict[str, Fix] = {
@@ -139,19 +121,15 @@ class Adversary:
     wrong: Mapping[str, tuple[str, str]]
 
     @property
-    def moved(self) -> list[Moved]:
-        return [array("tile", 1024, 4, swizzled(32))] if PLAIN in self._text else []
+    def right(self) -> str:
+        """A version that means the same: mapped, and one line further down."""
+        return "\n" + self._text.replace(PLAIN, XOR)
 
-    def right(self, folder: Path) -> Target:
-        """Return a version that means the same: mapped, and one line further down."""
-        return with_text(self.target, "\n" + self._text.replace(PLAIN, XOR), folder / "right")
-
-    def version(self, what: str, folder: Path) -> Target:
-        """Return a wrong version in a folder of its own."""
+    def version(self, what: str) -> str:
+        """Return a wrong version."""
         old, new = self.wrong[what]
         assert old in self._text, old
-        text = self._text.replace(old, new, 1).replace(PLAIN, XOR)
-        return with_text(self.target, text, folder / str(list(self.wrong).index(what)))
+        return self._text.replace(old, new, 1).replace(PLAIN, XOR)
 
     @property
     def _text(self) -> str:

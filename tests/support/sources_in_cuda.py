@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
 from ncu_swizzle.fix.edits import edited
-from ncu_swizzle.fix.guard import guard, unobstructed
 from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.reaching import follow
 from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.sums import Constants
 from ncu_swizzle.fix.webs import Members, Web, carved
-from ncu_swizzle.fix.xor_edits import XorEdits
-from ncu_swizzle.smem.swizzle import Padding, RowXor
+from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 
 ROWS = RowXor(columns=32, rows=32, bits=5, base=0, drop=0)  # t[32][32]
 FLAT = RowXor(columns=32, rows=0, bits=5, base=0, drop=0)  # t[1024]
@@ -22,7 +20,6 @@ FOURS = RowXor(columns=32, rows=0, bits=3, base=2, drop=0)  # that keeps four fl
 LONGER = Padding(32, 1)
 
 
-BLOCK = (32, 32, 1)
 INDICES = {"x": "threadIdx.x % 31", "y": "threadIdx.y", "z": "y", "c": "x % 8", "r": "y"}  # of what `body` names
 
 
@@ -43,17 +40,14 @@ def web_of(text: str, name: str = "t") -> Web:
 
 def rewritten(
     text: str,
-    transform: RowXor | Padding | Swapped,
+    transform: RowXor | XorMatrix | Padding | Swapped,
     name: str = "t",
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
-    launched: Mapping[str, int] | None = None,
     factors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
-
-    `constants` are those of the source, `launched` those of the launch.
 
     Raises Unfit if the mapping cannot be written.
     """
@@ -75,18 +69,13 @@ def rewritten(
     )  # fmt: skip
     draft = Draft(
         file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={},
-        block=BLOCK,
     )  # fmt: skip
-    if launched is not None:
-        of_launch = {**(constants or {}), **launched}
-        within = replace(values, name=lambda node: of_launch.get(node.text), of_launch=True)
-        draft = replace(draft, constants=within, source=values)
-    unobstructed(draft, transform)
     if isinstance(transform, Swapped):
         edits = swapped(draft)
+    elif isinstance(transform, XorMatrix):
+        edits = MatrixEdits(draft=draft, matrix=transform).edits()
     elif isinstance(transform, RowXor):
         edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
     else:
         edits = PaddingEdits(draft=draft, padding=transform, declarations=declarations, flat=flat).edits()
-    guard(draft, transform, edits, flat)
     return edited(file.text, edits).decode()

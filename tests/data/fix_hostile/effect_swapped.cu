@@ -1,9 +1,9 @@
-// swapped; refused: evaluated twice, or in another order
+// swapped; harmless: each is evaluated once
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[32][32];
     const int x = threadIdx.x, y = threadIdx.y;
     t[y][x] = in[y * 32 + x];
     __syncthreads();
     int i = x;
-    out[y * 32 + x] = t[i++][y];  // WRONG
+    out[y * 32 + x] = t[i++][y];
 }

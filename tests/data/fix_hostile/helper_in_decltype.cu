@@ -1,4 +1,4 @@
-// flat; refused: get is also called with in
+// flat; harmless: the other call is not evaluated
 template <class T> struct Is {};
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 __global__ void k(const float *in, float *out, int flag) {
@@ -7,5 +7,5 @@ __global__ void k(const float *in, float *out, int flag) {
     t[y * 32 + x] = in[y * 32 + x];
     __syncthreads();
     out[y * 32 + x] = get(t, x, y);
-    if (flag) out[1] = sizeof(Is<decltype(get(in, 1, 2))>);  // WRONG
+    if (flag) out[1] = sizeof(Is<decltype(get(in, 1, 2))>);
 }

@@ -1,4 +1,4 @@
-// flat; refused: get is also called with w, which
+// flat; harmless: the other call is to another function
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 __device__ float get(const double *p, int r, int c) { return p[0]; }
 __global__ void k(const float *in, float *out, int flag) {
@@ -8,5 +8,5 @@ __global__ void k(const float *in, float *out, int flag) {
     __syncthreads();
     out[y * 32 + x] = get(t, x, y);
     const double *w = (const double *)in;
-    if (flag) out[1] = get(w, 1, 2);  // WRONG
+    if (flag) out[1] = get(w, 1, 2);
 }

@@ -1,6 +1,6 @@
-// flat; refused: get is also called with q, which
+// flat; harmless: the other call is never compiled
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
-template <class T> __device__ float never(const T *q) { return get(q, 1, 2); }  // WRONG
+template <class T> __device__ float never(const T *q) { return get(q, 1, 2); }
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;

@@ -1,5 +1,5 @@
 // rows; refused: is of type Id
-struct Id { int v; __device__ operator int() const { return v; } };
+struct Id { int v; __device__ Id(int of) : v(of) {} __device__ operator int() const { return v; } };
 __device__ int operator^(Id a, int b) { return (a.v ^ b) & 15; }
 __device__ int operator*(Id a, int b) { return (a.v * b) % 24; }
 typedef Id Turn;

@@ -1,5 +1,5 @@
-// flat; refused: AT is defined more than once
-#define AT(r, c) t[(r) * 32 + (c)]  // WRONG
+// flat; harmless: AT is only used with its first meaning
+#define AT(r, c) t[(r) * 32 + (c)]
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;

@@ -1,5 +1,5 @@
-// flat; refused: AT makes names or text|has no index of its own
-#define AT(r, c) t[(r) * 32 + (c) + 0 * sizeof(#r)]  // WRONG
+// flat; harmless: nothing is written
+#define AT(r, c) t[(r) * 32 + (c) + 0 * sizeof(#r)]
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;

@@ -1,4 +1,4 @@
-// flat; refused: p is declared twice
+// flat; harmless: the other declaration is not compiled
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;
@@ -7,7 +7,7 @@ __global__ void k(const float *in, float *out, int flag) {
 #ifdef NEVER
     const float *p = in;
 #else
-    const float *p = t;  // WRONG
+    const float *p = t;
 #endif
     out[y * 32 + x] = p[x * 32 + y];
 }

@@ -1,9 +1,9 @@
-// flat; refused: AT uses t, and that is not its only meaning
+// flat; harmless: nothing is written
 #define AT(r, c) t[(r) * 32 + (c)]
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;
-    AT(y, x) = in[y * 32 + x];  // WRONG
+    AT(y, x) = in[y * 32 + x];
     __syncthreads();
     out[y * 32 + x] = AT(x, y);
     if (flag) { float *t = out; AT(1, x) = 2; }

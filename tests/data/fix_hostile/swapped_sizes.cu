@@ -1,9 +1,9 @@
-// swapped; refused: changes with the tile's layout
+// swapped; harmless: the sizes are the same
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[32][32];
     const int x = threadIdx.x, y = threadIdx.y;
     t[y][x] = in[y * 32 + x];
     __syncthreads();
     out[y * 32 + x] = t[x][y];
-    if (flag) out[sizeof(t[0])] = 1;  // WRONG
+    if (flag) out[sizeof(t[0])] = 1;
 }

@@ -1,0 +1,226 @@
+"""Try a patch: compile and emulate it, and have what holds its promise certified. No GPU is needed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.base.files import brief
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.accesses import Contended
+from ncu_swizzle.emulate.events import Hazard
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.results import Results, results
+from ncu_swizzle.emulate.worlds import World
+from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
+from ncu_swizzle.engines.settings import NEVER
+from ncu_swizzle.fix import certified
+from ncu_swizzle.fix.candidates import FixOptions
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
+from ncu_swizzle.fix.edits import rebuilt
+from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
+from ncu_swizzle.kernels import toolchain
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
+from ncu_swizzle.kernels.toolchain import ARCH
+
+# What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
+
+BLOCKS = 16  # whose results are compared
+SHARED = 1 << 18  # bytes of shared memory, more than any block has
+SEED = 1  # of random inputs
+_rebuilt = partial(Claim, about=About.REBUILT)
+_trace = partial(Claim, about=About.TRACE)
+
+
+def added_hazard(old: Executable, new: Executable) -> str:
+    """Return a race or deadlock that only the new kernel has, in words; empty if it has none more than the old one."""
+    before: dict[tuple[str, ...], Hazard] = {}  # by code and lines
+    after: dict[tuple[str, ...], Hazard] = {}
+    for found, version in ((before, old), (after, new)):
+        for hazard in version.emulated.counts.hazards.found:
+            located = [next(iter(version.stacks.get(party.offset, ())), ("", 0)) for party in hazard.parties]
+            found.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
+    counts = Counter(code for code, *_ in before)
+    for (code, *lines), hazard in after.items():
+        counts[code] -= 1
+        if counts[code] < 0:
+            return f"{code}, {hazard.described(lines)}"
+    return ""
+
+
+def trace_claim(old: Executable, new: Executable, timeout_s: float) -> Claim:
+    """Compare what some blocks of both versions write to global memory for random inputs; what is unknown is left out.
+
+    Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
+    """
+    x, y, _ = grid = old.launch(None).grid
+    total = math.prod(grid)
+    chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
+    blocks = np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
+
+    def executed(version: Executable) -> Results:
+        # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
+        world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
+        return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world)
+
+    try:
+        first, second = (executed(version).written for version in (old, new))
+    except (ProgramFailed, Contended) as error:
+        return _trace(state=ClaimState.HELD, reason=f"no new hazard; results are not compared: {brief(error)}")
+    same = first.address.shape == second.address.shape and bool((first.address == second.address).all())
+    known = first.known & second.known if same else np.zeros(0, bool)
+    if not same or (known & (first.value != second.value)).any():
+        return _trace(state=ClaimState.FAILED, reason="in the described launch, the two versions write other results")
+    blocks_write = f"{len(blocks):,} blocks write" if len(blocks) > 1 else "a block writes"
+    said = f"{int(known.sum()):,} bytes that {blocks_write} for random inputs are the same"
+    return _trace(state=ClaimState.HELD, reason=f"no new hazard; {said if known.any() else 'no results are known'}")
+
+
+@dataclass(eq=False, kw_only=True)
+class FixJob:
+    """A kernel to fix: its source as it was and as it is by now, and the other kernels there that are described."""
+
+    target: Target
+    text: bytes  # of the source, which earlier kernels' fixes may have changed
+    settings: EmulationSettings
+    options: FixOptions = FixOptions()
+    beside: Sequence[Target] = ()
+    sources: CatalogOptions = CatalogOptions()
+    project: Path | None = None  # the folder of all that may include what changes
+    cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
+    _tried: dict[bytes, Proof] = field(default_factory=dict)
+
+    @cached_property
+    def old(self) -> Executable:
+        """The kernel as it was. Raises whatever emulating it raises."""
+        return executable(self.target, replace(self.settings, cycles=self.cycles))
+
+    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
+        """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
+
+        The proof ends with the first claim that fails.
+        """
+        if text not in self._tried:
+            try:
+                with rebuilt(self.target, text) as after:
+                    self._tried[text] = self._trial(text, after, moved)
+            except EnvironmentLacking:
+                raise
+            except (NcuSwizzleError, ValueError) as error:
+                reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
+                self._tried[text] = Proof(claims=(_rebuilt(state=ClaimState.FAILED, reason=reason),))
+        return self._tried[text]
+
+    def _trial(self, text: bytes, after: Target, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
+        options = " ".join(toolchain.options(self.target.family, self.target.kernel))
+        built = _rebuilt(state=ClaimState.HELD, reason=f"by nvcc {self.settings.toolchain.version()} with {options}")
+        try:
+            new = executable(after, self.settings)
+        except MemoryFault as error:
+            return Proof(claims=(built, _trace(state=ClaimState.FAILED, reason=str(error))))
+        arrays = moved(new)
+        was = excess_of(self.old.emulated, {array.name: array.before for array in arrays})
+        now = excess_of(new.emulated, {array.name: array.after for array in arrays})
+        # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do what it
+        # promised.
+        less = grown(was, now) or next((one for array in arrays if (one := stays(was, now, array))), None)
+        excess = less or excess_claim(self.old, new, arrays, was, now)
+        taken, takes = resources_of(self.old), resources_of(new)
+        claims = [built, excess]
+        proof = partial(
+            Proof, before=was, after=now, resources_before=taken, resources_after=takes
+        )  # of the claims so far
+        if excess.state is ClaimState.FAILED:
+            return proof(claims=tuple(claims))
+        if added := added_hazard(self.old, new):
+            return proof(claims=(*claims, _trace(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}")))
+        trace = trace_claim(self.old, new, self.settings.toolchain.timeout_s)
+        resources = claim(taken, takes)
+        if worse := self._others(text):
+            return proof(claims=(*claims, worse))
+        if ClaimState.FAILED in (trace.state, resources.state):
+            return proof(claims=(*claims, trace, resources))
+        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
+        return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
+
+    def _others(self, text: bytes) -> Claim | None:
+        """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""
+        for target in self.beside:
+            with rebuilt(target, text) as copy:
+                if _code(copy, self.settings) == _code(target, self.settings):
+                    continue
+                after = _wavefronts(copy, self.settings)
+            before = _wavefronts(target, self.settings)
+            if before is not None and after is not None and after > before:
+                reason = f"{target.name} takes {after:,} wavefronts, {after - before:,} more than before"
+                return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason)
+        return None
+
+
+def _code(target: Target, settings: EmulationSettings) -> bytes:
+    """Return a kernel's machine code. Raises what compiling it raises."""
+    family, kernel = target.family, target.kernel
+    compiled = toolchain.cubin(family, kernel, family.architecture(kernel, ARCH), settings.toolchain, settings.cached)
+    cubin = Cubin(compiled, target.source.name)
+    return cubin.section(f".text.{names.find(cubin, kernel.entry)}")
+
+
+def _wavefronts(target: Target, settings: EmulationSettings) -> int | None:
+    """Return the wavefronts of a kernel; None if they are unknown, or it cannot be emulated."""
+    try:
+        return excess_of(executable(target, settings).emulated, {}).wavefronts
+    except EnvironmentLacking:
+        raise
+    except NcuSwizzleError:
+        return None
+
+
+# What stopped the candidates of a tile: of all of them, the one that came furthest says why nothing is proved.
+
+ORDER = tuple(About)
+WRITTEN = 1  # stages: the claims follow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """How far a candidate came, and what stopped it there, in which line."""
+
+    stage: int
+    reason: str
+    line: Location
+    mapping: str
+    unknown: bool = False
+
+    def against(self, best: str) -> str:
+        """Return the reason; with the mapping that it is about, if that is not the best one."""
+        return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
+
+
+def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
+    """Return the stop of a patch whose proof does not hold; `line` is the tile's."""
+    failed = (claim for claim in proof.claims if claim.state is ClaimState.FAILED)
+    obstacle = next(failed, None) or proof.obstacle
+    assert obstacle is not None
+    return Stop(
+        stage=WRITTEN + ORDER.index(obstacle.about),
+        reason=obstacle.reason,
+        line=obstacle.line or line,
+        mapping=mapping,
+        unknown=obstacle.state is ClaimState.UNKNOWN,
+    )
+
+
+def furthest(one: Stop | None, other: Stop) -> Stop:
+    """Return the stop that came further; of two that came equally far the first, which is of the better mapping."""
+    return other if one is None or other.stage > one.stage else one

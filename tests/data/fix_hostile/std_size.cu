@@ -1,9 +1,0 @@
-// padding; refused: handed to size|not followed
-__global__ void k(const float *in, float *out, int flag) {
-    __shared__ float t[32][32];
-    const int x = threadIdx.x, y = threadIdx.y;
-    t[y][x] = in[y * 32 + x];
-    __syncthreads();
-    out[y * 32 + x] = t[x][y];
-    if (flag) out[std::size(t[0])] = 1;  // WRONG
-}

@@ -1,0 +1,109 @@
+"""Right patches are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.engines.emulation import EmulationSettings, executable
+from ncu_swizzle.fix import certified, trial
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
+from ncu_swizzle.fix.excess import Moved
+from ncu_swizzle.fix.trial import FixJob
+from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.options import CatalogOptions
+from tests.support import fixes
+from tests.support.fixes import FIXES, OnceEmulated, adversaries, array, specs, with_text
+from tests.support.marks import NEEDS_ALL
+
+pytestmark = NEEDS_ALL
+WRITTEN = [name for name, fix in FIXES.items() if not fix.shared]  # the launch is as it was
+TIERS = {"rows-transpose": pytest.mark.long, "async-columns": pytest.mark.long, "flat-stencil": pytest.mark.long}
+ADVERSARIES = adversaries()
+
+
+def tried(target: Target, text: str, moved: list[Moved], settings: EmulationSettings) -> Proof:
+    job = FixJob(target=target, text=target.source.read_bytes(), settings=settings)
+    return job.tried(text.encode(), lambda _: moved)
+
+
+def failed(proof: Proof, about: About) -> Claim:
+    """Return the claim that fails, which is the first that does not hold."""
+    assert proof.obstacle is not None
+    assert (proof.obstacle.about, proof.obstacle.state) == (about, ClaimState.FAILED), proof.obstacle
+    return proof.obstacle
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=TIERS.get(name, pytest.mark.slow)) for name in WRITTEN])
+def test_a_right_patch_is_proved(name: str, settings: EmulationSettings) -> None:
+    target, fix = specs()[name], FIXES[name]
+    proof = tried(target, fix.text(target), list(fix.moved), settings)
+    assert proof.held, proof.obstacle
+    assert [claim.about for claim in proof.claims] == [
+        About.REBUILT, About.EXCESS, About.TRACE, About.MEANING, About.RESOURCES,
+    ]  # fmt: skip
+    assert set(proof.after.moved.values()) == {0}
+    assert all(proof.before.moved.values())
+    launches, *rest = proof.covers
+    assert launches.startswith("proved for every launch with blocks of ")
+    assert rest[-1].startswith("not covered: ")
+
+
+@pytest.mark.long
+def test_a_use_that_a_patch_forgets_is_found(settings: EmulationSettings) -> None:
+    target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
+    for subscript, mapped in fix.edits:
+        proof = tried(target, fix.text(target).replace(mapped, subscript), list(fix.moved), settings)
+        assert not proof.held
+        assert not proof.offered
+    failed(tried(target, "__global__ void transpose(int) { nothing }", [], settings), About.REBUILT)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES])
+def test_wrong_versions_are_not_proved_and_equal_ones_are(name: str, settings: EmulationSettings) -> None:
+    adversary = ADVERSARIES[name]
+
+    def state(text: str) -> ClaimState:
+        return certified.judged((adversary.target,), text.encode(), CatalogOptions(), settings).claim.state
+
+    assert [what for what in adversary.wrong if state(adversary.version(what)) is ClaimState.HELD] == []
+    assert state(adversary.right) is ClaimState.HELD
+
+
+@pytest.mark.long
+def test_a_version_with_another_race_is_refused_and_one_with_the_same_race_is_not(
+    tmp_path: Path, settings: EmulationSettings
+) -> None:
+    racing, moved = replace(settings, races=True), list(FIXES["rows-transpose"].moved)
+    target, fixed = fixes.apply("rows-transpose", tmp_path)
+
+    def unordered(version: Target) -> str:
+        return version.source.read_text(encoding="utf-8").replace("__syncthreads()", "__syncwarp()")
+
+    claim = failed(tried(target, unordered(fixed), moved, racing), About.TRACE)
+    assert claim.reason.startswith("it adds a hazard: RACE001, thread (1, 0, 0) reads byte 0x484")
+    assert "writes at rows_transpose.cu:11" in claim.reason
+    old, new = (
+        executable(with_text(each, unordered(each), tmp_path / name), racing)
+        for name, each in (("old", target), ("new", fixed))
+    )
+    assert trial.added_hazard(old, new) == ""
+
+
+def test_a_trace_refutes_other_results_and_proves_nothing(
+    tmp_path: Path, settings: EmulationSettings, once_emulated: OnceEmulated
+) -> None:
+    target, old = specs()["rows-transpose"], once_emulated("rows-transpose")
+    same = trial.trace_claim(old, old, 60)
+    assert same.state is ClaimState.HELD
+    assert same.reason.endswith("bytes that 16 blocks write for random inputs are the same")
+    text = target.source.read_text(encoding="utf-8").replace("tile[threadIdx.x][", "tile[threadIdx.x ^ 1][")
+    other = executable(with_text(target, text, tmp_path), settings)
+    assert trial.trace_claim(old, other, 60).state is ClaimState.FAILED
+
+
+def test_a_patch_that_leaves_all_conflicts_is_refused(settings: EmulationSettings) -> None:
+    target = specs()["rows-transpose"]
+    half = target.source.read_text(encoding="utf-8").replace("tile[32][32]", "tile[32][64]")
+    claim = failed(tried(target, half, [array("tile", 1024, 4, after=32 * 64)], settings), About.EXCESS)
+    assert "tile still has" in claim.reason
