@@ -194,11 +194,13 @@ def _by_hand(folder: Path, name: str) -> Iterator[Case]:
     from tests.support import fixes
 
     adversary = fixes.adversaries()[name]
-    change = change_of(f"by-hand {name}", adversary.target, adversary.right(folder))
+    change = change_of(
+        f"by-hand {name}", adversary.target, with_text(adversary.target, adversary.right, folder / "right")
+    )
     yield Case(change=change)
-    for what in adversary.wrong:
-        ptx = change_of("", adversary.target, adversary.version(what, folder)).after
-        yield Case(change=change, what=what, ptx=ptx, expected="wrong")
+    for n, what in enumerate(adversary.wrong):
+        wrong = with_text(adversary.target, adversary.version(what), folder / str(n))
+        yield Case(change=change, what=what, ptx=change_of("", adversary.target, wrong).after, expected="wrong")
 
 
 def _variants(folder: Path, before: str, after: str) -> Iterator[Case]:  # noqa: ARG001 - every kind gets a folder
