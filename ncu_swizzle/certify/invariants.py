@@ -95,7 +95,7 @@ class _Guesses:
     def _step(self, variable: Term) -> tuple[int, Term] | None:
         """Return by how much a variable grows each turn, and where it starts, if both are the same each time."""
         starts, steps = self._starts(variable), self._growths(variable)
-        return (steps.pop(), starts.pop()) if len(steps) == len(starts) == 1 and None not in steps else None
+        return (steps.pop(), starts.pop()) if len(steps) == len(starts) == 1 else None
 
     def _starts(self, variable: Term) -> set[Term]:
         _, phi = self.facts.phis[variable]

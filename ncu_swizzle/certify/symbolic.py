@@ -650,12 +650,11 @@ class Run:
 
     def _compute(self, instruction: Instruction, guard: Term | None) -> None:
         operands = instruction.operands
-        clean = instruction.parts[0] == "setp"
 
         def value(position: int, width: int) -> Term:
             return self._value(operands[position], width)
 
-        if clean and (found := self._compared(instruction)) is not None:
+        if instruction.parts[0] == "setp" and (found := self._compared(instruction)) is not None:
             results = found
         else:
             results = semantics.computed(instruction, value)

@@ -142,13 +142,6 @@ def const(value: int, width: int) -> Term:
     return _make(CONST, width, value & ((1 << width) - 1))
 
 
-TRUE, FALSE = 1, 0
-
-
-def true() -> Term:
-    return const(TRUE, 1)
-
-
 def atom(name: str, width: int) -> Term:
     return _make(ATOM, width, name)
 
@@ -330,17 +323,17 @@ def invert(term: Term) -> Term:
 
 def both(terms: Iterable[Term]) -> Term:
     """Return whether all conditions hold."""
-    result = const(TRUE, 1)
+    result = const(1, 1)
     for term in terms:
-        result = bitwise("and", result, term)
+        result = result & term
     return result
 
 
 def either(terms: Iterable[Term]) -> Term:
     """Return whether one of the conditions holds."""
-    result = const(FALSE, 1)
+    result = const(0, 1)
     for term in terms:
-        result = bitwise("or", result, term)
+        result = result | term
     return result
 
 
