@@ -22,7 +22,14 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
-AFTER_5 = ("unknowns", "recorded_metrics", "unknown_traffic", "timeline")  # fields of a saved profile since schema 6
+AFTER_5 = (
+    "unknowns",
+    "recorded_metrics",
+    "unknown_traffic",
+    "timeline",
+    "arrays",
+    "supposed",
+)  # fields of a saved profile since schema 6
 BEFORE_7 = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
 COLUMNS = (*BEFORE_7, "traffic", "pattern")
 
@@ -232,7 +239,7 @@ def suggest() -> Schema:
     """Return the schema of the mappings found for each tile."""
     mapping = record(
         mapping=TEXT, spelled=nullable(TEXT), element_bytes=COUNT, also=rows(TEXT), wavefronts=nullable(COUNT),
-        ideal=nullable(COUNT), extra_bytes=COUNT, operations=COUNT, alignment=COUNT, tma=nullable(TEXT),
+        ideal=nullable(COUNT), extra_bytes={"type": "integer"}, operations=COUNT, alignment=COUNT, tma=nullable(TEXT),
         blocks_per_sm=nullable(COUNT),
     )  # fmt: skip
     tile = record(
@@ -248,6 +255,8 @@ def suggest() -> Schema:
         untried=rows({}),
         complete=FLAG,
         without={"type": "object"},
+        fixed=entries(TEXT),
+        tried=TEXT,
         code=entries(TEXT),
     )
     return rows(tile)

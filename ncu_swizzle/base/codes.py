@@ -71,7 +71,10 @@ DESCRIPTOR, INSTRUCTION, TENSOR_ALLOCATION, TENSOR_COLUMNS, TENSOR_LANES, TENSOR
     f"TC00{n}" for n in range(1, 7)
 )
 EXCESS_LIMIT, DEGREE_LIMIT, TIME_LIMIT, BASELINE_LIMIT = (f"SW03{n}" for n in range(4))
-RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED = (f"RACE00{n}" for n in range(1, 9))
+RACE, ASYNC_RACE, PROXY_FENCE, LANES, SAME_PLACE, SAME_VALUE, EXITED, POLLED, OVERWRITES = (
+    f"RACE00{n}" for n in range(1, 10)
+)
+GLOBAL_RACE, GLOBAL_SAME = "RACE020", "RACE021"
 STUCK, PHASE, BARRIER_COUNT, DIVERGENT, MBARRIER = (f"RACE01{n}" for n in range(5))
 UNCOALESCED, UNALIGNED, SPILLED, LOCAL_ARRAY, PARTING = (f"MEM00{n}" for n in range(1, 6))
 SECTOR_LIMIT = "MEM030"
@@ -112,19 +115,22 @@ CATALOGUE: dict[str, RuleCode] = {
         *_rows(Severity.error, LINT, LINE, [
             (RACE, "race", "Two warps access a byte, one of them writes it, and nothing orders them."),
             (ASYNC_RACE, "async-race", "A copy, wgmma or tcgen05 that is under way is not waited for."),
-            (PROXY_FENCE, "missing-proxy-fence", "TMA or wgmma reads what threads wrote, without fence.proxy.async."),
+            (PROXY_FENCE, "missing-proxy-fence", "TMA, wgmma or tcgen05 reads what threads wrote, not fenced."),
             (EXITED, "exited-block", "A block of a cluster that another one accesses may have ended, or not begun."),
             (STUCK, "deadlock", "Threads wait at a barrier that others never reach."),
             (PHASE, "endless-phase", "An mbarrier is waited for in a phase that cannot complete."),
             (BARRIER_COUNT, "barrier-count", "Threads meet at a named barrier with different counts."),
             (MBARRIER, "mbarrier-misuse", "An mbarrier gets more arrivals than it counts, or was not initialised."),
+            (GLOBAL_RACE, "global-race", "Two threads access a word of global memory in no order, one writes."),
         ]),
         *_rows(Severity.warning, LINT, LINE, [
             (LANES, "unordered-lanes", "Lanes of one warp rely on running in step: no __syncwarp() orders them."),
             (SAME_PLACE, "same-place", "Several lanes of one store write the same byte: any of them may remain."),
             (SAME_VALUE, "same-value", "A race between stores of the same value."),
             (POLLED, "polled", "A race that is meant: a thread polls a flag until another one sets it."),
+            (OVERWRITES, "unfenced-overwrite", "TMA overwrites what threads read, without fence.proxy.async."),
             (DIVERGENT, "divergent-barrier", "Only some threads of a warp are at a barrier of the block."),
+            (GLOBAL_SAME, "global-same-value", "Threads store the same, as far as is known, to a global word."),
         ]),
         *_rows(Severity.error, LINTED, KERNEL, [
             (BUILD, "not-built", "A kernel does not compile, or its launch or arguments do not fit."),

@@ -39,6 +39,7 @@ from typing import Any, ClassVar
 LONGEST_WORD = 255  # characters of a value in an error: any file name stays whole
 LONGEST_LINE = 1000
 LONGEST_TEXT = 8000
+LONGEST_TYPED = 128 << 10  # characters of a command: Linux passes no longer word to a program
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 OUTPUT_LOST = (*FULL, errno.EBADF, errno.EIO)  # how writing to stdout fails
 REFUSED = (errno.EACCES, errno.EPERM)
@@ -239,7 +240,8 @@ def _cut(text: str, most: int) -> str:
 
 def _shortened_parts(hint: Hint) -> Iterator[str]:
     for part in hint.parts:
-        yield Typed(shortened(part)) if isinstance(part, Typed) else shortened(part)
+        # What is typed is whole, or it would not work.
+        yield part if isinstance(part, Typed) and len(part) <= LONGEST_TYPED else type(part)(shortened(part))
 
 
 def as_json(error: NcuSwizzleError) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ncu_swizzle.base.errors import LaunchLacking, as_word
+from ncu_swizzle.base.errors import Hint, LaunchLacking, Typed, as_word
 from ncu_swizzle.base.texts import on_terminal
 
 # The command that was typed, with the options that it lacked.
@@ -30,17 +30,17 @@ def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     nvcc = _value(typed, "--nvcc")
     options, entry = build.completed(error, Toolchain(Path(nvcc) if nvcc else None))
     if options == NO_PARAMETERS:
-        return shlex.join([PROGRAM, *_without(typed, {"--arg"})])
+        return Typed(shlex.join([PROGRAM, *_without(typed, {"--arg"})]))
     if not options.startswith("--"):
         return options
     named = ["--kernel", error.kernel] if error.kernel else []
     command = with_options(typed, [*named, *shlex.split(options)])
     if not entry or not isinstance(error.spec, KernelSpec):
-        return command
+        return Typed(command)
     init = shlex.join(
         [PROGRAM, "init", as_word(str(error.spec.source)), "--kernel", error.spec.launch.entry or error.spec.name]
     )
-    return f"{command}\n  or write this to ncu-swizzle.toml, as {init} does:\n{entry}"
+    return Hint(Typed(command), "\n  or write this to ncu-swizzle.toml, as ", Typed(init), " does:\n", Typed(entry))
 
 
 def with_options(typed: Sequence[str], options: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,14 +123,24 @@ def init(
 
     toolchain = Toolchain(request.nvcc, request.timeout_s)
     description = own.described(request.problem, sources)
-    names: list[str] = []
+    names: dict[Path, list[str]] = {}
     for file in files:
         described = describe(file, description, toolchain)
-        names += described.names
+        names.setdefault(described.file, []).extend(described.names)
         for function in described.already:
             typer.echo(on_terminal(f"{described.file} already describes {function} of {file.name}"))
         for name in described.names:
             typer.echo(on_terminal(f"{described.file}: [kernel.{name}] added"))
-    config = ["--config", sources.config] if sources.config else []
-    command = shlex.join(["ncu-swizzle", "lint", *names, *config])
-    typer.echo(on_terminal(f"Check what is marked as guessed there, then: {command}"))
+    for config, added in names.items():
+        command = shlex.join(["ncu-swizzle", "lint", *added, *_naming(config, sources.config)])
+        typer.echo(on_terminal(f"Check what is marked as guessed there, then: {command}"))
+
+
+def _naming(file: Path, typed: str) -> list[str]:
+    """Return the option that names a project's file; none if commands find it from the current folder."""
+    from ncu_swizzle.kernels.project import nearest_project
+
+    if typed:
+        return ["--config", typed]
+    nearest = nearest_project(Path.cwd())
+    return [] if nearest and nearest.file.resolve() == file.resolve() else ["--config", os.path.relpath(file)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,14 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Emulating, grouped, with_options
 from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, KernelOptions, NewBuild, PairOptions
+from ncu_swizzle.kernels.options import (
+    LAUNCHES,
+    CatalogOptions,
+    KernelDescription,
+    KernelOptions,
+    NewBuild,
+    PairOptions,
+)
 from ncu_swizzle.reports.options import Judging, LintOptions, Outputs
 
 if TYPE_CHECKING:
@@ -67,13 +75,42 @@ def lint(
     from ncu_swizzle.gate import linting, reporting
 
     description, request = own.described(request.problem, sources), replace(request, build=build)
-    with output.progress() as progress:
+    with contextlib.ExitStack() as open_, output.progress() as progress:
+        if options.run:
+            files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
     alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
-    if not verdict.checks:
-        linting.refuse_nothing(kernels, files)
+    linting.refuse_nothing(kernels, files)
     reporting.conclude(verdict, listed=True)
+
+
+@contextlib.contextmanager
+def _launched(files: Sequence[str], description: KernelDescription, request: Request) -> Iterator[list[str]]:
+    """Build the program that a source is, and run it against a stand-in for CUDA's runtime; yield what it launched.
+
+    Raises UsageError, and what capturing raises.
+    """
+    from ncu_swizzle.base.unfinished import scratch
+    from ncu_swizzle.commands.capture import Wanted, captured
+    from ncu_swizzle.commands.run_program import UserProgram
+    from ncu_swizzle.kernels import build, kernels_only
+    from ncu_swizzle.kernels.family import SOURCE
+    from ncu_swizzle.kernels.project import KernelSpec
+    from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+
+    source = Path(files[0])
+    if len(files) != 1 or source.suffix != SOURCE:
+        raise UsageError("--run takes one .cu file with main", f"ncu-swizzle lint {source.stem}.cu --run")
+    with scratch() as folder:
+        program, out = folder / source.stem, folder / f"{source.stem}{LAUNCHES}"
+        spec = KernelSpec(name=source.stem, source=source, launch=description.launch, options=description.options)
+        family = build.family_without_launch(spec)
+        tools = Toolchain(request.nvcc, request.timeout_s)
+        kernels_only.linked(family, family.kernels[0], description.launch.arch or ARCH, tools, program)
+        wanted = Wanted(kernel_name=description.launch.entry, dry=True)
+        captured(UserProgram((str(program),), Path.cwd()), wanted, request, out)
+        yield [str(out)]
 
 
 def _on_stderr(text: str) -> None:

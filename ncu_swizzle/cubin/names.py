@@ -14,6 +14,7 @@ import ctypes
 import difflib
 import functools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -255,23 +256,24 @@ def find_among(symbols: Sequence[str], wanted: str, file: str) -> str:
     if wanted in symbols:
         return wanted
     named = demangle_all(symbols)
-    for spelled in SPELLINGS:
+    for spelling in SPELLINGS:
         matching = [
             mangled
             for mangled, name in sorted(named.items(), key=lambda item: item[1])
-            if spaceless(spelled(name)) == spaceless(wanted)
+            if spaceless(spelling(name)) == spaceless(wanted)
         ]
         if len(matching) == 1:
             return matching[0]
         if matching:
-            names = _listed(named[mangled] for mangled in matching)
+            names = _listed([named[mangled] for mangled in matching])
+            one = spelled(named[matching[0]], named.values())
             raise UsageError(
                 f"{file} has {len(matching)} kernels called {wanted}: {names}",
-                Hint("give the full name of one: ", Typed(f'--kernel "{qualified(named[matching[0]])}"')),
+                Hint("give the full name of one: ", Typed(f"--kernel {shlex.quote(one)}")),
             )
     near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)
-    hint = Typed(f'--kernel "{near[0]}"') if near else "name a file with kernels"
-    raise UnknownKernel(f"{file} has no kernel {wanted}; it has {_listed(named.values()) or 'none'}", hint)
+    hint = Typed(f"--kernel {shlex.quote(near[0])}") if near else "name a file with kernels"
+    raise UnknownKernel(f"{file} has no kernel {wanted}; it has {_listed(list(named.values())) or 'none'}", hint)
 
 
 def only_kernel(cubin: Cubin) -> str:
@@ -283,14 +285,20 @@ def _only(symbols: Sequence[str], file: str) -> str:
     if len(symbols) == 1:
         return symbols[0]
     named = list(demangle_all(symbols).values())
-    hint = Typed(f'--kernel "{qualified(named[0])}"') if named else "name a file with kernels"
+    hint = Typed(f"--kernel {shlex.quote(spelled(named[0], named))}") if named else "name a file with kernels"
     raise UnknownKernel(
         f"{file} has {len(symbols)} kernels: {_listed(named)}" if named else f"{file} has no kernel", hint
     )
 
 
-def _listed(names: Iterable[str]) -> str:
-    shown = sorted(map(qualified, names))
+def spelled(demangled: str, others: Iterable[str]) -> str:
+    """Return the shortest name that `find` takes for this kernel alone: with its parameters if it is overloaded."""
+    name = qualified(demangled)
+    return name if sum(qualified(other) == name for other in others) < 2 else demangled
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = sorted(spelled(name, names) for name in names)
     more = f" and {len(shown) - MOST_LISTED} more" if len(shown) > MOST_LISTED else ""
     return ", ".join(shown[:MOST_LISTED]) + more
 
@@ -302,13 +310,19 @@ def declared_kernels(text: str) -> list[str]:
     return list(dict.fromkeys(head[1] for head in heads if head))
 
 
-def declared_parameters(text: str, function: str) -> list[str]:
-    """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not."""
+def declared_parameters(text: str, function: str, count: int) -> list[str]:
+    """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not.
+
+    Of overloads, it is the first with that many parameters.
+    """
     code = _COMMENT.sub(" ", text)
     for match in _DECLARATION.finditer(code):
         head = _CALLED.search(plain := _ATTRIBUTE.sub(" ", match[1]))
         if head and head[1] == function:
-            return [" ".join(part.split()) for part in split(plain[head.end() : plain.rfind(")")], ",") if part.strip()]
+            inner = plain[head.end() : plain.rfind(")")]
+            parameters = [" ".join(part.split()) for part in split(inner, ",") if part.strip()]
+            if len(parameters) == count:
+                return parameters
     return []
 
 

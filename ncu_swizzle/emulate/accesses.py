@@ -16,12 +16,18 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Tag, is_open
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses
+from ncu_swizzle.emulate.requests import (
+    SEEN_BYTES,
+    AccessCounts,
+    SharedRequests,
+    count_accesses,
+    distinct_requests,
+)
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
@@ -119,6 +125,9 @@ class RequestLog:
         self._counted: dict[int, AccessCounts] = {}
         self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
         self._bytes = 0
+        self.supposing = False  # whether ways are followed that threads may go, see `supposed`
+        self.lost: set[int] = set()  # instructions of which it is not known what they may request
+        self.remote: dict[int, int] = {}  # how many ways lanes conflict in another block's shared memory
 
     def record(
         self,
@@ -128,14 +137,21 @@ class RequestLog:
         source: Ints | None = None,
         tag: Tag | None = None,
         source_tag: Tag | None = None,
+        certain: bool = True,
     ) -> SharedRequests:
         """Count one request per warp of the view, and return them; raise MemoryFault for an invalid address.
 
+        If it is not `certain` which lanes make it, or that it is made, a lane with an invalid address does not.
         `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros. The
         tags are those of the addresses.
         """
         m = self.machine
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
+        certain = certain and not self.supposing
+        if not certain:
+            if not shifts_whole(tag, max(WORD, access_width(self.instructions[number]))) or is_open(source_tag):
+                self.lost.add(number)
+            selected = selected & ~self._wrong(self.instructions[number], lanes & WINDOW, selected)
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
@@ -147,14 +163,14 @@ class RequestLog:
         extra = b"" if origin is None else origin.tobytes()
         # Warps make the same requests again and again: looking them up by their bytes replaces counting each, which is
         # done once for all of them when memory is short, or at the end.
-        key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra)
+        key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra, certain)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
             lanes = lanes & WINDOW
             self._check(self.instructions[number], lanes, selected)
             seen = requests[key] = SharedRequests(
-                addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks
+                addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks, certain=certain
             )
             self._bytes += 2 * seen.nbytes  # the key is as long
         seen.count += 1
@@ -174,7 +190,7 @@ class RequestLog:
             seen.count += request.times
         else:
             source = b"" if seen.source is None else seen.source.tobytes()
-            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), source)
+            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), source, seen.certain)
             seen = requests.setdefault(key, seen)
             self._bytes += 0 if seen.count else 2 * seen.nbytes
             seen.count += request.times
@@ -201,9 +217,14 @@ class RequestLog:
         warps, _ = self.machine.wgmma.setdefault(number, (np.zeros(running, np.int64), wavefronts))
         warps += np.bincount(blocks, minlength=running)
 
-    def miss(self, number: int, reason: str, origin: int | None, code: str = "") -> None:
-        """Record that a request is unknown; `code` as in `Unknown`."""
+    def miss(self, number: int, reason: str, origin: int | None, code: str = "", *, followed: bool = False) -> None:
+        """Record that a request is unknown; `code` as in `Unknown`.
+
+        `followed`: what it may be is recorded, as one that is not certain.
+        """
         self.machine.missed.setdefault(number, Unknown(reason, origin, code))
+        if not followed:
+            self.lost.add(number)
 
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
@@ -234,10 +255,16 @@ class RequestLog:
             if any(request.selected.any() for request in seen):
                 self.miss(number, "no rule is known for the wavefronts of this instruction", None, codes.NO_RULE)
             return None
-        counted = count_accesses(op, seen, len(self.machine.blocks))
+        blocks = len(self.machine.blocks)
+        certain, perhaps = ([each for each in seen if each.certain is sure] for sure in (True, False))
+        supposed = distinct_requests(op, perhaps)[0].most_frequent() if perhaps else None
+        if not certain:
+            none = np.zeros(blocks, np.int64)
+            return AccessCounts(wavefronts=none, ideal=none, known=True, requests=None, supposed=supposed)
+        counted = count_accesses(op, certain, blocks)
         if not counted.known:
             self.miss(number, "no rule is known for the wavefronts of some of its requests", None, codes.NO_RULE)
-        return counted
+        return replace(counted, supposed=supposed)
 
     def _wrong(self, instruction: SassInstruction, lanes: Bits, selected: Bools) -> Bools:
         width = access_width(instruction)
@@ -264,6 +291,11 @@ class RequestLog:
         fault = MemoryFault(instruction.offset, instruction.text, reason, *m.whose(row, lane))
         fault.beyond = at % width == 0
         raise fault
+
+
+def shifts_whole(tag: Tag | None, unit: int) -> bool:
+    """Return whether addresses, as far as a loop left them open, are shifted together, by multiples of some bytes."""
+    return not is_open(tag) or (tag is not None and tag.uniform and (1 << tag.align) % unit == 0)
 
 
 def period_of(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.faults import ManyKinds, Spent, Stuck, TooLarge
 from ncu_swizzle.emulate.machine import LaunchedGrid, Machine, coordinates
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.races import RaceCheck
+from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ALONE_STEPS,
     KINDS,
@@ -275,7 +275,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         traffic=requested,
     )
     if setting.races is not None:
-        kinds = [whole.signature(block) for block in range(len(everyone))]
+        kinds = [whole.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
         _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(
@@ -308,6 +308,9 @@ class Totals:
     unknown: dict[int, Unknown] = field(default_factory=dict)
     missed: dict[int, Unknown] = field(default_factory=dict)
     requests: dict[int, AccessRequests] = field(default_factory=dict)
+    supposed: dict[int, AccessRequests] = field(default_factory=dict)  # see `supposed`
+    lost: set[int] = field(default_factory=set)  # instructions of which it is not known what they may request
+    remote: dict[int, int] = field(default_factory=dict)  # see `RequestLog`
     tallies: Any = 0  # (R,)
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
     patterns: dict[int, LanePattern] = field(default_factory=dict)
@@ -326,9 +329,12 @@ class Totals:
         for number, result in batch.results.items():
             self.wavefronts[number] = self.wavefronts.get(number, 0) + int(_weighted(result.wavefronts, weights))
             self.ideal[number] = self.ideal.get(number, 0) + int(_weighted(result.ideal, weights))
-            if result.requests is not None:
-                earlier = self.requests.get(number)
-                self.requests[number] = earlier.plus(result.requests) if earlier else result.requests
+            for kept, made in ((self.requests, result.requests), (self.supposed, result.supposed)):
+                if made is not None:
+                    kept[number] = kept[number].plus(made) if number in kept else made
+        self.lost |= batch.machine.log.lost
+        for number, ways in batch.machine.log.remote.items():
+            self.remote[number] = max(ways, self.remote.get(number, 0))
         self.tallies = self.tallies + _weighted(batch.tallies, weights)
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted(figures, weights)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import BLOCK_AXES, MOST_STRIDE, Steps, Tag
+from ncu_swizzle.emulate.dependence import BLOCK_AXES, MOST_STRIDE, Steps, Tag, is_open
 from ncu_swizzle.smem.operations import Ints
 
 # Blocks that run in clusters: all blocks of a cluster run side by side, in the order of their ranks.
@@ -226,6 +226,7 @@ class Repeat:
     most: int = ENDLESS  # further iterations in which every decision is the same
     failed: bool = False
     stride: int = 1  # iterations after which some decision is the same again
+    supposed: bool = False  # nothing is counted of it, see `supposed`
     rooms: list[Room] = field(default_factory=list)
     requests: list[Any] = field(default_factory=list)  # that the iteration made: `accesses.LoopRequests`
     traffic: list[Any] = field(default_factory=list)  # to global and local memory: `traffic.LoopTraffic`
@@ -237,9 +238,9 @@ class Repeats:
     def __init__(self) -> None:
         self.active: list[Repeat] = []
 
-    def begin(self) -> Repeat:
+    def begin(self, *, supposed: bool = False) -> Repeat:
         """Start an iteration of a loop inside of the others."""
-        self.active.append(Repeat(axis=BLOCK_AXES + len(self.active)))
+        self.active.append(Repeat(axis=BLOCK_AXES + len(self.active), supposed=supposed))
         return self.active[-1]
 
     def fail(self) -> None:
@@ -263,6 +264,8 @@ class Repeats:
         """Record that an address is followed from iteration to iteration, in steps of so many bytes."""
         for repeat in self.active:
             change = tag.per_iteration(repeat.axis)
+            if change is None and repeat.supposed and is_open(tag) and tag.uniform:
+                continue  # by how much is unknown, but for all threads alike
             repeat.failed |= change is None or change % unit != 0
 
     def failed_by(self, tag: Tag) -> bool:

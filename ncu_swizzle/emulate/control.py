@@ -20,14 +20,15 @@ from ncu_swizzle.emulate.effects import (
     may_be_counted,
     numbers_in,
 )
-from ncu_swizzle.emulate.events import Kind
+from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
-from ncu_swizzle.emulate.operations.primitives import conjunction
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.spins import awaits_others
 from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
+from ncu_swizzle.emulate.supposed import Supposing, condition_of
 from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
 from ncu_swizzle.emulate.waits import Waits, rows
@@ -51,13 +52,14 @@ class Control(Waits):
     """Threads whose branches may depend on something unknown."""
 
     clock: Clock
+    supposing: Supposing = field(init=False)
     _apart: dict[int, frozenset[int]] = field(default_factory=dict)  # by target: up to a WARPSYNC
 
-    def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN) -> None:
-        """Record that the count of an instruction is unknown."""
+    def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN, *, followed: bool = False) -> None:
+        """Record that the count of an instruction is unknown; `followed`: what it may request is recorded."""
         self.machine.unknown.setdefault(number, Unknown(reason, origin))
         if may_be_counted(self.program.instructions[number].opcode):
-            self.machine.log.miss(number, reason, origin)
+            self.machine.log.miss(number, reason, origin, followed=followed)
 
     def doubt_convergence(self, group: Group, branch: int) -> None:
         """Mark as unknown what others of the group's warps may run without it while it waits."""
@@ -104,13 +106,16 @@ class Control(Waits):
         stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
         region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
+        followed = not anywhere and self.supposing.follow(group, pc, stop, frozenset(region))
         for number in region | ({stop} if meets else set()):
-            self.doubt(number, origin)
+            self.doubt(number, origin, followed=followed)
         self.enter(group)
         if m.events is not None:
             opcodes = {self.program.instructions[number].opcode for number in region}
-            kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
-            if opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+            if pc in region and awaits_others(flow, region, origin):
+                m.note(Kind.JOIN, group.warps, LOCK, number=pc)
+            elif opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
+                kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
                 m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
         written = 0
         for number in region:
@@ -173,19 +178,9 @@ def handles(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _condition(m: Machine, instruction: SassInstruction) -> Value | None:
-    """Return the guard ANDed with the predicate operand; None if there is neither."""
-    readers = [operands.guard_operands(instruction.guard)]
-    readers += [operands.predicate(o) for o in instruction.operands if o.kind in (PRED, UPRED)]
-    values = [read(m) for read in readers if read is not None]
-    if not values:
-        return None
-    return values[0] if len(values) == 1 else conjunction(values[0], values[1])
-
-
 def _executing(s: Control, group: Group, pc: int, instruction: SassInstruction) -> tuple[Group, Bools]:
     """Return the threads of which it is known what they do, and the lanes that execute; the others go on."""
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    kept, selected = s.known_lanes(group, pc, condition_of(s.machine, instruction))
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     return kept, selected
 
@@ -201,7 +196,7 @@ def _branch(s: Control, group: Group, pc: int, instruction: SassInstruction) -> 
         return
     if pc in s.program.timing.asking_again:
         s.doubt_convergence(group, pc)
-    condition = _without_traps(s, pc, targets[0], _condition(m, instruction))
+    condition = _without_traps(s, pc, targets[0], condition_of(m, instruction))
     kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):
         taken = kept.mask & taken.any(axis=1, keepdims=True)
@@ -268,7 +263,7 @@ def _bssy(s: Control, group: Group, pc: int, instruction: SassInstruction) -> No
 
 @handles("BSYNC")
 def _bsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    kept, selected = s.known_lanes(group, pc, condition_of(s.machine, instruction))
     used = selected.any(axis=1)
     if used.any():
         s.reconverge(kept.warps[used], selected[used], instruction.operands[0].number, pc)
@@ -279,7 +274,7 @@ def _bsync(s: Control, group: Group, pc: int, instruction: SassInstruction) -> N
 def _break(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     """Remove threads from a convergence barrier; the others no longer wait for them."""
     barrier = next(operand.number for operand in instruction.operands if operand.kind == BARRIER)
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    kept, selected = s.known_lanes(group, pc, condition_of(s.machine, instruction))
     tokens = s.machine.tokens[barrier]
     tokens[kept.warps] = np.where(selected, 0, tokens[kept.warps])
     s.add(s.after(pc), kept.warps, kept.mask)
@@ -386,7 +381,7 @@ def _jump_to_register(
 @handles("BPT")
 def _trap(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
     """A trap: end the threads that certainly reach it; one on an unknown condition does not occur."""
-    condition = _condition(s.machine, instruction)
+    condition = condition_of(s.machine, instruction)
     selected = group.mask if condition is None else s.machine.certain_mask(condition)[0]
     s.machine.live[group.warps] &= ~selected
     s.add(s.after(pc), group.warps, group.mask & ~selected)
@@ -413,17 +408,23 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     for barrier, count in np.unique(named[executing], axis=0).tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
-        arriving = Group(pc, kept.warps[used], selected[used])
-        s.judge_meeting(arriving, barrier, count)
-        if instruction.has("ARV"):
-            m.note(Kind.ARRIVE, arriving.warps, barrier)
-            for block, warps in zip(*np.unique(m.block_of[arriving.warps], return_counts=True), strict=True):
-                key = (barrier, int(block))
-                m.arrivals[key] = m.arrivals.get(key, 0) + 32 * int(warps)
-            s.add(s.after(pc), arriving.warps, arriving.mask)
-            continue
-        chosen = None if vote is None else rows(vote, used)
-        m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+        m.count_order(kept.warps[used])
+        s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
+        while used.any():
+            arriving = Group(pc, kept.warps[used], selected[used])
+            now = used.copy()
+            if count:
+                now[used] = s.fitting(arriving, barrier, count)
+                arriving = Group(pc, kept.warps[now], selected[now])
+            used &= ~now
+            if instruction.has("ARV"):
+                m.note(Kind.ARRIVE, arriving.warps, (barrier, count))
+                for warp, block in zip(arriving.warps.tolist(), m.block_of[arriving.warps].tolist(), strict=True):
+                    m.arrivals.setdefault((barrier, block), []).append(warp)
+                s.add(s.after(pc), arriving.warps, arriving.mask)
+                continue
+            chosen = None if vote is None else rows(vote, now)
+            m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
 
 
 def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:

@@ -213,7 +213,7 @@ class ToShared:
             else:
                 m.mbarriers.update(counted, blocks, np.zeros(len(blocks), np.int64), np.full(len(blocks), -known))
                 completed = m.mbarriers.at[counted].completed[blocks]
-                m.note(Kind.COUNT, m.view.warps[:0], (blocks, counted, completed))
+                m.note(Kind.COUNT, m.view.warps[:0], (blocks, counted, completed, None))
 
     def blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
         """Return the blocks that the rows' addresses mean: one each, or those in the multicast's mask."""
@@ -307,7 +307,7 @@ class _StoreToShared:
             arrived = np.full(int(here.sum()), -self.width, np.int64)
             m.mbarriers.update(offset, waiting[here], np.zeros_like(arrived), arrived)
             completed = m.mbarriers.at[offset].completed[waiting[here]]
-            m.note(Kind.COUNT, m.view.warps[:0], (waiting[here], offset, completed))
+            m.note(Kind.COUNT, m.view.warps[:0], (waiting[here], offset, completed, None))
 
 
 def registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:

@@ -86,6 +86,9 @@ class Counts:
     checked: int  # random further blocks, emulated to check the classes
     notes: tuple[str, ...] = ()
     requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
+    # By offset, of accesses whose counts are unknown: all requests that some of the lanes may make, see `supposed`.
+    supposed: Mapping[int, AccessRequests] = field(default_factory=dict)
+    remote: Mapping[int, int] = field(default_factory=dict)  # by offset: ways of conflicts in another block's memory
     global_accesses: GlobalAccesses = GlobalAccesses()
     tiles: FollowedTiles = FollowedTiles()
     hazards: Hazards = Hazards()

@@ -79,7 +79,7 @@ class Deadlocks:
         for other in m.at_barrier:
             if other.barrier == waiting.barrier:
                 there[other.group.warps] |= other.group.mask
-        arrived = 32 * int(there[here].any(axis=1).sum()) + m.arrivals.get((waiting.barrier, block), 0)
+        arrived = 32 * int(there[here].any(axis=1).sum()) + 32 * len(m.arrivals.get((waiting.barrier, block), ()))
         left, ended = int((m.live & ~there)[here].sum()), int((~m.live & (m.thread < m.threads))[here].sum())
         wanted = f"{waiting.count} threads" if waiting.count else "all threads of the block"
         arrived = arrived if waiting.count else int(there[here].sum())

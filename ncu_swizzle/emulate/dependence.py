@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WORD = 1 << 32
 MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than are worth telling apart
@@ -19,10 +19,12 @@ MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than 
 BLOCK_AXES = 3  # x, y and z of the block index
 LOOP_AXES = 3  # iterations of a loop, of a loop around it, and of one around both
 AXES = BLOCK_AXES + LOOP_AXES
+OPEN_AXIS = AXES - 1  # of values that a loop has left which ran nobody knows how often, see `supposed`
 CACHED_TAGS = 1 << 12
 
 Steps = tuple[int, ...]  # one per axis
 EVERY: Steps = (1,) * AXES
+ALIKE = 32  # bits: numbers that differ by multiples of 2^32 are the same
 NOTHING: Steps = (0,) * AXES
 
 
@@ -31,16 +33,23 @@ class Tag:
     """How a value changes between blocks, or iterations, whose indices differ by multiples of `stride`, by axis.
 
     `coefficients`: the change per stride, the same for all threads, modulo 2^32; 0 in each dimension whose index the
-    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None, it changes by multiples of
-    2^`align`: by the same amount for all threads if the dependence is `uniform`, otherwise in any way. `dims` are the
-    axes on which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 and above for loops.
+    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None, it changes by a multiple of
+    2^`align` that is the same for all threads of a warp, and by a multiple of 2^`apart` that may be another for each:
+    0x100 + 16 u + 128 v(thread), with any u and v, has an `align` of 4 and an `apart` of 7. `dims` are the axes on
+    which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 to 5 for loops; what `every_launch`
+    names is above.
     """
 
     dims: int
     coefficients: Steps | None = None
-    uniform: bool = False
     align: int = 0
+    apart: int = 0
     stride: Steps = EVERY
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it changes by the same amount for all threads of a warp."""
+        return self.apart >= ALIKE
 
     @functools.lru_cache(CACHED_TAGS)  # noqa: B019  tags are few and small
     def lattice(self, bits: int = 32) -> tuple[Steps, int]:
@@ -75,12 +84,22 @@ class Tag:
         stride = _without(self.stride, 1 << axis)
         if self.coefficients is not None:
             return affine(tuple(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
-        return _any_change(self.dims & ~(1 << axis), self.uniform, self.align, stride)
+        return _any_change(self.dims & ~(1 << axis), self.align, self.apart, stride)
 
 
 def block_axis(axis: int) -> Tag | None:
     """Return the tag of the block index in x, y or z."""
     return affine(tuple(int(at == axis) for at in range(AXES)))
+
+
+def left_open(align: int) -> Tag | None:
+    """Return the tag of a value to which some multiple of 2^`align` is added, the same in all threads."""
+    return _any_change(1 << OPEN_AXIS, align, ALIKE, EVERY) if align < 32 else None
+
+
+def is_open(tag: Tag | None) -> bool:
+    """Return whether a value depends on how often a loop ran of which that is unknown."""
+    return tag is not None and bool(tag.dims >> OPEN_AXIS & 1)
 
 
 def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
@@ -101,12 +120,21 @@ def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
     dims = _bits(c != 0 for c in centred)
     if not dims and stride == EVERY:
         return None
-    return Tag(dims=dims, coefficients=centred, uniform=True, align=min(map(trailing_zeros, centred)), stride=stride)
+    align = min(map(trailing_zeros, centred))
+    return Tag(dims=dims, coefficients=centred, align=align, apart=ALIKE, stride=stride)
 
 
-def _any_change(dims: int, uniform: bool, align: int, stride: Steps) -> Tag | None:
-    """Return the tag of a value that changes by multiples of 2^`align` on these axes, and on no others."""
-    return Tag(dims=dims, uniform=uniform, align=align, stride=stride) if dims else affine(NOTHING, stride)
+def _any_change(dims: int, align: int, apart: int, stride: Steps) -> Tag | None:
+    """Return the tag of a value that changes on these axes, and on no others: see `Tag`."""
+    return Tag(dims=dims, align=align, apart=apart, stride=stride) if dims else affine(NOTHING, stride)
+
+
+def changing(dims: int, align: int = 0, apart: int = ALIKE) -> Tag | None:
+    """Return the tag of a value that changes between any blocks, or launches, by what `dims` name: see `Tag`."""
+    if align >= ALIKE:
+        return None
+    assert dims, "a change without a cause"
+    return Tag(dims=dims, align=align, apart=max(align, apart))
 
 
 def any_way(*tags: Tag | None) -> Tag | None:
@@ -125,7 +153,7 @@ def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Ta
     dims = _bits(step > MOST_STRIDE for step in stride)
     for _, more in lattices:
         dims |= more
-    return _any_change(dims, uniform, 0, _without(stride, dims))
+    return _any_change(dims, 0, ALIKE if uniform else 0, _without(stride, dims))
 
 
 def total(*tags: Tag | None) -> Tag | None:
@@ -142,12 +170,13 @@ def _total(present: tuple[Tag, ...]) -> Tag | None:
     if max(stride) > MOST_STRIDE:
         return any_way(*present)
     if not all(tag.uniform for tag in present):
-        return bitwise(present)
+        moved, apart = bitwise(present), min(tag.apart for tag in present)
+        return moved and replace(moved, apart=max(moved.apart, apart))
     coarser = [_at_stride(tag, stride) for tag in present]
     if all(coarser):
         return affine(tuple(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
     dims = functools.reduce(operator.or_, (tag.dims for tag in present))
-    return Tag(dims=dims, uniform=True, align=min(tag.align for tag in present), stride=stride)
+    return Tag(dims=dims, align=min(tag.align for tag in present), apart=ALIKE, stride=stride)
 
 
 def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
@@ -169,7 +198,8 @@ def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
     stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
     if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
         return anything
-    return _any_change(functools.reduce(operator.or_, (tag.dims for tag in tags)), uniform, align, stride)
+    dims = functools.reduce(operator.or_, (tag.dims for tag in tags))
+    return _any_change(dims, align, ALIKE if uniform else align, stride)
 
 
 @functools.lru_cache(CACHED_TAGS)
@@ -179,16 +209,15 @@ def scaled(tag: Tag | None, factor: int) -> Tag | None:
         return None
     if tag.coefficients:
         return affine(tuple(c * factor for c in tag.coefficients), tag.stride)
-    align = tag.align + trailing_zeros(factor)
-    return _any_change(tag.dims if align < 32 else 0, tag.uniform, align, tag.stride)
+    zeros = trailing_zeros(factor)
+    align, apart = tag.align + zeros, min(ALIKE, tag.apart + zeros)
+    return _any_change(tag.dims if align < ALIKE else 0, align, apart, tag.stride)
 
 
 def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
     """Return the tag for a stride at which the value changes by multiples of 2^bits; None if it exceeds `most`."""
-    if tag is None or not tag.uniform or tag.align >= bits:
-        return tag if tag and tag.uniform else None
-    if tag.coefficients is None:
-        return None
+    if tag is None or tag.align >= bits or tag.coefficients is None:
+        return tag if tag and tag.align >= bits else None
     stride, lost = tag.lattice(bits)
     if lost or max(stride) > most:
         return None

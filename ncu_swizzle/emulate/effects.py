@@ -120,9 +120,9 @@ _TWO_PREDICATES = frozenset(
 )
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD"))
 MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA")) | WGMMA
-_ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
+EXCHANGES = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
 # Opcodes that read the registers of lanes other than their own.
-ACROSS_LANES = CONTROL | MATRIX | _ACROSS
+ACROSS_LANES = CONTROL | MATRIX | EXCHANGES
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
 HALVES = ("16dp32bit_t0_t15", "16dp32bit_t16_t31")  # of a tcgen05.ld or .st.16x32bx2: its threads
 _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))

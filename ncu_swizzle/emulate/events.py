@@ -5,7 +5,7 @@ An event is one instruction of some warps, or what lets warps go on that waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +14,7 @@ from ncu_swizzle.base.validate import Count
 from ncu_swizzle.smem.operations import Bools, Ints
 
 SHOWN = 2  # of what could not be followed
+LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
 MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
 
@@ -31,18 +32,20 @@ class Kind(IntEnum):
     TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `order_steps.TensorUse`
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes
     WARP = auto()  # lanes of a warp wait for each other: masks, (G, 32) or (G, 1), of those that do; None: all do
-    BARRIER = auto()  # warps go on that waited: the barrier's number
-    ARRIVE = auto()  # BAR.ARV: the barrier's number
+    BARRIER = auto()  # a generation of a barrier ends: its number and count, and which of the warps waited, (G,)
+    ARRIVE = auto()  # BAR.ARV: the barrier's number and count
     INITIALISE = auto()  # blocks and offsets of mbarriers
     INVALIDATE = auto()  # the same of mbarriers that are no more
-    COUNT = auto()  # arrivals: blocks, offsets, and the phases that are complete then
-    PASS = auto()  # warps go on whose mbarrier's phase is complete: offsets, and the phases that are
+    # Arrivals: blocks, offsets, the phases that are complete then, and which lanes arrive; None: all of a warp.
+    COUNT = auto()
+    # Warps go on whose mbarrier's phase is complete: offsets, the phases that are, and masks of lanes; None: all.
+    PASS = auto()
     COMMIT = auto()  # copies so far are a group
     AWAIT = auto()  # how many groups of copies may be left
     AWAIT_TILES = auto()  # how many groups of wgmmas may be left
     STORED = auto()  # tcgen05.wait::st
-    PROXY = auto()  # fence.proxy.async
-    MEMORY = auto()  # a memory fence
+    PROXY = auto()  # fence.proxy.async: masks of the lanes that execute it, (G,); None: all of them
+    MEMORY = auto()  # a memory fence: the same
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
     CLUSTER_PASS = auto()
     MISSED = auto()  # accesses that threads may have made: why they are not known
@@ -163,15 +166,19 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True)
 class Hazards:
-    """The hazards of a launch, in so many blocks; `lacking` says what could not be followed."""
+    """The hazards of a launch, in so many blocks.
+
+    `lacking` says what could not be followed, and at which byte of the code, if it is something there.
+    """
 
     found: tuple[Hazard, ...] = ()
     blocks: int = 0
-    lacking: tuple[str, ...] = ()
+    lacking: Mapping[str, int | None] = field(default_factory=dict)
     timeline: Timeline | None = None  # of the first block
 
-    @property
-    def unfollowed(self) -> str:
-        """What could not be followed, in words: the first few things."""
-        more = len(self.lacking) - SHOWN
-        return "; ".join(self.lacking[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> str:
+        """Return in words what could not be followed: the first few things, each with its line."""
+        lines = ((what, "" if at is None else line_of(at)) for what, at in self.lacking.items())
+        told = list(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))
+        more = len(told) - SHOWN
+        return "; ".join(told[:SHOWN]) + (f"; and {more} more" if more > 0 else "")

@@ -56,6 +56,16 @@ class Flow:
         return tuple(self._addressed if self._starts else self.leaders)
 
     @cached_property
+    def before(self) -> list[list[int]]:
+        """For every instruction, those that can run right before it, with calls taken as one step."""
+        found: list[list[int]] = [[] for _ in self.instructions]
+        for number in range(len(self.instructions)):
+            for successor in self.successors(number, into_calls=False):
+                if successor >= 0:
+                    found[successor].append(number)
+        return found
+
+    @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
         """By first instruction of a loop: the first instructions of its basic blocks.
 

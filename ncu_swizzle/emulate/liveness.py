@@ -85,6 +85,8 @@ def needed(
         more = address_reads(instruction) if instruction.opcode in addressed else 0
         more |= order_reads(instruction) if order and not instruction.never else 0
         reads = effect.reads | more
+        if number in valued:
+            reads |= effects(instruction).reads & ((1 << REGISTERS) - 1)
         listed.append(replace(effect, reads=reads, roots=reads if number in valued else effect.roots | more))
     all_effects = tuple(listed)
     if everything:
@@ -108,6 +110,27 @@ def needed(
         live=before,
         alive_after=tuple(alive_after),
     )
+
+
+def read_alike(flow: Flow, part: Slice, number: int) -> bool:
+    """Return whether what a guarded instruction writes matters only to instructions of its block with the same guard.
+
+    Lanes for which the guard is false may then hold anything: so the result is known even if the guard is not.
+    """
+    guard = reading_guard(flow.instructions[number])
+    if guard is None or flow.last[number] == number:
+        return False
+    written = part.effects[number].writes & part.alive_after[number]
+    for later in range(number + 1, flow.last[number] + 1):
+        if not written:
+            return True
+        effect, same = part.effects[later], reading_guard(flow.instructions[later]) == guard
+        if effect.writes >> guard[0] & 1 or (effect.reads & written and not same):
+            return False
+        if same or flow.instructions[later].guard is None:
+            written &= ~effect.writes
+        written &= part.alive_after[later]
+    return not written
 
 
 def _ever(alive_after: list[int]) -> int:

@@ -6,19 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes, Clusters
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, trailing_zeros
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, is_open, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
 from ncu_swizzle.emulate.events import Event, EventLog, Kind, Watcher
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
-from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -72,6 +72,8 @@ class LaunchedGrid:
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
     watcher: Watcher | None = None
+    # Blocks whose work each block that runs takes over, one after the other, by clusterlaunchcontrol.try_cancel.
+    taken: tuple[Index, ...] = ()
 
     @cached_property
     def extents(self) -> Index:
@@ -86,7 +88,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
     blocks: Ints  # (B, 3): block indices
 
     @classmethod
-    def running(cls, blocks: Ints, launched: LaunchedGrid) -> Machine:
+    def running(cls, blocks: Ints, launched: LaunchedGrid) -> Self:
         """Return a machine for these blocks of a grid."""
         return cls(blocks=blocks, **{shared.name: getattr(launched, shared.name) for shared in fields(LaunchedGrid)})
 
@@ -122,6 +124,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
                 raise TooLarge(f"the threads that run together use more than {LOCAL_BYTES >> 20} MiB of local memory")
         return word
 
+    def lacking_constant(self, bank: int, start: Value, plus: int, value: Value) -> Value:  # noqa: ARG002  for others
+        """Return what is read from a constant bank, `plus` bytes behind `start`, where some of it was not given."""
+        return value
+
     @property
     def local_bytes(self) -> int:
         """The bytes that the tracked words of local memory take here."""
@@ -144,6 +150,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.events.add(Event(kind, self.now if number is None else number, warps, data), self.happened, nbytes)
             self.happened += 1
 
+    def count_order(self, warps: Ints) -> None:
+        """Count warps, (G,), that do something which orders what they access."""
+        if self.events is not None:
+            counted = self.ordering.setdefault(self.now, np.zeros(len(self.blocks), np.int64))
+            counted += np.bincount(self.block_of[warps], minlength=len(self.blocks))
+
+    def ordering_of(self, block: int) -> bytes:
+        """Return in bytes how often a block did so, by instruction."""
+        return repr([(number, n) for number, each in sorted(self.ordering.items()) if (n := int(each[block]))]).encode()
+
     @property
     def notes(self) -> bool:
         """Whether events are noted."""
@@ -152,8 +168,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
     def note_lanes(self, warps: Ints, lanes: Bools, *, number: int | None = None) -> None:
         """Note that lanes, (G, 32), of warps, (G,), wait for each other, as if for those that have ended."""
         if self.notes:
-            masks = None if lanes.all() else ((lanes | ~self.live[warps]) @ LANE_BITS)[:, None]
-            self.note(Kind.WARP, warps, masks, number=number)
+            masks = self.masks(warps, lanes)
+            self.note(Kind.WARP, warps, None if masks is None else masks[:, None], number=number)
+
+    def masks(self, warps: Ints, lanes: Bools, *, ended: bool = True) -> Bits | None:
+        """Return lanes of warps, (G, 32), as a mask each; None if they are all. Those count that have `ended`, or not.
+
+        A warp does not wait for them, but nobody arrives or fences for what they did.
+        """
+        every = lanes | (~self.live[warps] if ended else self.thread[warps] >= self.threads)
+        return None if every.all() else every @ LANE_BITS
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 
@@ -213,8 +237,16 @@ class Machine(State, RegisterFile, LaunchedGrid):
         self.boxes.keep_within(tag, blocks, lowest, highest)
         self.repeats.keep_within(tag, blocks, lowest, highest)
 
+    def ordering_lanes(self, guard: Value | None) -> tuple[Bools, Bools]:
+        """Return what `certain_mask` does of an instruction that decides no count, but perhaps a race."""
+        return self.selection(guard) if self.events is None else self.certain_mask(guard)
+
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
-        """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""
-        if guard is not None:
+        """Return the lanes that the guard selects and those for which that is unknown; this decides the tag.
+
+        Where ways are only supposed, what is unknown decides nothing: any of the lanes may execute.
+        """
+        supposed = self.log is not None and self.log.supposing
+        if guard is not None and not (supposed and (guard.known is False or is_open(guard.tag))):
             self.decide(guard.tag)
         return self.selection(guard)

@@ -113,9 +113,14 @@ class _Shared(MemoryInstruction):
             note_lanes(m, address.bits, selected if written else None)
             return written
         if doubtful.any():
-            m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
             perhaps = selected | doubtful
-            note_lanes(m, address.bits, perhaps if known_in(address, perhaps) else None, Kind.MAYBE)
+            known = known_in(address, perhaps)
+            origin = condition.origin if condition else None
+            m.log.miss(self.index, "whether its predicate holds", origin, followed=known)
+            if known:
+                m.decide_request(address.tag)
+                m.log.record(self.index, address.bits, perhaps, tag=address.tag, certain=False)
+            note_lanes(m, address.bits, perhaps if known else None, Kind.MAYBE)
             return False
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
             m.log.miss(self.index, "its address", address.origin)

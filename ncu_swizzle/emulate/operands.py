@@ -165,10 +165,10 @@ def _widened(read: Reader, signed: bool) -> Callable[[Machine], tuple[Value]]:
 def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) -> Value:
     """Return what a constant bank holds, `size` bytes, zero-extended; unknown if the bank was not given."""
     content = m.constants.get(operand.number)
-    if content is None:
-        return unknown(m.now, uniform=not operand.terms)
-    given_bytes = m.known_constants.get(operand.number)
     start = address(operand)(m)
+    if content is None:
+        return m.lacking_constant(operand.number, start, plus, unknown(m.now, uniform=not operand.terms))
+    given_bytes = m.known_constants.get(operand.number)
     data = np.frombuffer(content, np.uint8)
     # An offset may be negative if a register makes the sum positive.
     at = start.bits.astype(I64)[..., None] + plus + np.arange(size)  # (warps or 1, lanes or 1, bytes)
@@ -182,7 +182,9 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
     value = computed(bits, start)
     if start.known is not True:
         return Value(bits, np.asarray(sure & start.known), start.origin, value.tag)
-    return value if np.all(sure) else Value(bits, sure, m.now, value.tag)
+    if np.all(sure):
+        return value
+    return m.lacking_constant(operand.number, start, plus, Value(bits, sure, m.now, value.tag))
 
 
 Step = Callable[[Machine], None]

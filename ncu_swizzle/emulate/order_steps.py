@@ -220,6 +220,7 @@ def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
 _OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
+_BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
 GROUPS = "gsb0"  # the scoreboard of a group of wgmmas, which its last one has
 
 
@@ -236,6 +237,11 @@ def order_step(instruction: SassInstruction) -> Step | None:
         return _read_out_step(instruction)
     note = _note(instruction)
     return _guarded(instruction, *note) if note else tensor_step(instruction)
+
+
+def fences_by_guard(instruction: SassInstruction) -> bool:
+    """Return whether an instruction that only orders executes in some blocks and perhaps not in others."""
+    return instruction.guard is not None and not instruction.never and _note(instruction) is not None
 
 
 def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
@@ -257,11 +263,13 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        executes = np.asarray((selected | doubtful).any(axis=1))
+        selected, doubtful = m.ordering_lanes(guard(m) if guard else None)
+        lanes = selected | doubtful
+        executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
+        m.count_order(warps)
         if len(warps):
-            m.note(kind, warps, number)
+            m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
 
     return step
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Index, Setting, numbered, run_batch
@@ -22,10 +22,13 @@ from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
 from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
+from ncu_swizzle.emulate.faults import Restart
+from ncu_swizzle.emulate.global_races import GlobalLog
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import KINDS, blocks_at_once
+from ncu_swizzle.emulate.race_check import RaceCheck
+from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -72,7 +75,8 @@ class _Map:
 class Probes:
     """The steps that check the global accesses of a program, and what is outside, by instruction."""
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[Buffer], log: GlobalLog | None = None) -> None:
+        self.log = log  # keeps the accesses, to compare them
         self.map = _Map.of(buffers)
         self.outside: dict[int, OutOfBounds] = {}  # by offset: an instruction's first one, and how many there are
         self.reached: dict[int, set[str]] = {}  # by instruction's number: the buffers that it accesses
@@ -106,6 +110,8 @@ class Probes:
             if not (selected | doubtful).any():
                 return
             at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
+            if self.log is not None and selected.any():
+                self.log.add(m, instruction, at, selected, width)
             before, inside = self.map.inside(at, width)
             names = (self.map.buffers[number].name for number in np.unique(before[inside & (selected | doubtful)]))
             self.reached.setdefault(m.now, set()).update(names)
@@ -150,18 +156,31 @@ class Probes:
 
 
 def global_accesses(
-    code: Code, setting: Setting, buffers: Sequence[Buffer], ran: Sequence[Index], exhaustive: bool
+    code: Code,
+    setting: Setting,
+    buffers: Sequence[Buffer],
+    ran: Sequence[Index],
+    exhaustive: bool,
+    races: RaceCheck | None = None,
 ) -> GlobalAccesses:
-    """Run some blocks, and return what they access outside of the buffers.
+    """Run some blocks, and return what they access outside of the buffers; `races` is told what they race for.
 
-    Those are the corners of the grid and the blocks that `ran`; all blocks if `exhaustive`.
+    Those are the corners of the grid, the neighbours of the first block, and the blocks that `ran`; all blocks if
+    `exhaustive`.
     """
     if not buffers:
         return GlobalAccesses()
     everything = exhaustive and math.prod(setting.grid) <= KINDS
     blocks = numbered(setting.grid) if everything else np.array(list(dict.fromkeys([*corners(setting.grid), *ran])))
+    compared = np.unique(np.concatenate([blocks, _neighbours(setting.grid)]), axis=0) if races else blocks
     try:
-        probes = _run(code, setting, buffers, blocks)
+        probes = _run(code, setting, buffers, compared, log=races is not None)
+        if races is not None and probes.log is not None:
+            stores = probes.log.racing_stores()
+            log = _valued(code, setting, buffers, compared, stores) if stores else None
+            found, lacking = (log or probes.log).hazards()
+            races.found.update(found)
+            races.lacking.update(lacking)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
     outside = tuple(probes.outside[offset] for offset in sorted(probes.outside))
@@ -175,10 +194,39 @@ def corners(grid: Index) -> list[Index]:
     return [(x, y, z) for z, y, x in itertools.product(*ends[::-1])]
 
 
-def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) -> Probes:
+def _neighbours(grid: Index) -> Ints:
+    """Return the blocks next to the first one: what each block shares with the next, these do."""
+    return np.array([[int(axis == at) for at in range(3)] for axis in range(3) if grid[axis] > 1], np.int64).reshape(
+        -1, 3
+    )
+
+
+def _valued(
+    code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints, stores: frozenset[int]
+) -> GlobalLog | None:
+    """Return the accesses with what stores store that race; None if it takes long."""
+    clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
+    try:
+        return _run(code, replace(setting, clock=clock), buffers, blocks, log=True, valued=stores).log
+    except (NcuSwizzleError, Restart):
+        return None
+
+
+def _run(
+    code: Code,
+    setting: Setting,
+    buffers: Sequence[Buffer],
+    blocks: Ints,
+    *,
+    log: bool,
+    valued: frozenset[int] = frozenset(),
+) -> Probes:
     """Return what the blocks access."""
     probes = Probes(buffers)
-    program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
+    program = prepare(code, arrays=bool(setting.memory), probe=probes.step, valued=valued)
+    if log:
+        cluster = math.prod(setting.cluster)
+        probes.log = GlobalLog(program.instructions, setting.block, buffers, cluster, valued)
     setting = replace(setting, program=program)
     x, y, z = setting.block
     shared = setting.shared_size if program.contents else 0

@@ -15,6 +15,7 @@ from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tenso
 from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
+    ACROSS_LANES,
     CONTROL,
     ELSEWHERE,
     INITIALISES,
@@ -34,7 +35,7 @@ from ncu_swizzle.emulate.effects import (
 )
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, TimedBranches, needed, timing
+from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
@@ -140,6 +141,7 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
+    probed: bool = False  # whether steps of somebody else's run, too, who is told only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
         """Return in words where an unknown value came from."""
@@ -204,6 +206,8 @@ def prepare(
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
             before += [_noting(order_step(instruction))] if order else []
+        if step and emulated and read_alike(flow, part, index):
+            step = _despite_its_guard(instruction, step)
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)
@@ -240,6 +244,7 @@ def prepare(
         failures=failures,
         tallies=tallies,
         vectors=vectors(flow, part.effects) if tallies else {},
+        probed=probe is not None,
     )
 
 
@@ -302,6 +307,19 @@ def _enduring_step(
             lose(m)
 
     return enduring, emulated
+
+
+def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
+    """Return a step that computes without the guard if that is not known; the step itself of what does more."""
+    guard = operands.guard_operands(instruction.guard)
+    anyhow = operands.compiled(replace(instruction, guard=None))
+    if guard is None or anyhow is None or instruction.opcode in ACROSS_LANES:
+        return step
+
+    def despite(m: Machine) -> None:
+        (step if guard(m).certain else anyhow)(m)
+
+    return despite
 
 
 def _losing(instruction: SassInstruction, index: int) -> Step:

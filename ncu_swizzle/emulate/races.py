@@ -1,22 +1,13 @@
 """Find accesses to shared memory that nothing orders, also if they happened one after the other in this run.
 
-Happens-before by vector clocks (Mattern, "Virtual Time and Global States of Distributed Systems"; Flanagan and Freund,
-"FastTrack", PLDI 2009). Clocks count events. What advances by itself, an agent, has a component of its own: each warp;
-the copies of a warp (cp.async, and bulk copies that read); the wgmmas of a warpgroup; the tcgen05.mma, cp and shift of
-a warp, in their order; its tcgen05.st; what an mbarrier counts (bulk and tensor copies that write). An access starts
-after what its warp knows, and has ended for whoever knows its agent's component to be at least its event: a warp for
-itself at once, for copies once it waited for them.
-
-A second clock has what a warp has made visible to the async proxy (fence.proxy.async).
-
 Shared memory is in units: bytes, or as many as the narrowest access has. Behind them, a block has the places of its
-tensor memory. N warps run in a domain, the blocks of a cluster, with A agents.
+tensor memory. `happens_before` says what is ordered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,40 +15,40 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse, memory_operands
-from ncu_swizzle.emulate.code import INTEGER, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import TENSOR_MEMORY, TENSOR_READS, UNCOUNTED, WGMMA
-from ncu_swizzle.emulate.events import Event, Hazard, Hazards, Kind, Party, Timeline
-from ncu_swizzle.emulate.machine import ALL_MASK, Machine
+from ncu_swizzle.emulate.events import Event, Hazard, Kind, Party
+from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.happens_before import ALL_LANES, ALWAYS, HappensBefore
+from ncu_swizzle.emulate.machine import LANE_BITS
 from ncu_swizzle.emulate.order_steps import GROUPS, PLACES
-from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.spins import compared_and_swapped, loads_behind, polling, strong
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
-from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.descriptors import CHUNK, WARPS
 from ncu_swizzle.smem.operations import Bools, Ints
 
-ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
-ALL_LANES = -1  # of an access that lanes make together
 MBARRIER = 8  # bytes
 COUNT = "uses the mbarrier"
 WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy, wgmma or tcgen05 under way is not waited for, or its wait does not reach this warp",
-    codes.PROXY_FENCE: "TMA and wgmma see it only after a fence.proxy.async of the threads that write",
+    codes.PROXY_FENCE: "TMA, wgmma and tcgen05 see it only after a fence.proxy.async of the threads that write",
+    codes.OVERWRITES: "nothing but a barrier lies between, and no fence.proxy.async of the threads that read",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() that both take part in orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
     codes.SAME_VALUE: "both store the same value, so that the race changes nothing",
     codes.SAME_PLACE: "they are lanes of one store, any of which may remain",
 }
-MOST_POLLING = 16  # instructions of a loop that waits for a flag
-POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
+LOST = "what each stores is computed from what was there before, so that one of the two is lost"
 IN_WARP = (codes.LANES, codes.SAME_PLACE)
-_OFFSET = {Kind.INITIALISE: 1, Kind.COUNT: 1, Kind.PASS: 0, Kind.COPY_IN: 4}  # of their data: an mbarrier's
 MOST_UNITS = 1 << 27  # of a table of units and agents
+_ASYNC_WRITES = frozenset(("UBLKCP", "UTMALDG"))
 _IN_PIPE = TENSOR_READS | {"UTCSHIFT"}
 MOST_LOOKED_AT = 1 << 10  # pairs of accesses in one event that are told apart
+MOST_PASSES = 8  # over the events, until it is clear which generations of named barriers are
+_OTHER_BLOCKS = (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE)  # their data are of blocks, not of warps
 
 
 class Footprint(NamedTuple):
@@ -69,26 +60,12 @@ class Footprint(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class _Mbarrier:
-    """An mbarrier's agent, and the clocks of arrivals: in phases that are complete, and in the current one."""
-
-    agent: int
-    done: Any  # (2, A): what happened before, and what is visible to the async proxy
-    pending: Any
-    completed: int
-
-
-@dataclass(kw_only=True)
-class Races:
+class Races(HappensBefore):
     """The events of one domain, in the order in which they happened, and what was found."""
 
-    machine: Machine
-    instructions: Sequence[SassInstruction]
-    blocks: range  # of the running ones: those of one cluster
     found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
-    lacking: dict[str, None] = field(default_factory=dict)
     work: int = 0  # units that were looked up
-    lost: bool = False  # whether a wait was passed that is not followed: only lanes of a warp are judged from then on
+    behind: dict[int, frozenset[int]] = field(default_factory=dict)  # by store: the loads that its value comes from
 
     @cached_property
     def allocates(self) -> bool:
@@ -115,14 +92,26 @@ class Races:
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
             return
-        self._begin(total, opcodes)
+        reading = {event.number for event in events if event.kind is Kind.ACCESS}
+        self.acquiring = self.polls | {number for number in reading if strong(self.instructions[number])}
+        for _ in range(MOST_PASSES):
+            self._begin(total, opcodes)
+            self._look_at(events)
+            doubted = {key: self.doubted.get(key, frozenset()) | gate.doubted for key, gate in self.gates.items()}
+            if all(found == self.doubted.get(key, frozenset()) for key, found in doubted.items()):
+                break
+            self.doubted = doubted  # once more, without the order of these generations
+        else:
+            self.lacking["which warps meet at a named barrier"] = None
+
+    def _look_at(self, events: Sequence[Event]) -> None:
         for at, event in enumerate(events, 1):
             self.now = at
             handler = _HANDLERS.get(event.kind)
             if handler is None:
                 continue
             low, high = 0, len(event.warps)
-            if len(m.blocks) > len(self.blocks) and event.kind not in (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE):
+            if len(self.machine.blocks) > len(self.blocks) and event.kind not in _OTHER_BLOCKS:
                 low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
                 if low == high:
                     continue
@@ -142,32 +131,29 @@ class Races:
 
     def _begin(self, total: int, opcodes: set[str]) -> None:
         """Make the tables, of so many units."""
-        offsets = {int(np.ravel(event.data[_OFFSET[event.kind]])[0]) for event in self.events if event.kind in _OFFSET}
-        room = self.agents + len(offsets) * len(self.blocks)
-        self.clock, self.visible = np.zeros((2, self.n, room), np.int32)
-        np.fill_diagonal(self.clock, ALWAYS)
-        self.fenced: Any = None
-        self.mbarriers: dict[tuple[int, int], _Mbarrier] = {}
+        self._begin_clocks(self.events)
+        self.found, self.lost = {}, False
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
         self.write_lane = np.zeros(total, np.int8)
         self.read_event = np.zeros((total, self.readers), np.int32)
         self.is_mbarrier = np.zeros(total, np.int32)  # the event that initialised one there
         self.read_lane = np.zeros((total, self.n), np.int8)
-        atomics = bool(opcodes & {"ATOMS", "ATOM", "SYNCS", "ARRIVES"})
+        atomics = bool(opcodes & {"ATOMS", "ATOM", "ST", "SYNCS", "ARRIVES"})
         self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
-        self.in_step = np.zeros(self.n, np.int32)  # by warp, the event since which its lanes have waited for each other
-        self.in_parts: Any = None  # the same of each two lanes, if not all of a warp wait for each other
-        self.groups: list[list[int]] = [[] for _ in range(self.n)]
-        self.tile_groups: list[list[int]] = [[] for _ in range(-(-self.n // WARPS))]
-        self.arrived: dict[tuple[int, int], Any] = {}  # clocks of BAR.ARV, by barrier and block
-        self.cluster_arrivals = np.zeros(self.n, np.int64)  # by warp
-        self.at_cluster: dict[int, Any] = {}  # clocks of arrivals at the cluster's barrier, by how many
-        self.words: dict[int, Any] = {}  # clocks that atomics after a fence left, by unit
+        self.words: dict[int, Any] = {}  # clocks that atomics, or stores to flags, after a fence left, by unit
+        self.flags: Any = None  # units, (total,), that loops poll, or that strong loads read
+        self.released = np.zeros(self.n, np.int32)  # by warp: the event of its last arrival at an mbarrier
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
         # By event: warps, the words that they store, (words, G, 32), and which of them are known.
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
+        for event in self.events if self.acquiring else ():
+            if event.kind is Kind.ACCESS and event.number in self.acquiring:
+                low, high = np.searchsorted(event.warps, (self.first, self.first + self.n)).tolist()
+                if self.flags is None:
+                    self.flags = np.zeros(total, bool)
+                self.flags[self._print(event, event.warps[low:high] - self.first, slice(low, high)).units] = True
 
     def _unit(self, events: Sequence[Event]) -> int:
         """Return the bytes of a unit: those of the narrowest access."""
@@ -175,102 +161,6 @@ class Races:
         widths = [16, *(SharedUse.of(self.instructions[number]).width for number in numbers)]
         narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
         return min(*widths, MBARRIER if narrow else 16)
-
-    # ------------------------------------------------------------------------------------------ clocks
-
-    def _published(self, warps: Ints) -> Any:
-        """Return the clocks that warps pass on, (G, 2, A): what they know now, their own accesses so far included."""
-        clocks = np.stack([self.clock[warps], self.visible[warps]], axis=1)
-        clocks[np.arange(len(warps)), 0, warps] = self.now
-        return clocks
-
-    def _acquire(self, warps: Ints, clock: Any) -> None:
-        """Let warps know what a clock, (2, A), does, or one for each, (G, 2, A)."""
-        self.clock[warps] = np.maximum(self.clock[warps], clock[..., 0, :])
-        self.visible[warps] = np.maximum(self.visible[warps], clock[..., 1, :])
-
-    def _mbarrier(self, block: int, offset: int) -> _Mbarrier:
-        found = self.mbarriers.get((block, offset))
-        if found is None:
-            agent = self.agents + len(self.mbarriers)
-            nothing = np.zeros((2, self.clock.shape[1]), np.int32)
-            found = _Mbarrier(agent=agent, done=nothing, pending=nothing.copy(), completed=0)
-            self.mbarriers[block, offset] = found
-        return found
-
-    def _settle(self, mbarrier: _Mbarrier, completed: int) -> None:
-        """Let what has arrived at an mbarrier have happened before a phase that is complete by now."""
-        if completed > mbarrier.completed:
-            mbarrier.done = np.maximum(mbarrier.done, mbarrier.pending)
-            mbarrier.done[:, mbarrier.agent] = self.now
-            mbarrier.pending[:] = 0
-            mbarrier.completed = completed
-
-    # ------------------------------------------------------------------------------------------ what orders
-
-    def _in_warp(self, event: Event, warps: Ints, rows: slice) -> None:
-        if event.data is None:
-            self.in_step[warps] = self.now
-            return
-        for warp, masks in zip(warps.tolist(), event.data[rows], strict=True):
-            for mask in np.unique(masks).tolist():
-                self._in_part(warp, mask)
-
-    def _in_part(self, warp: int, mask: int) -> None:
-        """Lanes in a mask wait for each other: each then knows what any of them knew of others."""
-        if mask == ALL_MASK:
-            self.in_step[warp] = self.now
-            return
-        if self.in_parts is None:
-            self.in_parts = np.zeros((self.n, operations.WARP + 1, operations.WARP + 1), np.int32)
-        lanes = [lane for lane in range(operations.WARP) if mask >> lane & 1]
-        pairs = self.in_parts[warp]
-        if lanes:
-            pairs[lanes] = pairs[lanes].max(axis=0)
-            pairs[np.ix_(lanes, lanes)] = self.now
-            # The last ones are of all lanes together, ALL_LANES.
-            pairs[:-1, -1] = pairs[:-1, :-1].min(axis=1)
-            pairs[-1] = pairs[:-1].min(axis=0)
-
-    def _since(self, made: Footprint, others: Any) -> Any:
-        """Return the events since which lanes have waited, directly or not, for other lanes of their warp."""
-        since = self.in_step[made.warps]
-        if self.in_parts is None:
-            return since
-        return np.maximum(since, self.in_parts[made.warps, made.lanes, others])
-
-    def _barrier(self, event: Event, warps: Ints, _rows: slice) -> None:
-        """Warps leave a barrier of their block: each knows what all knew, and those that only arrived."""
-        self.in_step[warps] = self.now
-        blocks = warps // self.machine.per_block
-        for block in np.unique(blocks).tolist():
-            here = warps[blocks == block]
-            clock = self._published(here).max(axis=0)
-            earlier = self.arrived.pop((event.data, block), None)
-            if earlier is not None:
-                clock = np.maximum(clock, earlier)
-            self._acquire(here, clock)
-
-    def _arrive(self, event: Event, warps: Ints, _rows: slice) -> None:
-        for warp, clock in zip(warps.tolist(), self._published(warps), strict=True):
-            key = event.data, warp // self.machine.per_block
-            earlier = self.arrived.get(key)
-            self.arrived[key] = clock if earlier is None else np.maximum(earlier, clock)
-
-    def _cluster_arrive(self, event: Event, warps: Ints, rows: slice) -> None:
-        self.in_step[warps] = self.now
-        self.cluster_arrivals[warps] = event.data[rows]
-        for times, clock in zip(event.data[rows].tolist(), self._published(warps), strict=True):
-            earlier = self.at_cluster.get(times)
-            self.at_cluster[times] = clock if earlier is None else np.maximum(earlier, clock)
-
-    def _cluster_pass(self, event: Event, warps: Ints, rows: slice) -> None:
-        for warp, times in zip(warps, event.data[rows].tolist(), strict=True):
-            # Who has not arrived has ended, which counts as an arrival (PTX ISA, "barrier.cluster").
-            ended = np.flatnonzero(self.cluster_arrivals < times)
-            clocks = [self.at_cluster[times]] if times in self.at_cluster else []
-            if clocks or len(ended):
-                self._acquire(np.array([warp]), np.max([*clocks, *self._published(ended)], axis=0))
 
     def _initialise(self, event: Event, warps: Ints, _rows: slice) -> None:
         block, offset = int(event.data[0][0]) - self.blocks.start, int(event.data[1][0])
@@ -287,7 +177,7 @@ class Races:
 
     def _count(self, event: Event, warps: Ints, _rows: slice) -> None:
         """Threads, or bytes of copies (then there are no warps), arrive at mbarriers."""
-        blocks, offset, completed = event.data
+        blocks, offset, completed, lanes = event.data
         inside = (blocks >= self.blocks.start) & (blocks < self.blocks.stop)
         if not inside.any():
             return
@@ -295,13 +185,19 @@ class Races:
         warps = (event.warps[inside] - self.first) if len(event.warps) else warps
         opcode = self.instructions[event.number].opcode
         # What has ended when the arrival is made: copies, or tcgen05.mma and its like, that the warp has issued.
-        ended = {"ARRIVES": np.arange(self.n) + self.copies, "UTCBAR": self.pipes}.get(opcode, np.arange(self.n))
+        ended = {"ARRIVES": np.arange(self.n) + self.copies, "UTCBAR": self.pipes}.get(opcode)
         for block in np.unique(blocks).tolist():
             mbarrier, here = self._mbarrier(block, offset), blocks == block
             if len(warps):
-                arriving = np.unique(warps[here])
-                clocks = self._published(arriving)
-                clocks[np.arange(len(arriving)), 0, ended[arriving]] = self.now
+                arriving, which = np.unique(warps[here], return_inverse=True)
+                bits = None
+                if lanes is not None:
+                    bits = np.zeros(len(arriving), np.uint32)
+                    np.bitwise_or.at(bits, which, LANE_BITS[lanes[inside][here]])
+                clocks = self._published(arriving, bits)
+                self.released[arriving] = self.now
+                if ended is not None:
+                    clocks[np.arange(len(arriving)), 0, ended[arriving]] = self.now
                 mbarrier.pending = np.maximum(mbarrier.pending, clocks.max(axis=0))
                 units = self._units(block, offset, MBARRIER)
                 self._access(_together(arriving, units), COUNT)
@@ -310,54 +206,15 @@ class Races:
             self._settle(mbarrier, int(completed[here].max()))
 
     def _pass(self, event: Event, warps: Ints, rows: slice) -> None:
-        offset, completed = event.data
-        self.in_step[warps] = self.now
-        for warp, phases in zip(warps, completed[rows].tolist(), strict=True):
+        offset, completed, bits = event.data
+        masks = [None] * len(warps) if bits is None else bits[rows].tolist()
+        for warp, phases, mask in zip(warps, completed[rows].tolist(), masks, strict=True):
             block, one = int(warp) // self.machine.per_block, np.array([warp])
             mbarrier = self._mbarrier(block, offset)
             self._settle(mbarrier, phases)
             self._access(_together(one, self._units(block, offset, MBARRIER)), COUNT)
-            self._acquire(one, mbarrier.done)
-
-    def _commit(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        for warp in warps.tolist():
-            self.groups[warp].append(self.now)
-
-    def _await(self, event: Event, warps: Ints, _rows: slice) -> None:
-        for warp in warps.tolist():
-            groups = self.groups[warp]
-            if len(groups) > event.data:
-                ended = len(groups) - event.data
-                self.clock[warp, self.copies + warp] = groups[ended - 1]
-                del groups[:ended]
-
-    def _await_tiles(self, event: Event, warps: Ints, _rows: slice) -> None:
-        for warp in warps.tolist():
-            groups = self.tile_groups[warp // WARPS]
-            if len(groups) > event.data:
-                ended = groups[len(groups) - event.data - 1]
-                agent = self.tiles + warp // WARPS
-                self.clock[warp, agent] = max(ended, self.clock[warp, agent])
-
-    def _proxy(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        self.visible[warps] = self._published(warps)[:, 0]
-
-    def _memory(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        if self.fenced is None:
-            self.fenced = np.zeros((self.n, 2, self.clock.shape[1]), np.int32)
-        self.fenced[warps] = self._published(warps)
-
-    def _missed(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        self.lacking[event.data] = None
-
-    def _join(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        """An order that is not followed: whatever comes next is taken to be ordered after all before."""
-        self.lacking[event.data] = None
-        # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
-        self.lost |= self.instructions[event.number].opcode == "SYNCS"
-        self.clock[:] = self.visible[:] = self.now
-        self.in_step[:] = self.now
-        np.fill_diagonal(self.clock, ALWAYS)
+            done = mbarrier.history.get(phases, mbarrier.done)
+            self._acquire(one, done, None if mask is None else [mask])
 
     # ------------------------------------------------------------------------------------------ who accesses what
 
@@ -373,8 +230,18 @@ class Races:
 
     def _lanes(self, event: Event, warps: Ints, rows: slice) -> None:
         """Lanes access the shared memory of their own block."""
-        instruction, seen = self.instructions[event.number], event.data
+        instruction = self.instructions[event.number]
         use = SharedUse.of(instruction)
+        footprint = self._print(event, warps, rows)
+        morally = strong(instruction)
+        does = ATOMIC if event.number in self.swapped or (morally and use.does == WRITE) else use.does
+        self._access(footprint, does, copies=instruction.opcode == "LDGSTS", strong=morally)
+        if self.flags is not None and (event.number in self.acquiring or use.does == WRITE):
+            self._flag(footprint, use.does)
+
+    def _print(self, event: Event, warps: Ints, rows: slice) -> Footprint:
+        """Return what lanes access in the shared memory of their own block."""
+        seen, use = event.data, SharedUse.of(self.instructions[event.number])
         footprint = self.prints.get(id(seen))
         if footprint is None:
             which = np.arange(rows.start, rows.stop) % len(seen.selected)
@@ -384,8 +251,7 @@ class Races:
             at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
             block = warps // self.machine.per_block * self.per_block
             footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, use)
-        does = ATOMIC if event.number in self.swapped else use.does
-        self._access(footprint, does, copies=instruction.opcode == "LDGSTS")
+        return footprint
 
     def _footprint(self, warps: Ints, first: Ints, selected: Bools, use: SharedUse) -> Footprint:
         """Return the units from the first ones on, (G, 32), that lanes access."""
@@ -410,7 +276,9 @@ class Races:
     def _reach(self, block: int, warp: int, agent: int, event: Event) -> None:
         """Keep an access to another block, of which its warp has to know that it has begun."""
         self.remote[block, agent] = self.now, event.number
-        if not self.clock[warp, self._warps(block)].any() and not self.lost:
+        warps, row = self._warps(block), self.rows[warp, ALL_LANES]
+        lanes = slice(self._columns(warps.start).start, self._columns(warps.stop).start) if self.by_lane else slice(0)
+        if not self.clock[row, warps].any() and not self.clock[row, lanes].any() and not self.lost:
             party = Party(offset=self.instructions[event.number].offset, does="accesses another block")
             index = tuple(self.machine.blocks[self.blocks.start + block].tolist())
             what = f"block {index} may not have begun by then: no barrier of the cluster comes before"
@@ -428,13 +296,17 @@ class Races:
             if not 0 <= block < len(self.blocks):
                 continue
             if size < 0:
-                self.lacking[f"how much {self.instructions[event.number].text} copies"] = None
+                instruction = self.instructions[event.number]
+                self.lacking[f"how much {instruction.text} copies"] = instruction.offset
                 return
             mbarrier = self._mbarrier(by - self.blocks.start, offset)
             units = self._units(block, start, size)
             issuing = warp[min(k, len(warp) - 1) : min(k, len(warp) - 1) + 1]
             self._access(_together(issuing, self._units(by - self.blocks.start, offset, MBARRIER)), COUNT)
-            self._access(_together(issuing, units), WRITE, agent=mbarrier.agent)
+            written = _together(issuing, units)
+            self._access(written, WRITE, agent=mbarrier.agent)
+            if self.instructions[event.number].opcode in _ASYNC_WRITES:
+                self._after_generic_reads(written, mbarrier.agent)
 
     def _read_out(self, event: Event, warps: Ints, rows: slice) -> None:
         """A bulk copy reads shared memory, in the group of its warp."""
@@ -464,24 +336,25 @@ class Races:
         agents = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else np.arange(self.n)
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
             agent, one = int(agents[warp]), np.array([warp])
-            known, self.clock[warp, agent] = self.clock[warp, agent], ALWAYS  # in the order in which it is issued
+            row = self.rows[warp, ALL_LANES]
+            known, self.clock[row, agent] = self.clock[row, agent], ALWAYS  # in the order in which it is issued
             units = (use.chunks[:, None] // self.unit + np.arange(CHUNK // self.unit)).ravel()
             for block in (block - self.blocks.start for block in use.blocks):
                 base = block * self.per_block
-                self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent)
+                self._access(_together(one, units[units < self.shared_units] + base), READ, agent=agent, proxy=True)
                 self._access(_together(one, use.reads + self.shared_units + base), READ, agent=agent)
                 self._access(_together(one, use.writes + self.shared_units + base), WRITE, agent=agent)
                 if block != warp // self.machine.per_block:
                     self._reach(block, warp, agent, event)
-            self.clock[warp, agent] = known
+            self.clock[row, agent] = known
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
-        known = self.clock[warps, self.storing[warps]]
-        self.clock[warps, self.storing[warps]] = np.maximum(known, self.now)
+        for warp in warps.tolist():
+            self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
-        self.lacking[f"what {instruction.text} at {instruction.offset:#x} accesses"] = None
+        self.lacking.setdefault(f"what {instruction.text} at {instruction.offset:#x} accesses", instruction.offset)
         if instruction.opcode in WGMMA and GROUPS in instruction.text:
             for groups in self.tile_groups:
                 groups.append(self.now)
@@ -489,13 +362,14 @@ class Races:
     def _judge_exits(self) -> None:
         """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
         for (block, agent), (at, number) in self.remote.items():
-            if not (self.clock[self._warps(block), agent] >= at).any():
+            warps = np.arange(self.n)[self._warps(block)]
+            if not (self._knows(self.clock, _together(warps, warps[:1]), agent, ALL_LANES) >= at).any():
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: nothing that it waits for follows"
                 self._add(codes.EXITED, (party,), block, what)
         for warp, (at, number) in self.reading.items():
-            if self.clock[warp, self.copies + warp] < at:
+            if self.clock[self.rows[warp, ALL_LANES], self.copies + warp] < at:
                 party = Party(offset=self.instructions[number].offset, does="copies out of shared memory")
                 what = "the block may end before this copy has read its source: no wait for its group follows"
                 self._add(codes.ASYNC_RACE, (party,), warp // self.machine.per_block, what)
@@ -503,17 +377,25 @@ class Races:
     # ------------------------------------------------------------------------------------------ judgement
 
     def _access(
-        self, made: Footprint, does: str, *, agent: int | None = None, copies: bool = False, proxy: bool = False
+        self,
+        made: Footprint,
+        does: str,
+        *,
+        agent: int | None = None,
+        copies: bool = False,
+        proxy: bool = False,
+        strong: bool = False,
     ) -> None:
         """Compare an access with those before it that touch the same units, and remember it.
 
-        `agent` makes it, if not the warps themselves or, with `copies`, their copies; `proxy`: through the async proxy.
+        `agent` makes it, if not the warps themselves or, with `copies`, their copies; `proxy`: through the async proxy;
+        `strong`: as a load or store that no other strong one races with.
         """
         warps, units, lanes = made
         self.work += len(units)
         if not len(units):
             return
-        if self.fenced is not None and does == ATOMIC:
+        if self.fences and does == ATOMIC and not strong:
             self._synchronise(made)
         by: Any = warps + self.copies if copies else warps if agent is None else agent
         in_lanes = agent is None and not copies and does != COUNT
@@ -525,8 +407,10 @@ class Races:
                 reader = self.read_lane[units, warps]
                 apart = (reader != lanes) & (read > self._since(made, reader))
                 self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
-        if self.atomic_event is not None and does in (WRITE, READ) and agent is None:
+        if self.atomic_event is not None and does in (WRITE, READ) and agent is None and not strong:
             self._after_reads(made, self.atomic_event, ATOMIC, does, by)
+        if does == READ and strong:  # a plain store is compared when the next such load finds its value
+            return
         if does == READ:
             self.read_event[units, warps if agent is None else agent] = self.now
             if agent is None:
@@ -546,12 +430,12 @@ class Races:
         """Compare with the last write of each unit."""
         warps, units, lanes = made
         last, writer = self.write_event[units], self.write_agent[units]
-        unordered = last > self.clock[warps, writer]
+        unordered = last > self._knows(self.clock, made, writer, self.write_lane[units])
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
-            # What cp.async wrote, wgmma sees without a fence: PTX's text asks for one, Triton and CUTLASS have none.
-            generic = self.n if by >= self.tiles else self.tiles
-            hidden = (last > self.visible[warps, writer]) & (writer < generic) & ~unordered
+            # What threads and cp.async write, they write through the generic proxy (PTX ISA, "Async proxy").
+            seen = self._knows(self.visible, made, writer, self.write_lane[units])
+            hidden = (last > seen) & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
         if in_lanes:
             wrote = self.write_lane[units]
@@ -561,13 +445,34 @@ class Races:
     def _after_reads(self, made: Footprint, table: Any, before: str, does: str, by: Any) -> None:
         """Compare with earlier reads, or atomics, of all agents."""
         events = table[made.units]  # (K, agents)
-        unordered = events > self.clock[made.warps, : table.shape[1]]
+        unordered = events > self.clock[self.rows[made.warps, made.lanes], : table.shape[1]]
         if unordered.any():
             rows, readers = np.nonzero(unordered)
             chosen = Footprint(made.warps[rows], made.units[rows], made.lanes[rows])
-            agent = by[rows] if np.ndim(by) else by
-            every = np.ones(len(rows), bool)
-            self._report(chosen, every, events[rows, readers], readers, does=does, before=before, agent=agent)
+            agent, last = by[rows] if np.ndim(by) else by, events[rows, readers]
+            others: Any = ALL_LANES
+            if table is self.read_event:
+                others = np.where(readers < self.n, self.read_lane[chosen.units, readers % self.n], ALL_LANES)
+            where = last > self._knows(self.clock, chosen, readers, others)
+            self._report(chosen, where, last, readers, does=does, before=before, agent=agent)
+
+    def _after_generic_reads(self, made: Footprint, by: int) -> None:
+        """Report reads by threads that come before, in order, without a fence of proxies.
+
+        Not if the warp has arrived at an mbarrier since: so CUTLASS's pipelines release a stage, without a fence.
+        """
+        read = self.read_event[made.units, : self.n]
+        known = self.clock[self.rows[made.warps, made.lanes], : self.n]
+        hidden = (
+            (read > self.visible[self.rows[made.warps, made.lanes], : self.n])
+            & (read > self.released)
+            & (read <= known)
+        )
+        rows, readers = np.nonzero(hidden)
+        if len(rows):
+            chosen = Footprint(made.warps[rows], made.units[rows], made.lanes[rows])
+            every, last = np.ones(len(rows), bool), read[rows, readers]
+            self._report(chosen, every, last, readers, does=WRITE, before=READ, agent=by, code=codes.OVERWRITES)
 
     def _together(self, made: Footprint, by: Any, in_lanes: bool) -> None:
         """Report what lanes of one instruction write to the same units."""
@@ -580,13 +485,27 @@ class Races:
             self._report(made, lanes, last, others, does=WRITE, before=WRITE, agent=by, code=codes.SAME_PLACE)
 
     def _synchronise(self, made: Footprint) -> None:
-        """An atomic passes on what its warp had fenced, and knows what earlier ones passed on."""
-        for unit, warp in dict.fromkeys(zip(made.units.tolist(), made.warps.tolist(), strict=True)):
-            if unit in self.words:
-                self._acquire(np.array([warp]), self.words[unit])
-            mine = self.fenced[warp]
-            earlier = self.words.get(unit)
-            self.words[unit] = mine.copy() if earlier is None else np.maximum(earlier, mine)
+        """An atomic passes on what its lanes had fenced, and knows what earlier ones passed on."""
+        lanes: dict[tuple[int, int], int] = {}
+        for unit, warp, lane in zip(made.units.tolist(), made.warps.tolist(), made.lanes.tolist(), strict=True):
+            lanes[unit, warp] = lanes.get((unit, warp), 0) | 1 << lane
+        for (unit, warp), bits in lanes.items():
+            if (earlier := self.words.get(unit)) is not None:
+                self._acquire(np.array([warp]), earlier, [bits])
+            if (mine := self._fenced(warp, bits)) is not None:
+                self.words[unit] = mine if earlier is None else np.maximum(earlier, mine)
+
+    def _flag(self, made: Footprint, does: str) -> None:
+        """A store to a flag passes on what its lane had fenced by then; a load of it knows that."""
+        for row in np.flatnonzero(self.flags[made.units]).tolist():
+            unit, warp, bits = int(made.units[row]), int(made.warps[row]), 1 << int(made.lanes[row])
+            if does == READ:
+                if unit in self.words:
+                    self._acquire(np.array([warp]), self.words[unit], [bits])
+            elif (mine := self._fenced(warp, bits)) is not None:
+                self.words[unit] = mine
+            else:
+                self.words.pop(unit, None)
 
     def _report(
         self,
@@ -617,15 +536,21 @@ class Races:
             if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
                 continue  # which lanes do it depends on data: perhaps one alone
             unit, warp, lane = int(made.units[row]), int(made.warps[row]), int(made.lanes[row])
-            others_lane = self._lane_of(earlier, unit, other, lane, earlier is now)
-            if does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE) and self.stored:
+            others_lane = self._lane_of(earlier, unit, other, lane, other == warp)
+            told = WRONG[kind]
+            both_write = does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE)
+            if both_write and (
+                self._updates(now.number, unit, warp, other) or self._updates(earlier.number, unit, other, warp)
+            ):
+                kind, told = codes.RACE, LOST
+            elif both_write and self.stored:
                 mine_stored = self._stored_at(self.now, unit, warp, lane)
                 if mine_stored is not None and mine_stored == self._stored_at(int(last[row]), unit, other, others_lane):
                     kind = codes.SAME_VALUE
+                    told = WRONG[kind]
             if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
                 kind = codes.POLLED
-                if does == READ and self.fenced is not None:  # it goes on once it has seen what the other one stored
-                    self._acquire(np.array([warp]), self.fenced[other])
+                told = WRONG[kind]
             key = kind, now.number, earlier.number
             if key in self.found:
                 continue
@@ -634,7 +559,27 @@ class Races:
                 self._party(now, does, mine, warp, lane),
                 self._party(earlier, before, other, other, others_lane),
             )
-            self._add(kind, parties, block, WRONG[kind], self._place(unit % self.per_block), key)
+            self._add(kind, parties, block, told, self._place(unit % self.per_block), key)
+
+    def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
+        """Return whether a store to a unit is computed from what its warp read there, with no order to another's."""
+        if not 0 <= warp < self.n or not (read := int(self.read_event[unit, warp])):
+            return False
+        if other == warp:
+            ordered = read <= self.in_step[warp]
+        else:
+            ordered = not 0 <= other < self.n or read <= self.clock[self.rows[other, ALL_LANES], warp]
+        if ordered or self.instructions[store].opcode not in ("STS", "ST"):
+            return False
+        if store not in self.behind:
+            instruction = self.instructions[store]
+            data = memory_operands(instruction)[0] + 1
+            self.behind[store] = loads_behind(self.flow, store, data)
+        return self.events[read - 1].number in self.behind[store]
+
+    @cached_property
+    def flow(self) -> Flow:
+        return Flow(self.instructions)
 
     def _place(self, unit: int) -> str:
         """Return a unit of a block in words."""
@@ -684,41 +629,6 @@ class Races:
         self.found.setdefault(key or (code, parties[0].offset, -1), hazard)
 
 
-def _stores(parties: Sequence[Party]) -> bool:
-    return len(parties) == 2 and all(party.does == WRITE for party in parties)
-
-
-def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of loops that do nothing but load until a value has come."""
-    found: set[int] = set()
-    for end, instruction in enumerate(instructions):
-        target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
-        if instruction.opcode != "BRA" or instruction.guard is None or target is None:
-            continue
-        begin = end - (instruction.offset - target) // STEP
-        body = range(max(begin, 0), end)
-        opcodes = {instructions[number].opcode for number in body}
-        if 0 < end - begin <= MOST_POLLING and not opcodes - POLLING:
-            found |= {number for number in body if instructions[number].opcode == "LDS"}
-    return frozenset(found)
-
-
-def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
-    found: set[int] = set()
-    for at, swap in enumerate(instructions):
-        if swap.opcode not in ("ATOMS", "ATOM") or not swap.has("SPIN", "CAS"):
-            continue
-        memory = swap.operands[memory_operands(swap)[0]]
-        for number in range(max(0, at - MOST_POLLING), at):
-            load = instructions[number]
-            if load.opcode in ("LDS", "LD"):
-                other = load.operands[memory_operands(load)[0]]
-                if (other.terms, other.offset) == (memory.terms, memory.offset):
-                    found.add(number)
-    return frozenset(found)
-
-
 def _together(warps: Ints, units: Ints) -> Footprint:
     """Return what one warp touches as a whole, or each of several."""
     many = np.repeat(warps, len(units))
@@ -751,85 +661,5 @@ _HANDLERS = {
     Kind.CLUSTER_ARRIVE: Races._cluster_arrive,
     Kind.CLUSTER_PASS: Races._cluster_pass,
     Kind.MISSED: Races._missed,
-    Kind.JOIN: Races._join,
+    Kind.JOIN: Races._give_up,
 }
-
-
-MOST_WORK = 1 << 24  # units and agents that are looked at in a launch
-MOST_DOMAINS = 16
-
-
-@dataclass(kw_only=True)
-class RaceCheck:
-    """The races in a launch: in the first block of each kind, as far as that takes little."""
-
-    plain: Callable[[], PreparedCode] | None = None  # makes the code that notes nothing
-    valued: frozenset[int] = frozenset()  # stores whose values are compared
-    kinds: set[bytes] = field(default_factory=set)
-    found: dict[tuple[str, int, int], Hazard] = field(default_factory=dict)
-    lacking: dict[str, None] = field(default_factory=dict)
-    blocks: int = 0
-    work: int = 0
-    domains: int = 0
-    timeline: Timeline | None = None
-
-    def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> Iterator[Ints]:
-        """Look at the events of blocks that ran together; `kinds` are digests of what each of them did.
-
-        Yields blocks of new kinds whose events were not kept: they have to run once more.
-        """
-        log, size = machine.events, machine.clusters.size
-        if log is None:
-            return
-        self.found = {**machine.hazards, **self.found}
-        events = log.events[: machine.happened]
-        unnoted = log.full and not (log.events or log.nbytes)
-        again: dict[tuple[bytes, ...], Ints] = {}
-        for first in range(0, len(kinds), size):
-            these = kinds[first : first + size]
-            if self.kinds.issuperset(these):
-                continue
-            if self.domains + len(again) == MOST_DOMAINS or self.work > MOST_WORK:
-                self.lacking["more kinds of blocks than are looked at"] = None
-                break
-            if unnoted or (log.full and len(kinds) > size):
-                again.setdefault(tuple(these), np.arange(first, first + size))
-                continue
-            self.kinds.update(these)
-            if log.full:
-                self.lacking["more accesses and barriers than are kept"] = None
-                continue
-            races = Races(machine=machine, instructions=instructions, blocks=range(first, first + size))
-            races.run(events)
-            self.found = {**races.found, **self.found}
-            if not (self.domains or self.valued):
-                self.timeline = timeline_of(machine, instructions, events, races.blocks)
-            self.lacking.update(races.lacking)
-            self.work += races.work
-            self.domains += 1
-            self.blocks += size
-        if unnoted and again:
-            yield np.concatenate(list(again.values()))
-        elif again:  # too many: those of one cluster may be few enough
-            yield from again.values()
-
-    def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
-        """Return the stores that race with stores, whose values may be the same."""
-        index = {instruction.offset: number for number, instruction in enumerate(instructions)}
-        pairs = (each.parties for each in self.found.values() if each.code in (codes.RACE, codes.SAME_PLACE))
-        stores = {index[party.offset] for parties in pairs if _stores(parties) for party in parties}
-        return frozenset(number for number in stores if instructions[number].opcode == "STS")
-
-    def tell_apart(self, valued: RaceCheck, sampled: bool) -> None:
-        """Take races between stores for harmless that stored the same in another run, whose inputs may be a sample."""
-        for key in [key for key in self.found if key[0] in (codes.RACE, codes.SAME_PLACE)]:
-            other = {kind: valued.found.get((kind, *key[1:])) for kind in (key[0], codes.SAME_VALUE)}
-            if (same := other[codes.SAME_VALUE]) is not None and other[key[0]] is None:
-                what = f"in a sample of random inputs, {same.what}" if sampled else same.what
-                del self.found[key]
-                self.found[codes.SAME_VALUE, key[1], key[2]] = replace(same, what=what)
-
-    def hazards(self) -> Hazards:
-        """Return what was found."""
-        ordered = tuple(self.found[key] for key in sorted(self.found))
-        return Hazards(found=ordered, blocks=self.blocks, lacking=tuple(self.lacking), timeline=self.timeline)

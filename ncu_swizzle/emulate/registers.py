@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG
-from ncu_swizzle.emulate.dependence import Tag, function_of
+from ncu_swizzle.emulate.dependence import Tag, function_of, is_open
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.values import (
     Known,
@@ -39,7 +39,7 @@ class WarpView:
     full: bool = False  # all lanes of its warps are active
 
 
-def _is_uniform(number: int) -> bool:
+def is_uniform(number: int) -> bool:
     """Return whether a register has one value per warp."""
     return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
 
@@ -67,7 +67,7 @@ class RegisterFile:
         value = self.registers[number]
         if value is None:
             self.unwritten.add(self.now)
-            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
+            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=is_uniform(number))
         if value.patches is not None:
             tag = tag_of(value.patches, self.view.warps, self._reading(number))
             value = Value(value.bits, value.known, value.origin, tag, value.sure)
@@ -112,7 +112,7 @@ class RegisterFile:
         if number is None:
             return
         view = self.view
-        uniform = _is_uniform(number)
+        uniform = is_uniform(number)
         if uniform and value.bits.shape[1] > 1:  # the register has one value per warp; which lane's is not known
             origin = self.now if value.origin is None else value.origin
             value = Value(value.bits[:, :1], False, origin, value.tag)
@@ -154,6 +154,8 @@ class RegisterFile:
         mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
         if guard is None:
             return mask, NONE
+        if is_open(guard.tag):
+            return np.zeros_like(mask), mask
         if wide == 1 and guard.bits.shape[1] == 32:
             selected, doubtful = self.selection(guard)
             some: Bools = np.asarray(selected.any(axis=1, keepdims=True))

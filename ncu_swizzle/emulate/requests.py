@@ -140,6 +140,7 @@ class SharedRequests:
     selected: Bools  # (N, 32)
     source: Ints | None
     blocks: Ints  # (W,), shared with what else these warps request
+    certain: bool = True  # or only supposed: some of these lanes may make the request, any number of times
     count: int = 0
 
     @property
@@ -279,6 +280,7 @@ class AccessCounts:
     ideal: Ints  # (B,)
     known: bool
     requests: AccessRequests | None  # None for wgmma, whose lanes give no addresses
+    supposed: AccessRequests | None = None  # that some of the lanes may make, see `supposed`
 
     def chosen(self, blocks: Chosen) -> AccessCounts:
         """Return the counts of some blocks."""
@@ -290,20 +292,29 @@ class AccessCounts:
             wavefronts=self.wavefronts + other.wavefronts,
             ideal=self.ideal + other.ideal,
             known=self.known and other.known,
-            requests=self.requests.plus(other.requests) if self.requests and other.requests else None,
+            requests=merged_requests(self.requests, other.requests),
+            supposed=merged_requests(self.supposed, other.supposed),
         )
 
 
-def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> AccessCounts:
-    """Count the wavefronts of all requests of one instruction, by block."""
+def merged_requests(one: AccessRequests | None, other: AccessRequests | None) -> AccessRequests | None:
+    """Return the requests of both, as far as there are any."""
+    return one.plus(other) if one and other else one or other
+
+
+def distinct_requests(op: str, requests: Sequence[SharedRequests]) -> tuple[AccessRequests, Ints]:
+    """Return each different request once, and for every one of them the index of that."""
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
     times = np.concatenate([np.full(len(r.selected), r.count * r.repeats, np.int64) for r in requests])
     sources = [r.source for r in requests if r.source is not None]
-    every = AccessRequests(
-        op=op, addresses=addresses, active=active, times=times, source=np.concatenate(sources) if sources else None
-    )
-    distinct, which = every.distinct()
+    source = np.concatenate(sources) if sources else None
+    return AccessRequests(op=op, addresses=addresses, active=active, times=times, source=source).distinct()
+
+
+def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> AccessCounts:
+    """Count the wavefronts of all requests of one instruction, by block."""
+    distinct, which = distinct_requests(op, requests)
     actual, ideal, known = _count(distinct)
     by_block = np.zeros((2, blocks), np.int64)
     first = 0

@@ -23,9 +23,10 @@ from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.machine import Draw
+from ncu_swizzle.emulate.order_steps import fences_by_guard
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
-from ncu_swizzle.emulate.races import RaceCheck
+from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
     ASIDE_STEPS,
     COMPARED_EFFORT,
@@ -33,8 +34,10 @@ from ncu_swizzle.emulate.requests import (
     LONG_EFFORT,
     TIMEOUT_S,
     WITHOUT_DATA_EFFORT,
+    AccessRequests,
     Clock,
     Progress,
+    merged_requests,
 )
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
@@ -58,6 +61,7 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 # how far a place in a list goes: it decides where a thread stores, and nothing else.
 
 
+TAKEN = 4  # blocks whose work one takes over
 MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
@@ -247,10 +251,13 @@ def emulate(
         without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
         clock.aside, clock.aside_effort = without_data, LONG_EFFORT
     contended: frozenset[int] = frozenset()
+    fences = any(map(fences_by_guard, program.instructions))  # only the code that notes order follows their guards
     while True:
         try:
-            check = RaceCheck(plain=unnoted) if races else None
+            check = RaceCheck(plain=None if fences else unnoted) if races else None
             counts = _counts(code, launch, replace(setting, contended=contended), exhaustive, check)
+            if check and _takes_over(check, launch, setting):
+                counts = replace(counts, hazards=check.hazards())
             if check and (stores := check.racing_stores(program.instructions)):
                 _tell_same_values(check, code, launch, setting, stores)
                 counts = replace(counts, hazards=check.hazards())
@@ -264,6 +271,28 @@ def emulate(
             contended |= found.instructions
         except _Answered as found:
             return found.counts
+
+
+def _takes_over(check: RaceCheck, launch: Launch, setting: Setting) -> bool:
+    """Look at the first block as it takes over the work of others, by cluster launch control; return whether it can.
+
+    Counts are of blocks that take over nothing, which is one way to run; here are several times as many tiles.
+    """
+    asks = any(each.opcode == "UGETNEXTWORKID" and not each.never for each in setting.program.instructions)
+    size, blocks = math.prod(launch.cluster), math.prod(launch.grid)
+    last = numbered(launch.grid, max(0, blocks - TAKEN * size)) // launch.cluster * launch.cluster
+    named = dict.fromkeys((x, y, z) for x, y, z in last[::-1].tolist() if asks and (x, y, z) != (0, 0, 0))
+    taken = tuple(named)[:TAKEN]
+    if not taken:
+        return asks
+    clock = Clock(timeout_s=setting.clock.left_s)
+    try:
+        cover(replace(setting, grid=launch.cluster, taken=taken, races=check, clock=clock), exhaustive=False)
+    except Stuck:
+        pass  # what waits for ever is among the hazards
+    except (NcuSwizzleError, Restart):
+        check.lacking["what a block does that takes over another's work"] = None
+    return True
 
 
 def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Setting, stores: frozenset[int]) -> None:
@@ -396,6 +425,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
     totals = settled(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
+    accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),
@@ -404,10 +434,20 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
-        global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
+        supposed={program.instructions[number].offset: made.ordered() for number, made in _supposed(totals)},
+        remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
+        global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),
     )
+
+
+def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:
+    """Yield what unknown accesses may request, those that certainly are made among them; not of what is lost."""
+    for number in sorted((totals.missed.keys() | totals.unknown.keys()) - totals.lost):
+        made = merged_requests(totals.requests.get(number), totals.supposed.get(number))
+        if made is not None and number in totals.supposed:
+            yield number, replace(made, times=np.ones_like(made.times))
 
 
 def _check_launch(code: Code, launch: Launch) -> None:

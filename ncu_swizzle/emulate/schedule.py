@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsup
 from ncu_swizzle.emulate.liveness import MEMORY_ACCESS
 from ncu_swizzle.emulate.loops import Circles, Loops
 from ncu_swizzle.emulate.state import Group, Unknown
+from ncu_swizzle.emulate.supposed import Supposing
 from ncu_swizzle.emulate.traffic import threads_by_block
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -39,6 +40,7 @@ class Schedule(Control):
         if self.program.tallies is not None:
             m.tallies = np.zeros((self.program.tallies.rows, len(m.blocks)), np.int64)
         self.circles = Circles(m)
+        self.supposing = Supposing(program=self.program, machine=m)
         shortcuts = self.shortcuts and m.stores is None  # all stores are recorded if any is
         self.loops = Loops(self.program, m, self.clock, self.circles) if shortcuts else None
 

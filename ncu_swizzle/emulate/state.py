@@ -144,6 +144,8 @@ class Barriers:
     # (B,): the first phase of the mbarrier in reserved memory by which the blocks of a pair allocate tensor memory
     # together. No code initialises it: the even block is to pass its first wait, the odd one is to wait for the even.
     reserved: Ints | None = None
+    # Arrivals of tcgen05.commit that are still to come: the instruction, the mbarrier's offset, the blocks.
+    commits: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
 
     def _barrier(self, offset: int) -> Barrier:
         """Return the barriers at an offset to change them; nothing is known of those that were not initialised."""
@@ -277,6 +279,7 @@ class State:
     # By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what.
     claims: tuple[Ints, Ints] | None = _part(None)
     mbarriers: Barriers = _part()
+    requests: Ints = _part()  # (B,): how often the block has asked for another's work
     columns: Ints = _part()  # (B,): a bit per 32 columns of tensor memory that the block has allocated
     # Waits for bytes that never come: block, barrier, bytes. Nothing is decided by this record.
     starved: list[tuple[int, int, int]] = _part(list, compare=False)
@@ -287,7 +290,7 @@ class State:
     at_barrier: list[AtBarrier] = _part(list)
     at_phase: list[AtPhaseCheck] = _part(list)
     at_cluster: list[Group] = _part(list)
-    arrivals: dict[tuple[int, int], int] = _part(dict)  # threads of BAR.ARV, by barrier and block
+    arrivals: dict[tuple[int, int], list[int]] = _part(dict)  # warps of BAR.ARV, by barrier and block
     cluster_arrivals: Ints = _part()  # (W,)
     collective: dict[int, int] = _part(dict)  # by WARPSYNC.COLLECTIVE: where its ENDCOLLECTIVE goes
     # Convergence barriers, (16, W, 32): the execution of BSSY that a lane joined, 0 for none; the lanes that wait.
@@ -303,10 +306,13 @@ class State:
 
     # What was counted, and for which blocks and iterations it holds.
     issued: Ints = _part(compare=False)  # (n + 1, B): changes of how often instructions were issued, by instruction
+    # By instruction: how many warps of each block, (B,), met, arrived or fenced there. Blocks of a kind do so alike.
+    ordering: dict[int, Ints] = _part(dict, compare=False)
     happened: int = _part(0, compare=False)  # events, see `events.EventLog`
     order_lost: bool = _part(False, compare=False)  # whether some order or wait was not followed
     hazards: dict[tuple[str, int, int], Hazard] = _part(dict, compare=False)  # waits that cannot end, and misuse
     # By barrier of a block and block: the threads that those who are there wait for, and their instruction.
+    epochs: Ints = _part(compare=False)  # (B,): barriers of all threads that the block has passed
     meeting: dict[tuple[int, int], tuple[int, int]] = _part(dict, compare=False)
     unknown: dict[int, Unknown] = _part(dict, compare=False)  # issue counts, by instruction
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
@@ -325,7 +331,8 @@ class State:
         self.asked = np.zeros(blocks, bool)
         self.shared, self.shared_known = np.zeros((blocks, 0), np.uint8), np.zeros((blocks, 0), bool)
         self.mbarriers, self.columns = Barriers(blocks), np.zeros(blocks, np.int64)
-        self.cluster_arrivals = np.zeros(warps, np.int64)
+        self.requests = np.zeros(blocks, np.int64)
+        self.cluster_arrivals, self.epochs = np.zeros(warps, np.int64), np.zeros(blocks, np.int64)
         # 16 convergence barriers, B0 to B15, of each warp.
         self.tokens, self.arrived = np.zeros((16, warps, 32), np.int64), np.zeros((16, warps, 32), bool)
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), np.uint32)

@@ -353,4 +353,10 @@ def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequ
         source = np.tile(seen.source, (times, 1))
         source = from_first_line(source + np.repeat(sources, requests)[:, None], selected, source >= 0)
     blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, requests), (seen.repeats, times, requests)).ravel()
-    return SharedRequests(addresses=lanes.astype(np.uint32) & WINDOW, selected=selected, source=source, blocks=blocks)
+    return SharedRequests(
+        addresses=lanes.astype(np.uint32) & WINDOW,
+        selected=selected,
+        source=source,
+        blocks=blocks,
+        certain=seen.certain,
+    )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.accesses import WINDOW, operation_name
 from ncu_swizzle.emulate.boxes import RANK_BIT
 from ncu_swizzle.emulate.code import MEMORY, PRED, SassInstruction
 from ncu_swizzle.emulate.contents import (
@@ -27,7 +27,8 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, extended, note_lanes
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.operations import Bools, Ints, phase_degrees
 
 # Execute accesses through generic addresses: LD, ST and ATOM, in shared, local or global memory.
 
@@ -67,6 +68,8 @@ class _Generic(MemoryInstruction):
             # No wavefronts for lanes that access another block. What is missed is an access all the same.
             m.log.record(self.index, low.bits, own, tag=address.tag)
             self._note(m, low.bits, own, remote)
+            if remote.any():
+                self._look_elsewhere(m, low.bits, remote)
         if self.opcode == "LD":
             if self.needed:
                 # What is all in one memory is loaded; nothing is known of the rest.
@@ -95,6 +98,16 @@ class _Generic(MemoryInstruction):
             at = np.broadcast_to(addresses, remote.shape)
             blocks = m.clusters.at(np.broadcast_to(m.view_blocks()[:, None], remote.shape), at)
             m.note(Kind.REMOTE, m.view.warps, (blocks, (at & WINDOW).astype(np.int64), remote), nbytes=9 * at.size)
+
+    def _look_elsewhere(self, m: Machine, at: Bits, remote: Bools) -> None:
+        """Note if lanes want words of one bank of another block: ncu counts nothing for that."""
+        operation = operation_name(self.instruction)
+        lanes = np.broadcast_to(at, remote.shape).astype(np.int64)
+        ranks = np.where(remote, lanes >> RANK_BIT, -1)
+        for rank in np.unique(ranks[remote]) if operation else ():
+            ways = phase_degrees(operations.find(operation or ""), lanes & int(WINDOW), ranks == rank)
+            if ways.max(initial=0) > 1:
+                m.log.remote[self.index] = max(int(ways.max()), m.log.remote.get(self.index, 0))
 
     def _load(self, m: Machine, kind: str, address: Value, selected: Bools, condition: Value | None) -> None:
         if not kind or (kind == "shared" and not m.shared.shape[1]):
@@ -149,7 +162,8 @@ class _Operation:
 
     def step(self, m: Machine) -> None:
         condition = self.guard(m) if self.guard else None
-        selected, doubtful = m.selection(condition)  # decides no count, so no block is told apart by it
+        selected, doubtful = m.ordering_lanes(condition)
+        m.count_order(m.view.warps[selected.any(axis=1)])
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected):
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
@@ -265,7 +279,9 @@ class _Arrive(_Operation):
             m.mbarriers.update(offset, blocks[here], *update, drop=self.instruction.has("OPTOUT"))
             if m.events is not None:
                 completed = m.mbarriers.at[offset].completed[blocks[here]]
-                m.note(Kind.COUNT, m.view.warps[rows[here]], (blocks[here], offset, completed))
+                every = m.masks(m.view.warps[rows[here]], selected[rows[here]], ended=False) is None
+                made = blocks[here], offset, completed, None if every else lanes[here]
+                m.note(Kind.COUNT, m.view.warps[rows[here]], made)
                 self._judge(m, offset, blocks[here], was_known)
 
     def _judge(self, m: Machine, offset: int, blocks: Ints, was_known: bool) -> None:

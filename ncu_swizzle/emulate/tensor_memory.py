@@ -128,7 +128,7 @@ class _Allocation:
 class _Commit:
     """UTCBAR: an arrival at an mbarrier, or at those of several blocks (.MULTICAST), when earlier work is complete.
 
-    Here it is at once.
+    That is when no thread can go on without it: see `waits`.
     """
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -152,9 +152,9 @@ class _Commit:
         for offset in np.unique(offsets).tolist():
             one = offsets == offset
             here = blocks[one]
-            m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
-            completed = m.mbarriers.at[offset].completed[here]
-            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed))
+            m.mbarriers.commits.append((m.now, offset, tuple(here.tolist())))
+            completed = np.array([m.mbarriers.phase(offset, block) or 0 for block in here.tolist()])
+            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed, None))
 
 
 def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> tuple[Ints, Ints]:
@@ -166,7 +166,7 @@ def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> t
 
 
 class _Request:
-    """UGETNEXTWORKID: clusterlaunchcontrol.try_cancel. No block takes over another's work: the response says so."""
+    """UGETNEXTWORKID: clusterlaunchcontrol.try_cancel. The response names one of `taken`, or says that none is left."""
 
     def __init__(self, instruction: SassInstruction) -> None:
         self.guard = operands.guard_operands(instruction.guard)
@@ -186,10 +186,21 @@ class _Request:
             block = m.view_blocks()[here]
             blocks = m.clusters.around(block) if self.everywhere else block
             start, at = (int(of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
-            write_known(m, blocks, start, np.zeros(RESPONSE, np.uint8))
+            write_known(m, blocks, start, self._response(m, int(block[0])))
             m.note(Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at))
             arrived = np.full(len(blocks), -RESPONSE)
             m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
+
+    @staticmethod
+    def _response(m: Machine, block: int) -> Bits:
+        """Return the bytes: x, y and z of a block to take over, in 32, 16 and 16 bits, and whether there is one."""
+        asked = int(m.requests[block])
+        m.requests[block] += 1
+        words = np.zeros(RESPONSE // WORD, np.uint32)
+        if asked < len(m.taken):
+            x, y, z = m.taken[asked]
+            words[:3] = x, y | z << 16, 1
+        return words.view(np.uint8)
 
 
 _STEPS: dict[str, Callable[[SassInstruction], Step]] = {

@@ -210,7 +210,7 @@ class _Drawing:
         elif event.kind in ARRIVALS:
             for row, _ in self._here(event):
                 end = self._step(row, event, ARRIVES)
-                key = event.kind, int(event.data) if event.kind is Kind.ARRIVE else 0
+                key = event.kind, int(event.data[0]) if event.kind is Kind.ARRIVE else 0
                 self.arrived[key] = max(self.arrived.get(key, 0), end)
         elif event.kind in WAITS:
             self._wait(event)
@@ -233,7 +233,7 @@ class _Drawing:
                 self.pending[key] = max(self.pending.get(key, 0), self.rows[row].now + 1)
 
     def _count(self, event: Event) -> None:
-        blocks, offset, completed = event.data
+        blocks, offset, completed, _ = event.data
         ends = [self._step(row, event, ARRIVES) for row, _ in self._here(event)]
         for block, phases in zip(blocks.tolist(), completed.tolist(), strict=True):
             key = int(block), int(offset)
@@ -245,12 +245,16 @@ class _Drawing:
         rows = list(self._here(event))
         until = 0
         if event.kind is Kind.BARRIER:
-            until = max([self.rows[row].now for row, _ in rows] + [self.arrived.pop((Kind.ARRIVE, int(event.data)), 0)])
+            until = max(
+                [self.rows[row].now for row, _ in rows] + [self.arrived.pop((Kind.ARRIVE, int(event.data[0])), 0)]
+            )
         elif event.kind is Kind.CLUSTER_PASS:
             until = self.arrived.get((Kind.CLUSTER_ARRIVE, 0), 0)
         for row, index in rows:
+            if event.kind is Kind.BARRIER and not event.data[2][index]:
+                continue
             if event.kind is Kind.PASS:
-                offset, completed = event.data
+                offset, completed, _ = event.data
                 block = (self.first + self.rows[row].warps[0]) // self.per_block
                 until = self.done.get((block, int(offset), int(completed[index])), 0)
             self._step(row, event, WAITS[event.kind], until=until)

@@ -23,6 +23,7 @@ from ncu_swizzle.emulate.machine import ALL_MASK, LANE_BITS, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtBarrier, AtPhaseCheck, Group
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth, unknown
+from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints
 
 PARITY_BIT = np.uint32(31)  # of the operand of a wait for an mbarrier
@@ -70,7 +71,6 @@ class Waits:
         m.waits_at[warps] = np.where(mask, pc, m.waits_at[warps])
         if complete.any():
             done, lanes = warps[complete], there[complete]
-            m.note_lanes(done, lanes, number=pc)
             self._clear(barrier, done, lanes)
             tokens = mine[complete, 0]
             if bool((tokens == tokens[0]).all()):  # mostly
@@ -113,7 +113,6 @@ class Waits:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(m.waits_at[warp][there][0]))
                         self._clear(int(barrier), np.array([warp]), there[None])
-                        m.note_lanes(np.array([warp]), there[None], number=int(m.waits_at[warp][there][0]))
                         self.add(self._target(int(token), after), np.array([warp]), there[None])
         for warp in np.flatnonzero(m.synced.any(axis=1)):
             self._leave_warpsync(int(warp))
@@ -236,27 +235,56 @@ class Waits:
         missing = (m.live & ~there).reshape(blocks, -1).any(axis=1)
         # A warp counts as 32 threads, whichever of its lanes arrive (PTX ISA, "bar").
         arrived = 32 * there.any(axis=1).reshape(blocks, -1).sum(axis=1)
-        for (other, block), threads in m.arrivals.items():
-            arrived[block] += threads if other == barrier else 0
+        for (other, block), arriving in m.arrivals.items():
+            arrived[block] += operations.WARP * len(arriving) if other == barrier else 0
         complete: Bools = used & np.where(count == 0, ~missing, arrived >= count)
         return complete
 
-    def _open(self, barrier: int, blocks: Bools) -> None:
-        """Let the threads of some blocks, (B,), that wait at a barrier go on."""
+    def fitting(self, arriving: Group, barrier: int, count: int) -> Bools:
+        """Return which of the warps that come to a named barrier, (G,), its current generation takes.
+
+        It ends with the last of them, whoever waits; of a generation that ended so, the threads go on first.
+        """
+        m = self.machine
+        here, there = m.block_of[arriving.warps], [waiting for waiting in m.at_barrier if waiting.barrier == barrier]
+        takes = max([count, *(waiting.count for waiting in there)]) // operations.WARP
+        room = np.full(len(m.blocks), takes)
+        for waiting in there:
+            np.subtract.at(room, m.block_of[waiting.group.warps], 1)
+        for (other, block), arrived in m.arrivals.items():
+            room[block] -= len(arrived) if other == barrier else 0
+        over = np.zeros(len(room), bool)
+        over[here] = room[here] <= 0
+        if over.any():
+            self._open(barrier, over, arriving.pc, count)
+            room[over] = takes
+        rank = np.arange(len(here)) - np.searchsorted(here, here)  # of the warp among those of its block
+        return np.asarray(rank < np.maximum(room[here], 1))
+
+    def _open(self, barrier: int, blocks: Bools, pc: int = 0, count: int = 0) -> None:
+        """Let the threads of some blocks, (B,), that wait at a barrier go on; `pc` and `count` if none waits there."""
         m = self.machine
         if m.watcher:
             m.watcher.opens(barrier, blocks)
         opened = [w for w in m.at_barrier if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
         chosen = np.flatnonzero(blocks).tolist()
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
+        arrived: list[int] = []
         for block in chosen:
-            m.arrivals.pop((barrier, block), None)
+            arrived += m.arrivals.pop((barrier, block), [])
             m.meeting.pop((barrier, block), None)
+            m.epochs[block] += not any(w.count for w in opened)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
         if m.notes:
-            through = [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
-            m.note(Kind.BARRIER, np.unique(np.concatenate(through)), barrier, number=opened[0].group.pc)
+            through = [np.array(arrived, np.int64)]
+            through += [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
+            # Those of a warp that come in parts wait together.
+            there = np.unique(np.concatenate([through[0][:0], *through[1:]]))
+            members = np.concatenate([there, through[0]])
+            order = np.argsort(members, kind="stable")
+            count, pc = max([count, *(w.count for w in opened)]), opened[0].group.pc if opened else pc
+            m.note(Kind.BARRIER, members[order], (barrier, count, order < len(there)), number=pc)
         for waiting in opened:
             inside = blocks[m.block_of[waiting.group.warps]]
             m.at_barrier.remove(waiting)
@@ -329,23 +357,26 @@ class Waits:
                 m.at_phase.append(checks.part(~passed))
         return released
 
-    def _answer(self, checks: AtPhaseCheck, complete: bool) -> None:
+    def _answer(self, checks: AtPhaseCheck, complete: bool, phases: Ints | None = None) -> None:
         if self.machine.watcher:
             self.machine.watcher.passes(self.machine, checks.group.warps, checks.group.pc, checks.offset, checks.parity)
         if len(checks.group.warps):
             self.enter(checks.group)
             if complete and self.machine.notes:
-                self._note_passing(checks)
+                self._note_passing(checks, phases)
             self.machine.put(checks.result, truth(complete), Value(checks.selected))
             self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)
 
-    def _note_passing(self, checks: AtPhaseCheck) -> None:
+    def _note_passing(self, checks: AtPhaseCheck, phases: Ints | None) -> None:
+        """Note which warps go on, `phases`: with an earlier phase than the last that is complete."""
         m, warps = self.machine, checks.group.warps
         for offset in np.unique(checks.offset).tolist():
             here = warps[checks.offset == offset]
             if offset in m.mbarriers.at:
                 completed = m.mbarriers.at[offset].completed[m.block_of[here]]
-                m.note(Kind.PASS, here, (offset, completed), number=checks.group.pc)
+                completed = completed if phases is None else phases[checks.offset == offset]
+                bits = m.masks(here, checks.selected[checks.offset == offset])
+                m.note(Kind.PASS, here, (offset, completed, bits), number=checks.group.pc)
 
     def time_out(self) -> None:
         """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
@@ -354,7 +385,8 @@ class Waits:
         """
         m = self.machine
         m.mbarriers.settle()
-        if self.release_phases() or not m.at_phase:
+        self._complete_commits()
+        if self.release_phases() or self._release_late() or not m.at_phase:
             return
         waiting, m.at_phase = m.at_phase, []
         passes, m.mbarriers.changed = not m.mbarriers.changed, False
@@ -375,6 +407,49 @@ class Waits:
                         m.starved.append((block, offset, lacking))
         for checks in waiting:
             self._answer(checks, passes)
+
+    def _complete_commits(self) -> None:
+        """Let what tcgen05.commit waits for be complete, as late as this can be: only then can threads go on."""
+        m = self.machine
+        for number, offset, blocks in m.mbarriers.commits:
+            here = np.array(blocks)
+            m.mbarriers.update(offset, here, np.ones(len(here), np.int64), np.zeros(len(here), np.int64))
+            completed = m.mbarriers.at[offset].completed[here]
+            m.note(Kind.COUNT, m.everyone[:0], (here, offset, completed, None), number=number)
+        m.mbarriers.commits = []
+
+    def _release_late(self) -> bool:
+        """Continue warps that are two phases late: what they wait for was complete before nothing could run.
+
+        Whoever completed the next phase, too, did not wait for them. In this order of events they wait for a phase of
+        the same parity that is still to come; had they been faster, they had gone on with the one that they mean.
+        """
+        m = self.machine
+        if m.events is None or m.order_lost:
+            return False
+        waiting, m.at_phase = m.at_phase, []
+        for checks in waiting:
+            late = np.zeros(len(checks.offset), np.int64)
+            for row, (warp, offset) in enumerate(zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True)):
+                phase = self._last_passed(warp, offset)
+                completed = m.mbarriers.phase(offset, int(m.block_of[warp]))
+                if completed is not None and phase < completed and phase % 2 == checks.parity[row]:
+                    late[row] = phase + 1
+            if (late > 0).any():
+                self._answer(checks.part(late > 0), True, late[late > 0])
+            if not (late > 0).all():
+                m.at_phase.append(checks.part(late == 0))
+        return bool(m.ready)
+
+    def _last_passed(self, warp: int, offset: int) -> int:
+        """Return the phases of an mbarrier that were complete when a warp last went on from it."""
+        m = self.machine
+        for event in reversed(m.events.events[: m.happened] if m.events else ()):
+            if event.kind is Kind.PASS and event.data[0] == offset and warp in event.warps:
+                return int(event.data[1][np.flatnonzero(event.warps == warp)[0]])
+            if event.kind is Kind.INITIALISE and int(event.data[1][0]) == offset:
+                break
+        return 0
 
     # ------------------------------------------------------------------------------------------ clusters
 

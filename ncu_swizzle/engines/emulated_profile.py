@@ -29,12 +29,14 @@ import numpy as np
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.lines import LineTable, Location, as_listed
+from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.emulate.contents import OutOfBounds
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
 from ncu_swizzle.reports import model, python_kernels
-from ncu_swizzle.reports.attribution import FrameOwners
+from ncu_swizzle.reports.attribution import Calls, FrameOwners
 from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests
 from ncu_swizzle.reports.model import (
     EXECUTED,
@@ -226,6 +228,7 @@ def profile_of_counts(
     cubin = binary.cubin
     launch_metrics = emulated_launch.metrics(launch, cubin.attributes(binary.symbol))
     instructions = tuple(_instructions(binary, counts.rows))
+    unfollowed = _unfollowed(counts, instructions)
     profile = Profile(
         engine=EMULATED,
         kernel=kernel,
@@ -239,11 +242,13 @@ def profile_of_counts(
         metrics={name: Metric(value, unit) for name, (value, unit) in launch_metrics.items()},
         instructions=instructions,
         sources=binary.sources or {},
-        notes=tuple(_notes(kernel.name, counts)),
+        notes=tuple(_notes(kernel.name, counts, unfollowed)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
-        unknowns=tuple(_unknowns(counts)),
+        supposed=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.supposed.items())),
+        unknowns=tuple(_unknowns(counts, unfollowed)),
         unknown_traffic=tuple(_unknown_traffic(counts)),
         timeline=counts.hazards.timeline,
+        arrays=shared_arrays(cubin, binary.symbol, launch.shared_dynamic),
     )
     outside = tuple(_violations(profile, counts))
     notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))
@@ -256,40 +261,65 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
     checked = counts.global_accesses.blocks
     some = f" ({checked} of the grid's {counts.blocks:,} blocks were checked)" if checked < counts.blocks else ""
+    by_line: dict[Location | int, list[OutOfBounds]] = {}  # a line that is unrolled is one cause
     for outside in counts.global_accesses.outside:
         line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
-        yield model.finding(Violation(f"{outside}{some}", line))
+        by_line.setdefault(line or outside.offset, []).append(outside)
+    for place, (outside, *again) in by_line.items():
+        more = f"; {len(again)} more of the line's instructions" if again else ""
+        yield model.finding(Violation(f"{outside}{more}{some}", None if isinstance(place, int) else place))
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
         yield model.finding(Violation(misfit.message, line, model.TILES_RULE, misfit.code))
     few = f" ({counts.hazards.blocks} of {counts.blocks:,} blocks)" if counts.hazards.blocks < counts.blocks else ""
 
-    def line_of(offset: int) -> Location | None:
-        return next(iter(ownership.own(stacks.get(offset, ()))), None)
-
+    calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
     told = set()
     for hazard in counts.hazards.found:
-        lines = tuple(line_of(party.offset) for party in hazard.parties)
+        sites = [calls.site(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
+        lines = tuple(site[0] if site else None for site in sites)
         if (hazard.code, lines) not in told:  # of a line that is unrolled, the first
             told.add((hazard.code, lines))
             named = [f"{line[0].rpartition('/')[2]}:{line[1]}" if line else "" for line in lines]
             message = f"{hazard.described(named)}{few}"
-            yield model.finding(Violation(message, lines[0], model.RACES_RULE, hazard.code))
+            others = tuple(dict.fromkeys(line for line in lines[1:] if line and line != lines[0]))
+            yield model.finding(
+                Violation(message, lines[0], model.RACES_RULE, hazard.code, tuple(sites[0][1:]), others)
+            )
 
 
-def _unknowns(counts: Counts) -> Iterator[UnknownCounts]:
+def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> str:
+    """Return what order was not followed, with the lines of it."""
+    stacks = {each.pc: each.stack for each in instructions} if counts.hazards.lacking else {}
+
+    own = {at: tuple(frame for frame in stack if not is_library(frame[0])) for at, stack in stacks.items()}
+    calls = Calls(list(set(own.values())))
+
+    def line_of(offset: int) -> str:
+        frame = next(iter(calls.site(own.get(offset, ()))), None)
+        return f"{frame[0].rpartition('/')[2]}:{frame[1]}" if frame else ""
+
+    return counts.hazards.unfollowed(line_of)
+
+
+def _unknowns(counts: Counts, unfollowed: str) -> Iterator[UnknownCounts]:
     """Yield each reason for unknown counts, the most frequent first, and what was not checked."""
     reasons: dict[tuple[str, str], list[int]] = {}
     for row in counts.unknown:
         reasons.setdefault((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED), []).append(row.offset)
     for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield UnknownCounts.of(code, reason, offsets)
+    for offset, ways in counts.remote.items():
+        why = (
+            f"lanes want words of one bank of another block's shared memory, up to {ways}-way: ncu counts nothing there"
+        )
+        yield UnknownCounts.of(codes.NO_RULE, why, (offset,))
     if counts.global_accesses.lacking:
         yield UnknownCounts.of(codes.UNCHECKED_BOUNDS, counts.global_accesses.lacking)
     if counts.tiles.lacking:
         yield UnknownCounts.of(codes.UNFOLLOWED, counts.tiles.lacking)
     if counts.hazards.lacking:
-        yield UnknownCounts.of(codes.UNCHECKED_ORDER, counts.hazards.unfollowed)
+        yield UnknownCounts.of(codes.UNCHECKED_ORDER, unfollowed)
 
 
 def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
@@ -351,7 +381,7 @@ def unknown_notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: {len(reasons) - NOTES} more reasons for unknown wavefronts."
 
 
-def _notes(name: str, counts: Counts) -> Iterator[str]:
+def _notes(name: str, counts: Counts, unfollowed: str) -> Iterator[str]:
     """Yield what is unknown and why, then the emulator's own notes."""
     yield from unknown_notes(name, counts)
     for note in counts.notes:
@@ -363,4 +393,4 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
     for bound in counts.tiles.bound:
         yield f"{name}: {bound}."
     if counts.hazards.lacking:
-        yield f"{name}: not every access was checked for races: {counts.hazards.unfollowed}."
+        yield f"{name}: not every access was checked for races: {unfollowed}."

@@ -32,11 +32,11 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, sour
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import fills, toolchain
+from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
-from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, cubin, disassembly
+from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, disassembly
 from ncu_swizzle.reports import python_kernels
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
@@ -152,9 +152,11 @@ def emulate_target(
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)
-    compiling = (target.family, target.kernel, target.family.architecture(target.kernel, ARCH), settings.toolchain)
-    version = settings.toolchain.version()
-    return emulate_cubin(target, cubin(*compiling, settings.cached), version, settings, on_progress)
+    arch, version = target.family.architecture(target.kernel, ARCH), settings.toolchain.version()
+    made = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached)
+    emulated = emulate_cubin(target, made.code, version, settings, on_progress)
+    notes = tuple(f"{note}." for note in made.notes)
+    return replace(emulated, profile=replace(emulated.profile, notes=(*emulated.profile.notes, *notes)))
 
 
 def emulate_cubin(

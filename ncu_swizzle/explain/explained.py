@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.explain import banks, own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
@@ -26,7 +31,9 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Places
+from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
+from ncu_swizzle.smem.swizzle import Identity
 
 # The mapping that ``ncu-swizzle explain`` finds for a user's tile or for the tiles of a catalogue kernel.
 
@@ -41,6 +48,7 @@ class SuggestAnswer:
     accesses: tuple[Access, ...]
     suggestion: Suggestion
     unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
+    row: int | None = None  # elements of a row of a kernel's array as it is; 0 if its rows are not known
     today: str = ""  # the mapping that the catalogue kernel uses now
     notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
     untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
@@ -49,6 +57,17 @@ class SuggestAnswer:
     @property
     def chosen(self) -> Candidate:
         return self.suggestion.best or self.suggestion.closest
+
+    @property
+    def cells(self) -> Iterator[tuple[Ints, Ints]]:
+        """The rows and columns of the elements that each access touches, (N,) each."""
+        for access in self.accesses:
+            active, length = access.mask, access.granule(self.chosen.mapping.element_bytes)
+            along = np.arange(length)
+            yield (
+                np.repeat(access.rows[active], length),
+                (access.columns[active][:, None] + along).ravel(),
+            )
 
 
 def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
@@ -85,6 +104,7 @@ def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer
             title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
             accesses=tile.accesses,
             suggestion=tile.suggestion(limits),
+            row=tile.plain.shape[1] if tile.known else 0,
             notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile), *([] if groups else saved)),
             untried=attribution.untried(profile),
         )
@@ -148,11 +168,20 @@ def show_mappings(answers: Sequence[SuggestAnswer], console: Console, source: st
 
 
 def code_of(answer: SuggestAnswer) -> dict[str, str]:
-    """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping."""
-    chosen = answer.chosen.mapping
-    unit = answer.unit
-    cuda = code.cuda(chosen) if unit is None else code.policy(chosen, unit)
-    cute = code.cute(chosen)
+    """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping.
+
+    Nothing if nothing is to be moved, or if the code is not one-to-one over all accessed cells.
+    """
+    chosen, unit, flat = answer.chosen.mapping, answer.unit, answer.row == 0
+    if isinstance(chosen.transform, Identity) and not answer.chosen.was and answer.row is not None:
+        return {}
+    if unit is not None:
+        cuda = code.policy(chosen, unit)
+    else:
+        cuda = code.cuda(chosen, flat=flat, now=answer.row or 0)
+        if any(code.contradiction(cuda, chosen, *cells) for cells in answer.cells):
+            return {}
+    cute = code.cute(chosen, flat=flat)
     return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
 
 
@@ -162,12 +191,15 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     console.print(_accesses(answer))
     console.print()
     if suggestion.best is None:
-        what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
-        none = "no XOR or padding makes all of these accesses conflict-free."
-        console.print(table_line(f"{what}: {none}", style="bold"))
+        what = f"None of {suggestion.tried}" if suggestion.complete else f"Nothing found among {suggestion.tried}"
+        console.print(table_line(f"{what} makes all of these accesses conflict-free.", style="bold"))
+    elif suggestion.best.mapping == suggestion.plain.mapping and suggestion.fixed:
+        console.print(table_line("No layout of the tile takes fewer wavefronts.", style="bold"))
     else:
         known = ", as far as the addresses are known" if answer.untried else ""
-        console.print(table_line(f"Use {code.spelled(suggestion.best.mapping)}{known}.", style="bold"))
+        console.print(table_line(f"Use {suggestion.best.spelled}{known}.", style="bold"))
+    for name, why in suggestion.fixed:
+        console.print(table_line(f"{name}: {why}."))
     if answer.today:
         console.print(table_line(f"The kernel currently uses {answer.today}."))
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
@@ -182,12 +214,12 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         names = ", ".join(suggestion.unjudged)
         console.print(table_line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(table_line(f"Without {name}, {code.spelled(best.mapping)} works."))
+        console.print(table_line(f"Without {name}, {best.spelled} works."))
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:
     table = shown.columns("access", "instruction")
-    for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
+    for title in ("ideal", "plain", answer.chosen.name):
         table.add_column(title, justify="right", overflow="fold")
     plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
     for access in answer.accesses:
@@ -209,7 +241,7 @@ def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
     for candidate in candidates[:SHOWN]:
         also = f" = {', '.join(candidate.also)}" if candidate.also else ""
         table.add_row(
-            table_line(f"{candidate.mapping.transform}{also}"),
+            table_line(f"{candidate.name}{also}"),
             f"{candidate.extra_bytes:+,}",
             str(candidate.operations),
             f"{candidate.alignment:,}",
@@ -235,15 +267,17 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "unjudged": list(suggestion.unjudged),
         "untried": list(answer.untried),
         "complete": suggestion.complete,
-        "without": {name: str(best.mapping.transform) for name, best in answer.without},
+        "without": {name: best.name for name, best in answer.without},
+        "fixed": dict(suggestion.fixed),
+        "tried": str(suggestion.tried),
         "code": code_of(answer),
     }
 
 
 def _candidate(candidate: Candidate) -> dict[str, object]:
     return {
-        "mapping": str(candidate.mapping.transform),
-        "spelled": code.spelled(candidate.mapping),
+        "mapping": candidate.name,
+        "spelled": candidate.spelled,
         "element_bytes": candidate.mapping.element_bytes,
         "also": list(candidate.also),
         "wavefronts": candidate.actual,
@@ -295,6 +329,9 @@ def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:
             Typed("ncu-swizzle list"),
             f", a file, {', '.join(banks.PICTURES)}, or an expression in tid with --op ld.shared.b32",
         )
+        if fatbin.is_built(Path(query.what)):
+            judged = Hint(Typed(f"ncu-swizzle lint {shlex.quote(query.what)}"), naming.JUDGES)
+            raise UsageError(f"{query.what} is built: none of its launches is known", judged) from error
         if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
             raise UnknownKernel(str(error), hint) from error
         raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.base import paths
+from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
-from ncu_swizzle.reports import attribution, model, reader
+from ncu_swizzle.reports import attribution, model, reader, remarks
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE
@@ -175,7 +176,7 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield what wgmma reads otherwise than TMA wrote it."""
-    for message, line, rule, _ in model.violations(profile):
+    for message, line, rule, *_ in model.violations(profile):
         if rule == model.TILES_RULE:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
@@ -241,8 +242,21 @@ def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
         title=title,
         predictions=_at(predictions(profile), query.line),
         unknowns=profile.unknowns,
-        notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile)),
+        notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile), *_said(profile)),
     )
+
+
+def _said(profile: Profile) -> Iterator[str]:
+    """Yield what wide accesses come to, and what those do of which it is not known which lanes make them."""
+    if wide := remarks.wide(profile):
+        yield f"{wide}."
+    names = {site.access.pc: site.name for site in attribution.sites(profile)}
+    said: dict[int, list[str]] = {}
+    for pc, ways in attribution.most_ways(profile).items():
+        said.setdefault(ways, []).append(names.get(pc, f"{pc:#x}"))
+    for ways, lines in sorted(said.items()):
+        how = "clean whichever lanes the data let execute" if ways == 1 else f"up to {ways}-way"
+        yield f"{some(list(dict.fromkeys(lines)))}: {how}; how often is unknown."
 
 
 def _declared(target: Target) -> PredictAnswer:

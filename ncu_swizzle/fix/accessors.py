@@ -1,100 +1,14 @@
-"""The XOR swizzle that patches write, expressions as one writes them by hand, and small functions that patches add."""
+"""Expressions as one writes them by hand, and small functions that patches add."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, line_end
-from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.swizzle import WHOLE, Padding, Swizzle, XorMatrix
-
-# The swizzle that sources are rewritten with: a row's number XORed into the column.
-#
-# CuTe's ``Swizzle`` does the same where rows are a power of two long; this one also fits others, such as 96 columns,
-# and tiles of any height behind each other.
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowXor:
-    """Column ^ ((row >> `drop` & mask of `bits`) << `base`), in elements, of tiles of `rows` (0: no limit)."""
-
-    columns: int
-    rows: int
-    bits: int
-    base: int
-    drop: int
-
-    def __str__(self) -> str:
-        swizzle = self.swizzle
-        if swizzle:
-            return str(swizzle)
-        row = f"row >> {self.drop}" if self.drop else "row"
-        bits = f"({row} & {self.mask:#x})"
-        return f"column ^ ({bits} << {self.base})" if self.base else f"column ^ {bits}"
-
-    @property
-    def mask(self) -> int:
-        return (1 << self.bits) - 1
-
-    @property
-    def granule(self) -> int:
-        return 1 << self.base if self.bits else WHOLE
-
-    @property
-    def group(self) -> int:
-        """Elements of an aligned group that it permutes: it changes bits base to base + bits - 1 of a column."""
-        return 1 << (self.base + self.bits)
-
-    @property
-    def operations(self) -> int:
-        return 2 + (self.base > 0) + (self.drop > 0)
-
-    @property
-    def period(self) -> int:
-        """After how many elements the pattern repeats."""
-        return self.columns << (self.drop + self.bits)
-
-    @property
-    def repeats(self) -> bool:
-        """Whether a tile holds whole periods, so that the row's number may go on counting in the next one."""
-        return self.rows * self.columns % self.period == 0
-
-    @property
-    def swizzle(self) -> Swizzle | None:
-        """The same as CuTe's swizzle of offsets; None if there is none."""
-        if self.columns & (self.columns - 1) or not self.repeats:
-            return None
-        # CuTe takes bits from base + shift on: those of the row's number begin at log2(columns) + drop of the offset.
-        return Swizzle(bits=self.bits, base=self.base, shift=self.columns.bit_length() - 1 + self.drop - self.base)
-
-    def __call__(self, offsets: Ints) -> Ints:
-        row = offsets // self.columns
-        if self.rows:
-            row = row % self.rows
-        return np.asarray(offsets ^ (((row >> self.drop) & self.mask) << self.base))
-
-    def cuda(self, offset: str) -> str:
-        if self.swizzle:
-            return self.swizzle.cuda(offset)
-        row = f"{offset} / {self.columns}" + ("" if self.repeats else f" % {self.rows}")
-        moved = f"({row} >> {self.drop} & {self.mask})" if self.drop else f"({row} & {self.mask})"
-        return f"{offset} ^ ({moved} << {self.base})" if self.base else f"{offset} ^ {moved}"
-
-    def counted_in(self, ratio: int) -> RowXor | None:
-        """Return the same for units of `ratio` elements; None if it would split them."""
-        shift = ratio.bit_length() - 1
-        if ratio != 1 << shift or self.base < shift or self.columns % ratio:
-            return None
-        return replace(self, columns=self.columns // ratio, base=self.base - shift)
-
-    def in_parts(self, parts: int) -> RowXor:
-        """Return the same for units of which an element has `parts`, such as bytes."""
-        return replace(self, columns=self.columns * parts, base=self.base + parts.bit_length() - 1)
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 
 
 class Shorter(Padding):

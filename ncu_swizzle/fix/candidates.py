@@ -12,19 +12,19 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
-from ncu_swizzle.fix.accessors import RowXor, Shorter
+from ncu_swizzle.fix.accessors import Shorter
 from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
-from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem import operations, suggestions, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, sample, suggest
-from ncu_swizzle.smem.swizzle import Padding, Swizzle, XorMatrix
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
 
@@ -134,7 +134,7 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
 
 
 VERIFIED = 16  # candidates to count on all requests
-MOST_BITS = 5
+MOST_BITS = suggestions.MOST_BITS
 NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
 KNOWN = tuple(KIB_PER_SM)
 
@@ -193,7 +193,7 @@ class Ranked:
     def cost(self) -> tuple[int, ...]:
         """The order of candidates: excess, vectors, blocks per SM, bytes, instructions; of XORs the simplest."""
         counted, xor = self.candidate, self.transform
-        simplest = (xor.drop, xor.base, -xor.bits) if isinstance(xor, RowXor) else ()
+        simplest = simplest_xor(xor.drop, xor.base, xor.bits) if isinstance(xor, RowXor) else ()
         taken = (-counted.blocks, counted.extra_bytes, counted.operations)
         return (counted.avoidable, counted.excessive, self.narrower, *taken, *simplest)
 
@@ -346,18 +346,7 @@ def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
 
 
 def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
-    """Yield the swizzles that move whole granules within a bank row and within a row."""
+    """Yield the XORs of rows into columns, of tiles as high as declared."""
     size = max(root.size for root in seen.roots)
     rows = shape.rows or size // (shape.columns * shape.element_bytes)
-    least = granule.bit_length() - 1
-    for base in range(least, least + MOST_BITS):
-        for bits in range(1, MOST_BITS + 1):
-            moved = 1 << (base + bits)
-            # Bits beyond a bank row of 128 bytes do not change the bank; and columns must stay within their row.
-            if moved * shape.element_bytes > LINE or shape.columns % moved:
-                break
-            for drop in range(max(1, (rows - 1).bit_length())):
-                # The highest bit of the row's number that is used is 0 in all rows: fewer bits do the same.
-                if 1 << (drop + bits - 1) >= rows and bits > 1:
-                    break
-                yield RowXor(columns=shape.columns, rows=shape.rows, bits=bits, base=base, drop=drop)
+    return row_xors(shape.columns, rows, granule, shape.element_bytes, shape.rows)

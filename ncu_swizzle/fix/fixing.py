@@ -15,7 +15,6 @@ from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.emulation import Executable, emulate_target
 from ncu_swizzle.engines.settings import ALWAYS
 from ncu_swizzle.fix import candidates
-from ncu_swizzle.fix.accessors import RowXor
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
@@ -29,7 +28,7 @@ from ncu_swizzle.fix.trial import FixJob, Stop, furthest, unproved
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.swizzle import Padding, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 

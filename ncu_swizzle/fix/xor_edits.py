@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.fix.accessors import EFFECTS, Accessors, RowXor, atom, bits_of_row, sum_of
+from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called, composition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.smem.swizzle import XorMatrix
+from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
 NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"

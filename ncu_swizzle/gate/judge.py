@@ -137,7 +137,7 @@ def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
     ]
 
 
-def judge_lines(
+def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
     profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str, hints: Mapping[str, str]
 ) -> Iterator[Check]:
     """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
@@ -146,35 +146,63 @@ def judge_lines(
     counts are unknown, if any are; `hints` are what to type against a conflict, by its code or "" for any other.
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
-    advised = {offset: tip.text for tip in attribution.advice(profile) for offset in tip.offsets}
+    fixed = attribution.unavoidable(profile)
+    tips = attribution.advice(profile)
+    advised = {offset: tip.text for tip in tips for offset in tip.offsets}
+    by_lanes = {offset for tip in tips if not tip.layout for offset in tip.offsets}
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     offending = list(verdict.of_violations(profile.kernel.name, profile))
+    ways = attribution.most_ways(profile)
+    counted = {access.pc for access in profile.shared() if access.wavefronts is not None}
+    elsewhere = {pc: why.reason for why in profile.unknowns for pc in why.offsets if pc in counted}
+    said_at: dict[tuple[tuple[str, ...], str], str] = {}  # where each reason was told first
+    whatever = 0  # accesses of which it is not known which lanes make them, and which conflict in no case
     for line in sorted(lines, key=lambda line: -line.excessive):
         rule = limits[MAX_DEGREE, line.access]
         check = Check(
             outcome=Outcome.inconclusive, kernel=profile.kernel.name, criterion=MAX_DEGREE, access=line.access,
-            message=f"wavefronts of {line.share_of(line.uncounted)} are unknown{f': {why}' if why else ''}",
-            place=line.place or Place(next(iter(profile.sources), profile.report)),
+            message="", place=line.place or Place(next(iter(profile.sources), profile.report)),
             origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
         )  # fmt: skip
-        if line.unknown:
-            reasons = model.codes_of_unknown(profile, line.uncounted)
-            offending.append(replace(check, code=reasons[0], more_codes=reasons[1:]))
+        told = [access for access in line.uncounted if access.pc in ways]
+        above = [access for access in told if ways[access.pc] > rule.limit]
+        whatever += len(told) - len(above)
+        untold = [access for access in line.uncounted if access.pc not in ways]
+        remote = [why for access in line.instructions for why in (elsewhere.get(access.pc),) if why]
+        if remote:
+            offending.append(replace(check, message=remote[0], code=codes.NO_RULE))
+        if untold:
+            reasons = model.codes_of_unknown(profile, untold)
+            because = _because(profile, untold) or why
+            place = check.place.in_full if check.place else ""
+            first = said_at.setdefault((reasons, because), place)
+            because = because if first == place else f"for the same reason as at {first}" if first else because
+            message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
+            offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
         known = line.counted
         outcome, message = compared(rule, known.degree)
-        if outcome is Outcome.passed:
+        excessive = [access for access in known.instructions if access.excessive]
+        over = outcome is not Outcome.passed and not all(fixed.get(access.pc, False) for access in excessive)
+        if not (over or above):
             continue
-        tip = next((f"; {advised[access.pc]}" for access in known.instructions if access.pc in advised), "")
+        guilty = [*(known.instructions if over else ()), *above]
+        tip = next((f"; {advised[access.pc]}" for access in guilty if access.pc in advised), "")
         apart = f" by {line.share_of(known.instructions)}" if line.unknown else ""
-        code = _conflict(profile, known)
+        said = [f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}"] if over else []
+        if above:
+            most = max(ways[access.pc] for access in above)
+            said.append(f"up to {most}-way by {line.share_of(above)}, depending on which lanes the data let execute")
+        code = _conflict(profile, replace(line, instructions=tuple(guilty)))
+        no_conflict = not above and all(access.pc in by_lanes for access in excessive)
+        hint = _elsewhere(code, guilty, fixed) or hints.get(code) or hints.get("", "")
         offending.append(
             replace(
                 check,
-                outcome=Outcome.warning if line.unknown else outcome,
-                message=f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}{tip}",
-                hint=hints.get(code) or hints.get("", ""),
-                actual=known.degree,
+                outcome=Outcome.warning if untold or no_conflict else Outcome.failed,
+                message=f"{', and '.join(said)}{tip}",
+                hint="" if no_conflict else hint,
+                actual=known.degree if over else None,
                 code=code,
             )
         )
@@ -184,10 +212,34 @@ def judge_lines(
         message = (
             f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
         )
+        if whatever:
+            message += f" ({whatever} are clean whichever lanes the data let execute: how often is unknown)"
         yield Check(
             outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE,
             message=message + profile.of_sample,
         )  # fmt: skip
+
+
+def _because(profile: Profile, unknown: Sequence[Instruction]) -> str:
+    """Return why the first of some accesses is unknown, if the profile says so."""
+    offsets = {access.pc: access for access in unknown}
+    for why in profile.unknowns:
+        if first := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
+            return f"{first.sass} at {first.pc:#x}: {why.reason}"
+    return ""
+
+
+# What helps if no layout does, by code.
+ELSEWHERE = {
+    codes.ATOMIC: "add up the lanes' values first: __reduce_add_sync, or __match_any_sync for several words, then one "
+    "atomic per word",
+    codes.COPY: "let neighbouring lanes copy neighbouring 16 bytes of a whole 128-byte line of global memory",
+}
+
+
+def _elsewhere(code: str, guilty: Sequence[Instruction], fixed: Mapping[int, bool]) -> str:
+    """Return what to do about accesses whose wavefronts no layout changes; empty if one may."""
+    return ELSEWHERE.get(code, "") if all(access.pc in fixed for access in guilty if access.excessive) else ""
 
 
 def _conflict(profile: Profile, line: LineAccesses) -> str:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import codes, paths
+from ncu_swizzle.base import bounds, codes, paths
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
+    Hint,
     LaunchLacking,
     NcuSwizzleError,
     NotComparable,
+    Typed,
     UsageError,
     as_word,
 )
+from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
-from ncu_swizzle.engines import emulation, replay
+from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, GPUS, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
+from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
@@ -32,6 +40,7 @@ from ncu_swizzle.gate.verdict import (
     MAX_DEGREE,
     MAX_SECTORS,
     SUPPRESSIONS,
+    WORST_FIRST,
     Check,
     Outcome,
     Place,
@@ -42,11 +51,12 @@ from ncu_swizzle.gate.verdict import (
     moved,
 )
 from ncu_swizzle.kernels import fills, limits, naming
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Target
-from ncu_swizzle.kernels.naming import Skipped
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
+from ncu_swizzle.kernels.launch_sites import Sizes
+from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import project_file
+from ncu_swizzle.kernels.project import NONE, project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
@@ -57,7 +67,9 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
-Linted = Target | Skipped | str  # a kernel, a source without a launch, or a launches file
+FEW = 4  # kernels that a note names
+MOST_JUDGED_S = 40.0  # of CPU time for the kernels of a file without a launch
+Linted = Found | str  # a kernel, a file without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -120,10 +132,9 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
     raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
-def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Target | Skipped]:
+def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Found]:
     """Return the kernels of the files that are not launches files, each once."""
-    sources = [file for file in files if not replay.is_launches(file)]
-    return naming.resolve_sources(sources, description, alone=len(files) == 1)
+    return naming.resolve_all([file for file in files if not replay.is_launches(file)], description)
 
 
 def policy(options: LintOptions) -> Policy:
@@ -195,9 +206,10 @@ def _all_linted(
         return
     tasks, files = [], []  # of the files, a worker needs those that are here: lines are named by them
     for kernel in kernels:
-        if isinstance(kernel, str):
-            tasks.append(FleetTask(kernel, kernel))
-            files.append(Path(kernel).absolute())
+        if isinstance(kernel, str | Unlaunched):
+            file = kernel if isinstance(kernel, str) else kernel.file
+            tasks.append(FleetTask(str(file), kernel))
+            files.append(Path(file).absolute())
         else:
             tasks.append(FleetTask(kernel.name, kernel))
             files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
@@ -235,10 +247,99 @@ def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[K
     """Yield the lint of one kernel, or of each launch of a launches file."""
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
+    elif isinstance(kernel, Unlaunched):
+        yield from _lint_unlaunched(work, kernel, on_progress)
     elif isinstance(kernel, str):
         yield from _lint_launches(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
+
+
+def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) -> Iterator[KernelLint]:
+    """Yield the lint of each kernel of a file: of what holds in every launch.
+
+    Raises what stands in the way of compiling the file, if it is the only one.
+    """
+    settings, launch = work.settings.emulation, work.description.launch
+    place = moved(Place(str(file.file)), Path.cwd())
+    try:
+        sizes = {parameter.name: parameter.default for parameter in file.spec.problem} if file.spec else {}
+        block = limits.block_of(launch.block, sizes) if launch.block else None
+        if file.spec is not None:
+            compiled = launchless.of_source(file.spec, settings)
+        else:
+            compiled = launchless.of_built(file.file, settings, launch.arch, launch.entry)
+    except UsageError as error:
+        if len(work.files) == 1:
+            raise
+        yield _unjudged(file.file.stem, Outcome.error, place, error)
+        return
+    shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
+    started, lints = time.thread_time(), list[KernelLint]()
+    for number, kernel in enumerate(shared):
+        if time.thread_time() - started > MOST_JUDGED_S:
+            late = f"{len(shared) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+            check = Check(
+                outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=late, place=place,
+                code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
+            )  # fmt: skip
+            lints.append(KernelLint(name=compiled.name, checks=(check,)))
+            break
+        lints.append(_in_every_launch(work, kernel, block, str(file.file)))
+        on_progress(kernel.name, Done((number + 1) / len(shared)))
+    yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
+    if not shared:
+        message = "no access to shared memory"
+        passed = (
+            Check(outcome=Outcome.passed, kernel=kernel.name, criterion=MAX_DEGREE, message=message, place=place)
+            for kernel in compiled.kernels
+        )
+        yield KernelLint(name=compiled.name, checks=tuple(passed))
+    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, block)))
+
+
+def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
+    """Return the lint of a kernel in every launch with its blocks."""
+    try:
+        checks = judge_degrees(kernel.judged(block), work.rules, file, _launching(work, kernel, Path(file)))
+        here = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in checks)
+    except NcuSwizzleError as error:
+        return _unjudged(kernel.name, Outcome.inconclusive, moved(Place(file), Path.cwd()), error)
+    return KernelLint(name=kernel.name, checks=here)
+
+
+def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
+    """Return the command that gives a kernel a launch: the program's own, or one that is described."""
+    if file.suffix != SOURCE:
+        program = str(file) if os.access(file, os.X_OK) else "app"
+        capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
+        typed = shlex.quote(program if "/" in program else f"./{program}")
+        return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
+    if re.search(r"\bmain\s*\(", file.read_text(errors="replace")):
+        return Hint(Typed(f"{work.description.command('lint', str(file))} --run"), " judges the program's own launches")
+    launch, sources = work.description.launch, work.description.sources
+    kept = replace(sources, config="" if sources.config == NONE else sources.config)
+    named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
+    return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
+
+
+def _notes(compiled: CompiledFile, shared: Sequence[CompiledKernel], block: Sizes | None) -> Iterator[str]:
+    """Yield how a file was compiled, the blocks that its verdict is for, and what a launch would add."""
+    yield from (f"{note}." for note in compiled.notes)
+    if others := len(compiled.kernels) - len(shared) if shared else 0:
+        yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
+    said: dict[str, list[str]] = {}
+    for kernel in shared if block is None else ():
+        shapes = kernel.blocks()
+        if all(shape.certain for shape in shapes):
+            named = "; ".join(f"{in_crosses(shape.sizes)} ({shape.source})" for shape in shapes)
+            said.setdefault(f"blocks of {named}.", []).append(kernel.name)
+        else:
+            tried = ", ".join(in_crosses(shape.sizes) for shape in shapes)
+            text = f"blocks of unknown shape; {tried} were looked at, --block gives another."
+            said.setdefault(text, []).append(kernel.name)
+    yield from (f"{bounds.some(kernels, FEW)}: {text}" for text, kernels in said.items())
+    yield f"{compiled.name}: totals, times, races and bounds need a launch, and were not judged."
 
 
 def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
@@ -319,6 +420,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
         replace(
             check,
             place=in_checkout(check.place),
+            related=tuple(filter(None, map(in_checkout, check.related))),
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
         for check in (
@@ -329,7 +431,10 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
     return KernelLint(
         name=profile.kernel.name,
         checks=tuple(checks),
-        notes=(*emulated.other_notes, *([f"{saved}."] if (saved := remarks.saving(profile)) else ())),
+        notes=(
+            *emulated.other_notes,
+            *(f"{note}." for note in (remarks.saving(profile), remarks.wide(profile)) if note),
+        ),
         lines=tuple(replace(line, place=in_checkout(line.place)) for line in lines),
         profile=profile,
         instructed=_instructed(profile, emulated.binary.roots),

@@ -214,8 +214,14 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction], rules
         if correction.corrects(check)
     ]
     related = [
-        {"id": number, **_location(header), "message": {"text": "inlined from here"}}
-        for number, header in enumerate(place.through, 1)
+        {"id": number, **_location(other), "message": {"text": text}}
+        for number, (other, text) in enumerate(
+            (
+                *((each, "inlined from here") for each in place.through),
+                *((each, "takes part") for each in check.related),
+            ),
+            1,
+        )
     ]
     return {
         "ruleId": check.code,
@@ -326,7 +332,8 @@ def to_json(verdict: Verdict) -> str:
         through = plain["place"].pop("through") if check.place else ()  # the headers' lines, apart from the place
         for suppression in plain["suppressions"]:
             del suppression["place"]["through"]
-        checks.append({**plain, "related": [{"file": place["file"], "line": place["line"]} for place in through]})
+        related = [{"file": place["file"], "line": place["line"]} for place in (*through, *plain["related"])]
+        checks.append({**plain, "related": related})
     content = {
         "schema": SCHEMA,
         "outcome": verdict.outcome,

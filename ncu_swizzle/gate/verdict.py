@@ -57,7 +57,7 @@ WORST_FIRST = (Outcome.error, Outcome.failed, Outcome.inconclusive, Outcome.warn
 class Place:
     """Where a check points: a source line, or a whole file if `line` is 0.
 
-    `through`: the lines of libraries' headers that are inlined there, such as those of ``load_matrix_sync``.
+    `through`: the lines of headers and helpers that are inlined there, such as those of ``load_matrix_sync``.
     """
 
     file: str
@@ -108,6 +108,7 @@ class Check:
     message: str
     access: str = ""  # empty: all accesses together
     place: Place | None = None
+    related: tuple[Place, ...] = ()  # lines that take part, such as that of the other access
     origin: str = ""  # what set the limit: an option or a file
     hint: str = ""  # what to type next
     actual: float | None = None
@@ -252,7 +253,14 @@ def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Che
 
 
 PAGE = "docs/hopper.md, and docs/blackwell.md for tcgen05, show what fits: the modes, LBO, SBO and the base offset"
-RACECHECK = "docs/races.md says what orders accesses; on a GPU, compute-sanitizer --tool racecheck sees most of these"
+ORDER = "docs/races.md says what orders accesses"
+# What compute-sanitizer looks at: shared memory through the generic proxy, and barriers of a block.
+RACECHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool racecheck sees most of these"
+SYNCCHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool synccheck sees some of these"
+RACE_HINTS = {
+    **dict.fromkeys((codes.RACE, codes.LANES, codes.SAME_PLACE, codes.SAME_VALUE, codes.POLLED), RACECHECK),
+    **dict.fromkeys((codes.BARRIER_COUNT, codes.DIVERGENT, codes.MBARRIER), SYNCCHECK),
+}
 SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
 
@@ -293,16 +301,18 @@ def _slowest(profile: Profile, here: Here) -> Place:
 
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     """Yield a check for each access outside of the launch's buffers, tile that does not fit, and hazard."""
-    for message, line, rule, code in model.violations(profile):
-        place = Place(*line) if line else Place(profile.report)
-        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACECHECK)}.get(
+    for message, line, rule, code, through, related in model.violations(profile):
+        inlined = tuple(Place(*each) for each in through)
+        place = Place(*line, through=inlined) if line else Place(profile.report)
+        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACE_HINTS.get(code, ORDER))}.get(
             rule, (BOUNDS, SANITIZE)
         )
         known = codes.CATALOGUE.get(code)
         outcome = Outcome.warning if known and known.severity is Severity.warning else Outcome.failed
         yield Check(
-            outcome=outcome, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code
-        )
+            outcome=outcome, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code,
+            related=tuple(Place(*each) for each in related),
+        )  # fmt: skip
 
 
 def in_checkout(file: str, root: Path) -> str:
@@ -325,6 +335,7 @@ def moved(place: Place, root: Path, sources: Sequence[str] = ()) -> Place:
 
     `sources`: the folders on this machine that the profile's relative paths are below.
     """
+    place = replace(place, through=tuple(moved(each, root, sources) for each in place.through))
     for folder in sources:
         file = Path(folder, place.file)
         if file.is_file() and file.is_relative_to(root):

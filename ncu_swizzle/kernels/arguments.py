@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #     [NAME=]FILE.npy                    a buffer with the file's dtype and shape
 #     [NAME=]DTYPE:VALUE                 a scalar: n=int32:4096   rows=int64:n*n   eps=float32:1e-5
 #     [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
+#     [NAME=]nullptr                     a pointer to nothing
 #     [NAME=]bytes:SIZE                  a struct by value, all bytes zero: p=bytes:24
 #     [NAME=]bytes:FILE                  a struct by value, its bytes from a file: p=bytes:params.bin
 #     [NAME=]struct:FIELD,FIELD…         a struct by value, of scalars: p=struct:int32:4,float32:1.5
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = Typed("--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024")
 OUT = "out"
+NULLS = ("nullptr", "NULL")
 T = TypeVar("T")
 
 # C's names for NumPy's dtypes.
@@ -104,6 +106,8 @@ def _struct(name: str, text: str, folder: Path) -> Argument:
 def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
     """Return a scalar without a dtype; a bare name of a size also names the argument."""
     usual = name or (text if text.isidentifier() else f"arg{number}")
+    if text in NULLS:
+        return Argument(name=name or f"arg{number}", dtype=fills.POINTER, value=text)
     if text in ("true", "false"):
         return Argument(name=name or f"arg{number}", dtype="bool", value=str(int(text == "true")))
     if real := _REAL.fullmatch(text):
@@ -192,6 +196,8 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
 
 def text_of(argument: Argument) -> str:
     """Return an argument as it is written."""
+    if argument.dtype == fills.POINTER:
+        return f"{argument.name}={NULLS[0]}"
     if not argument.shape:
         return f"{argument.name}={argument.dtype}:{argument.value or argument.fill}"
     ending = ":".join([*([argument.fill] if argument.fill else []), *([OUT] if argument.output else [])])

@@ -18,12 +18,12 @@ from ncu_swizzle.base.files import is_file, read_bytes, slug
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import guess, limits
+from ncu_swizzle.kernels import guess, kernels_only, limits
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
 from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry, signature_of
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.project import KernelSpec, Variant
-from ncu_swizzle.kernels.toolchain import ARCH, KIND, PTXAS, Toolchain, cubin
+from ncu_swizzle.kernels.toolchain import ARCH, KIND, PTXAS, Toolchain
 
 # A PTX file's cubin, from the cache or assembled now.
 
@@ -200,13 +200,13 @@ def cubin_of(spec: KernelSpec, toolchain: Toolchain) -> Cubin:
     if spec.source.suffix in BINARIES:
         return Cubin(code_in(spec.source, toolchain, arch=spec.launch.arch), spec.source.name)
     family = family_without_launch(spec)
-    code = cubin(family, family.kernels[-1], family.arch or ARCH, toolchain, cached=False)
+    code = kernels_only.compiled(family, family.kernels[-1], family.arch or ARCH, toolchain, cached=False).code
     return Cubin(code, spec.source.name)
 
 
 def family_without_launch(spec: KernelSpec) -> Family:
-    """Return a described kernel as a family that can be compiled, whatever is said of its launch."""
-    launch = replace(spec.launch, grid="1", block="1", args=(), entry=spec.launch.entry or "any")
+    """Return the family of a described kernel, to be compiled, whatever its launch. Raises what `family_of` raises."""
+    launch = replace(spec.launch, grid="1", block="1", shared="", args=(), entry=spec.launch.entry or kernels_only.ANY)
     return family_of(replace(spec, launch=launch, tolerance={}))
 
 
@@ -218,6 +218,8 @@ def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple
     try:
         cubin = cubin_of(spec, toolchain)
         guess = guess_in(cubin, names.find(cubin, spec.launch.entry), spec, toolchain)
+    except UsageError as refused:  # it does not compile: that comes before any word on launches
+        raise refused from error
     except NcuSwizzleError:
         return error.hint, ""
     launch = spec.launch

@@ -148,6 +148,10 @@ def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
     """Return what is wrong with an argument for a parameter of this size and type; "" if nothing is."""
     pointee = pointee_of(type_)
     wanted = dtype_of(type_ if pointee is None else pointee)
+    if argument.dtype == fills.POINTER and size == slot_size and pointee is not None:
+        return ""
+    if pointee is not None and argument.value == "0":
+        return f"{argument.name} is 0, the parameter {type_} is a pointer: {argument.name}=nullptr"
     if size != slot_size:
         return f"{argument.name} has {size} bytes, the parameter {slot_size}"
     if pointee is not None and not argument.shape:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.base.texts import encodable, one_line
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.names import declared_parameters, demangle, function, parameter_types, qualified
+from ncu_swizzle.cubin.names import declared_parameters, demangle, demangle_all, function, parameter_types, spelled
 from ncu_swizzle.kernels.arguments import ALIASES
 from ncu_swizzle.kernels.family import BYTES, DTYPES
 from ncu_swizzle.kernels.options import LaunchOptions
@@ -86,8 +86,8 @@ def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Call
     entry = shared_arrays.entry_in(shared_arrays.embedded(cubin), symbol)
     if entry is None:
         entry = _from_sass(disassembled(), symbol, attributes.static_shared)
-    declared = declared_parameters(source, function(name))
     sizes = [slot.size for slot in attributes.parameters]
+    declared = declared_parameters(source, function(name), len(sizes))
     types = _fitting(parameter_types(name) or (), sizes) or [_without_name(text) for text in declared]
     names = [_name(text) for text in declared]
     columns = (_fitting(texts, sizes) or [""] * len(sizes) for texts in (names, types, entry.kinds))
@@ -99,7 +99,7 @@ def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Call
     by_registers = REGISTERS // max(-(-attributes.registers // 8) * 8, 1) // WARP * WARP
     return KernelSignature(
         symbol=symbol,
-        function=qualified(name),
+        function=spelled(name, demangle_all(cubin.kernels).values()),
         parameters=tuple(SignatureParameter(*row) for row in zip(sizes, *columns, strict=True)),
         block_axes=block_axes,
         grid_axes=grid_axes,

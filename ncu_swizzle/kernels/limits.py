@@ -141,6 +141,16 @@ def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]
             raise UsageError(f"{what}: {size} is {value}, outside 1 to {most}", f"--{what} {USUAL[what]}")
 
 
+def block_of(given: Sizes, problem: Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the threads of a block along each axis. Raises UsageError for what no GPU allows."""
+    texts = three(given, "block")
+    refuse_bad_sizes(texts, "block", problem)
+    x, y, z = (evaluate(text, problem) for text in texts)
+    if x * y * z > MOST_THREADS:
+        raise UsageError(f"a block of {x} x {y} x {z} has {x * y * z:,} threads", f"at most {MOST_THREADS:,}")
+    return x, y, z
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchShape:
     """One launch: blocks and threads along three axes, bytes of dynamic shared memory, and blocks of a cluster."""

@@ -28,13 +28,15 @@ from ncu_swizzle.base.errors import (
     as_word,
 )
 from ncu_swizzle.base.files import exists, is_file, is_folder
-from ncu_swizzle.kernels import build
+from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.kernels import build, headers
 from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
 
 INSIDE = "::"
+JUDGES = " judges its kernels in every launch"
 TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile, a run's folder
 
 
@@ -68,9 +70,12 @@ def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> Tar
         return catalog.target(name, description.problem)
     if path.suffix == SOURCE and is_file(path):
         raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {as_word(name)}"))
+    saved = path.suffix in (".json", ".ncu-rep", LAUNCHES)
+    if not saved and fatbin.is_built(path):
+        raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {as_word(name)}"), JUDGES))
     if exists(path):
         return path
-    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
+    if saved or path.parent != Path():
         raise BadFile(f"{name} does not exist", "ls swizzle-out shows what was saved")
     return catalog.target(name, description.problem)
 
@@ -218,12 +223,13 @@ def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
     """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
     launch = description.launch
     if launch.entry:
-        return KernelSpec.named(launch.entry, source)
+        return _undescribed(source, launch.entry, LaunchOptions(entry=launch.entry))
     names = build.kernels_in(source, description.options)
     if len(names) > 1 and not (launch.grid and launch.block):
-        first = _overridden(KernelSpec.named(names[0], source), description)
+        first = _overridden(_undescribed(source, names[0], LaunchOptions(entry=names[0])), description)
         raise build.lacking(first, f"{build.several(source, names)}; no launch is described", names[0])
-    return KernelSpec.named(build.only_kernel(source, description.options), source)
+    only = build.only_kernel(source, description.options)
+    return _undescribed(source, only, LaunchOptions(entry=only))
 
 
 def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
@@ -307,6 +313,63 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True)
+class Unlaunched:
+    """A file with kernels of which no launch is described; `spec` is what is said of a source, None: it is built."""
+
+    file: Path
+    spec: KernelSpec | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.file)
+
+
+Found = Target | Skipped | Unlaunched
+
+
+def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Found]:
+    """Return every kernel of the words, as `resolve_sources` does, and files of whose kernels no launch is described.
+
+    A word may also be what is built: a program, a library, an object, an archive, a wheel, or a folder of them.
+    """
+    without: dict[str, Unlaunched] = {}
+    rest: list[str] = []
+    for word in words:
+        path, spec = Path(word), _without_launch(word, description)
+        if spec is not None:
+            without[str(path)] = Unlaunched(path, spec if path.suffix == SOURCE else None)
+        elif is_folder(path) and not _shipped_in(path):
+            built = fatbin.built_in(path)
+            without |= {str(each): Unlaunched(each) for each in built}
+            rest += [] if built else [word]
+        elif not is_kernel_file(word) and fatbin.is_built(path):
+            without[word] = Unlaunched(path)
+        else:
+            rest.append(word)
+    return [*resolve_sources(rest, description, alone=len(words) == 1), *without.values()]
+
+
+def _without_launch(word: str, description: KernelDescription) -> KernelSpec | None:
+    """Return a file's spec if neither itself nor a project nor the command line says how its kernels are launched."""
+    file, entry = split_name(word)
+    launch = description.launch
+    if file.suffix not in FILES or not is_file(file) or launch.grid or launch.args or description.pair:
+        return None
+    own = [
+        target
+        for target in described_in(file, description.sources)
+        if launch.entry in ("", target.name, target.kernel.entry)
+    ]
+    return None if own else _overridden(_undescribed(file, file.stem), description.of_entry(entry))
+
+
+def _undescribed(source: Path, name: str, launch: LaunchOptions = LaunchOptions()) -> KernelSpec:
+    """Return the spec of a file that nothing describes, with the options that its build passes to the compiler."""
+    options, origin = headers.build_options(source) if source.suffix == SOURCE else ((), "")
+    return KernelSpec(name=name, source=source, launch=launch, options=options, origin=origin)
+
+
 def resolve_sources(words: Sequence[str], description: KernelDescription, alone: bool = True) -> list[Target | Skipped]:
     """Return every kernel of the sources, each once, at its default size.
 
@@ -327,8 +390,7 @@ def _in_word(word: str, description: KernelDescription, alone: bool) -> Iterator
     if is_kernel_file(word) or path.suffix == PYTHON:
         yield from _in_source(word, description, alone)
     elif is_folder(path):
-        folder = path.resolve()
-        families = tuple(each for each in shipped().families if folder in (each.folder, each.folder.parent))
+        families = _shipped_in(path)
         if not families:
             raise BadFile(f"{word} is a folder", "name its .cu files, or its ncu-swizzle.toml")
         yield from with_source(Catalog(families))
@@ -337,6 +399,12 @@ def _in_word(word: str, description: KernelDescription, alone: bool) -> Iterator
         yield from (target for target in with_source(own) if not target.family.shipped)
     else:
         yield everything(sources).target(word)
+
+
+def _shipped_in(path: Path) -> tuple[Family, ...]:
+    """Return the shipped families in a folder."""
+    folder = path.resolve()
+    return tuple(each for each in shipped().families if folder in (each.folder, each.folder.parent))
 
 
 def with_source(catalog: Iterable[tuple[Family, Kernel]]) -> Iterator[Target]:

@@ -34,7 +34,15 @@ KIND = "cubins"
 
 
 class Refused(Exception):
-    """The compiler rejected the source; the text is what it printed."""
+    """The compiler rejected the source; the text is why, `log` all that it printed."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason)
+        self.log = log or reason
+
+
+class _Printed(Exception):
+    """All that a tool printed before it failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,8 +200,55 @@ class Toolchain:
             except TimeLimit:
                 raise
             except ProgramFailed as error:
-                raise Refused(str(error)) from error
+                raise Refused(str(error), str(error.__cause__ or "")) from error
             return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
+
+    def preprocess(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> str:
+        """Return a translation unit as the device's compiler reads it, with its headers and without macros.
+
+        Raises Refused.
+        """
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        with scratch() as folder:
+            source, out = folder / "kernel.cu", folder / "kernel.ii"
+            source.write_bytes(os.fsencode(unit))
+            try:
+                self._run(NVCC, [*options, "-arch", arch, *folders, "-E", str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
+            except ProgramFailed as error:
+                raise Refused(str(error), str(error.__cause__ or "")) from error
+            return out.read_bytes().decode("utf-8", "surrogateescape")
+
+    def compile_preprocessed(self, text: str, options: Sequence[str], arch: str) -> bytes:
+        """Return the cubin of what `preprocess` returned, perhaps without some of it; raise Refused.
+
+        Options for the preprocessor have no effect.
+        """
+        with scratch() as folder:
+            source, out = folder / "kernel.cu", folder / "kernel.cubin"
+            source.write_bytes(text.encode("utf-8", "surrogateescape"))
+            # nvcc includes this header before anything else, and finds it in the current folder first: the text has
+            # its content already.
+            (folder / "cuda_runtime.h").touch()
+            try:
+                self._run(NVCC, [*options, "-arch", arch, "--cubin", str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
+            except ProgramFailed as error:
+                raise Refused(str(error), str(error.__cause__ or "")) from error
+            return _with_module(out.read_bytes(), sha256_of_texts(text, arch, *options))
+
+    def link(self, source: Path, options: Sequence[str], arch: str, include: Sequence[Path], out: Path) -> None:
+        """Write the program that a source with ``main`` is, linked with the shared runtime; raise Refused."""
+        folders = [part for folder in include for part in ("-I", str(folder))]
+        shared = ["-cudart", "shared", "-arch", arch]
+        try:
+            self._run(NVCC, [*options, *shared, *folders, str(source), "-o", str(out)], out.parent)
+        except TimeLimit:
+            raise
+        except ProgramFailed as error:
+            raise Refused(str(error), str(error.__cause__ or "")) from error
 
     def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
         """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
@@ -272,7 +327,7 @@ class Toolchain:
             raise EnvironmentLacking(
                 f"nvcc needs a host C++ compiler: {bounds.last_lines(outcome.log)}", "apt-get install g++"
             )
-        raise ProgramFailed(_reason(outcome.log))
+        raise ProgramFailed(reason(outcome.log)) from _Printed(outcome.log)
 
     def _limit_s(self, tool: str, size: int) -> float:
         """Return a tool's time limit, which --timeout lowers, and raises in proportion."""
@@ -314,7 +369,7 @@ def _other_ptx(ptx: bytes, log: str) -> str:
     return "create it again with the compiler that wrote it, or give that compiler's cubin"
 
 
-def _reason(log: str) -> str:
+def reason(log: str) -> str:
     """Return why a compiler failed: its error lines, or the end of its output."""
     errors = bounds.quoted(line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line))
     return errors or bounds.last_lines(log)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 from ncu_swizzle.cubin.lines import Location, is_library
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem import operations, subsets
 from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.operations import ATOMIC, COPY
 
 # Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
 
@@ -65,6 +69,32 @@ class FrameOwners:
                 rank = 2 if relative or file in self._sources else 1
             self._ranks[file] = rank
         return rank
+
+
+class Calls:
+    """Tells the line of a kernel that does something from the helpers that it calls for it.
+
+    PTX is mostly wrapped, in a header or above the kernel: a wait is of the line that calls `mbarrier_wait`, not of the
+    asm statement that all waits share.
+    """
+
+    def __init__(self, stacks: Sequence[Stack]) -> None:
+        self._called: dict[Location, set[Location]] = {}  # by line: what is inlined right there
+        for stack in stacks:
+            for inner, outer in pairwise(stack):
+                self._called.setdefault(outer, set()).add(inner)
+
+    def site(self, stack: Stack) -> Stack:
+        """Return the line to name, and what is inlined there, innermost last; empty only if the stack is.
+
+        The line is the innermost one in the file of the kernel that does more than call one other line.
+        """
+        if not stack:
+            return ()
+        at = next(number for number, (file, _) in enumerate(stack) if file == stack[-1][0])
+        while at + 1 < len(stack) and self._called[stack[at + 1]] == {stack[at]}:
+            at += 1
+        return stack[at::-1]
 
 
 def _relative(file: str) -> bool:
@@ -132,7 +162,7 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
     Raises DamagedFile if the saved requests are damaged.
     """
-    return _tiles(profile.requests, _labels(profile), _leading(profile))
+    return _tiles(profile.requests, profile.supposed, _labels(profile), _leading(profile), profile.arrays)
 
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
@@ -142,10 +172,52 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     return _advice(tiles(profile), constraints(profile), len(untried(profile)))
 
 
+def most_ways(profile: Profile) -> Mapping[int, int]:
+    """Return how many ways accesses with unknown counts conflict at most, whichever lanes make them, by their offset.
+
+    Only those of which everything that they may request is known; 1: they have no conflicts.
+    """
+    return _most_ways(profile.supposed)
+
+
+@lru_cache(KEPT)
+def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
+    found = {}
+    for each in (each for each in saved if each.complete):
+        made = each.unpacked()
+        ways = subsets.most_ways(made.op, made.addresses, made.active, made.source)
+        if ways is not None:
+            found[each.pc] = ways
+    return found
+
+
+def unavoidable(profile: Profile) -> Mapping[int, bool]:
+    """Return the accesses, by offset, of whose wavefronts no layout of their tiles saves any.
+
+    With whether they are loads or stores, which few lanes make: those have no conflicts.
+    """
+    return _unavoidable(profile.requests)
+
+
+@lru_cache(KEPT)
+def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
+    unpacked = ((each.pc, each.unpacked()) for each in saved if each.complete)
+    return {
+        pc: operations.find(made.op).kind not in (ATOMIC, COPY)
+        for pc, made in unpacked
+        if subsets.is_unavoidable(made.op, made.addresses, made.active, made.source)
+    }
+
+
 def untried(profile: Profile) -> tuple[str, ...]:
     """Return the accesses whose addresses are unknown, such as ``LDS at tile.cu:12``: no mapping is tried on them."""
     lines = dict(_labels(profile))
-    missed = [access for access in profile.shared() if access.wavefronts is None and access.executed != 0]
+    supposed = {each.pc for each in profile.supposed}
+    missed = [
+        access
+        for access in profile.shared()
+        if access.wavefronts is None and access.executed != 0 and access.pc not in supposed
+    ]
     named = (f"{access.access} at {lines.get(access.pc, f'{access.pc:#x}')}" for access in missed)
     return tuple(dict.fromkeys(named))
 
@@ -157,7 +229,7 @@ def constraints(profile: Profile, given: Constraints = Constraints()) -> Constra
 
 
 def _labels(profile: Profile) -> Labels:
-    return tuple((site.access.pc, site.name) for site in sites(profile)) if profile.requests else ()
+    return tuple((site.access.pc, site.name) for site in sites(profile)) if profile.requests or profile.supposed else ()
 
 
 def _leading(profile: Profile) -> Offsets:
@@ -165,11 +237,17 @@ def _leading(profile: Profile) -> Offsets:
 
 
 @lru_cache(KEPT)
-def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -> tuple[ObservedTile, ...]:
+def _tiles(
+    saved: tuple[SavedRequests, ...],
+    supposed: tuple[SavedRequests, ...],
+    labels: Labels,
+    leading: Offsets,
+    arrays: tuple[SharedArray, ...],
+) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    return observed_tiles(
-        {requests.pc: requests.unpacked() for requests in saved}, lambda offset: names.get(offset, ""), leading
-    )
+    # What may be requested includes what is.
+    requests = {each.pc: each.unpacked() for each in (*saved, *supposed)}
+    return observed_tiles(requests, lambda offset: names.get(offset, ""), leading, arrays)
 
 
 _advice = lru_cache(KEPT)(advise)  # by the tiles themselves, which are kept, too

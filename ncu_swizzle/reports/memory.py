@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
@@ -30,6 +30,7 @@ class MemoryLine:
     line: Location | None
     instructions: tuple[Instruction, ...]
     block: tuple[int, ...] = (WARP, 1, 1)
+    beside: tuple[MemoryLine, ...] = ()  # other lines whose accesses lie next to these
 
     @property
     def unknown(self) -> tuple[Instruction, ...]:
@@ -84,10 +85,19 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
     for each in profile.instructions:
         if each.traffic.sectors is not None or (each.pc in unknown and is_global(each)):
             groups.setdefault((kind(each), line_of(ownership, each)), []).append(each)
-    return [
+    lines = [
         MemoryLine(access=access, line=line, instructions=tuple(group), block=profile.block)
         for (access, line), group in groups.items()
     ]
+    return [replace(line, beside=tuple(_beside(line, lines))) for line in lines]
+
+
+def _beside(line: MemoryLine, lines: Iterable[MemoryLine]) -> Iterator[MemoryLine]:
+    """Yield the other lines of whose accesses, with those of this line, the compiler could have made vectors."""
+    sizes = {each.vector for each in line.patterns if each.vector}
+    for other in lines:
+        if other.access == line.access and other.line != line.line and sizes & {each.vector for each in other.patterns}:
+            yield other
 
 
 def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
@@ -242,7 +252,8 @@ def _step(line: MemoryLine) -> int | None:
 
 def _vector(line: MemoryLine) -> str:
     """Return which vector type replaces accesses of one thread side by side, tried on all of their addresses."""
-    excessive = [each for each in line.instructions if each.traffic.excessive and each.pattern]
+    lines = (line, *line.beside)
+    excessive = [each for one in lines for each in one.instructions if each.traffic.excessive and each.pattern]
     sizes = {each.pattern.vector for each in excessive if each.pattern}
     first = [each for each in excessive if each.pattern and each.pattern.vector_sectors is not None]
     if len(sizes) != 1 or not (size := sizes.pop()) or not first:
@@ -255,9 +266,10 @@ def _vector(line: MemoryLine) -> str:
     if count * len(first) != len(excessive) or then >= now or not warps:
         return ""
     name = {2: "float2", 4: "float4"}.get(count if width == 4 else 0, f"{size} bytes")
+    together = f", {' and '.join(['this line', *(one.name for one in line.beside)])}," if line.beside else ""
     return (
-        f"{count} accesses of a thread are side by side: as one of {name}, aligned as all of its addresses are, a warp "
-        f"takes {then / warps:.4g} sectors for {now / warps:.4g}"
+        f"{count} accesses of a thread{together} are side by side: as one of {name}, aligned as all of its addresses "
+        f"are, a warp takes {then / warps:.4g} sectors for {now / warps:.4g}"
     )
 
 

@@ -21,17 +21,18 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 9
+SCHEMA = 10
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`
-READABLE = (1, 2, 3, 4, 5, 6, 7, 8, SCHEMA)
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings, `arrays` and `supposed`
+READABLE = (*range(1, SCHEMA), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -112,6 +113,8 @@ class Finding:
     title: str
     message: str
     code: str = ""
+    through: tuple[Location, ...] = ()  # of the line that the title names: what is inlined there, innermost last
+    related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +176,8 @@ class Profile:
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
     timeline: Timeline | None = None  # of shared memory, if races were looked for
     simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
+    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
+    supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
     def of_sample(self) -> str:
@@ -363,12 +368,22 @@ class Violation(NamedTuple):
     line: Location | None
     rule: str = BOUNDS_RULE
     code: str = codes.OUTSIDE
+    through: tuple[Location, ...] = ()  # what is inlined at the line, innermost last
+    related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
 def finding(violation: Violation) -> Finding:
     """Return a violation as a finding."""
     title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
-    return Finding(rule=violation.rule, kind="warning", title=title, message=violation.message, code=violation.code)
+    return Finding(
+        rule=violation.rule,
+        kind="warning",
+        title=title,
+        message=violation.message,
+        code=violation.code,
+        through=violation.through,
+        related=violation.related,
+    )
 
 
 def violations(profile: Profile) -> Iterator[Violation]:
@@ -378,7 +393,8 @@ def violations(profile: Profile) -> Iterator[Violation]:
             file, _, line = told.title.rpartition(":")
             located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
             code = told.code or RULES[told.rule]
-            yield Violation(told.message, (file, int(line)) if located else None, told.rule, code)
+            own = (file, int(line)) if located else None
+            yield Violation(told.message, own, told.rule, code, told.through, told.related)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:

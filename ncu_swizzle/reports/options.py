@@ -106,8 +106,11 @@ class LintOptions:
 
     against: str = option("", "Fail only what got worse: --against origin/main.", "COMMIT", common=True)
     html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE|-", common=True)
-    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",), common=True)
+    fix: bool = option(False, "Rewrite .cu files if that is proved, then lint.", flags=("--fix",), common=True)
     diff: bool = option(False, "Show what --fix writes; SARIF has it as fixes.", flags=("--diff",), common=True)
+    run: bool = option(
+        False, "Build FILE and run it without a GPU; lint what it launches.", flags=("--run",), common=True
+    )
     no_races: bool = option(False, "Look for no races and deadlocks.", common=True)
     max_degree: tuple[str, ...] = option((), "Actual over ideal wavefronts of a line; default 1.", LIMIT, common=True)
     max_sectors: tuple[str, ...] = option((), "Actual over ideal sectors of a line.", LIMIT, common=True)

@@ -18,7 +18,7 @@ from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cycles.simulated import Span, saved_by
-from ncu_swizzle.reports import model
+from ncu_swizzle.reports import attribution, model
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 from ncu_swizzle.reports.options import EMULATED
@@ -325,6 +325,24 @@ def saving(profile: Profile) -> str:
         return ""
     without = f"{profile.kernel.name}: without its excessive wavefronts it would take"
     return f"{without} {fewer_cycles(told.saved)}: simulated, see docs/cycles.md"
+
+
+def wide(profile: Profile) -> str:
+    """Return in words why ncu finds conflicts in wide accesses that have none; empty if there are none."""
+    named: dict[int, list[str]] = {}
+    for site in attribution.sites(profile):
+        access = site.access
+        if access.access in ("LDS", "STS") and access.executed and access.wavefronts == access.ideal:
+            ways = (access.ideal or 0) // access.executed
+            if ways > 1 and (access.ideal or 0) % access.executed == 0:
+                named.setdefault(ways, []).append(site.name)
+    parts = [f"{ways} at {some(list(dict.fromkeys(lines)))}" for ways, lines in sorted(named.items())]
+    if not parts:
+        return ""
+    return (
+        f"{profile.kernel.name}: wide accesses take several wavefronts per request without any conflict, "
+        f"{' and '.join(parts)}: ncu, which divides wavefronts by requests, calls that {max(named)}-way"
+    )
 
 
 def _pace(before: Profile, after: Profile) -> str:

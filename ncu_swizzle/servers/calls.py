@@ -46,9 +46,13 @@ def lint(
     degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
     options = LintOptions(max_degree=degrees, max_sectors=sectors)
     description = launch.described(caller.entries(files, launch))
-    targets = [kernel for kernel in linting.kernels_in(files, description) if isinstance(kernel, Target)]
+    found = linting.kernels_in(files, description)
+    targets = [kernel for kernel in found if isinstance(kernel, Target)]
     for target in targets:
         caller.folders.target(target)
+    for file in found:
+        if isinstance(file, naming.Unlaunched):
+            caller.folders.source(file.file)
     request = caller.request(launch, "emulated")
     kernels = list(linting.lint_kernels(files, description, request, options, caller.progress))
     verdict = linting.verdict_of(kernels)

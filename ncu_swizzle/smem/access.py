@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.layout import LONGEST_TEXT, Layout
-from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP, Bools, Ints, Operation
 from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
 
@@ -110,7 +110,11 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
     if threads % WARP or not 0 < threads <= MOST_THREADS:
         raise UsageError(f"{threads} threads are not whole warps of one block", "a multiple of 32, up to 1024")
     tid = np.arange(threads, dtype=np.int64)
-    names = {"tid": tid, "lane": tid % WARP, "warp": tid // WARP}
+    return value_of(expression, {"tid": tid, "lane": tid % WARP, "warp": tid // WARP})
+
+
+def value_of(expression: str, names: Mapping[str, Ints]) -> Ints:
+    """Return the value of an expression for values of its names, which have one shape. Raises UsageError."""
     try:
         if len(expression) > LONGEST_TEXT:
             raise ValueError(f"it has {len(expression):,} characters")
@@ -118,7 +122,7 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = f": {error}" if isinstance(error, ValueError) else ""
         raise UsageError(f"cannot evaluate {expression!r}{reason}", HINT) from error
-    return np.broadcast_to(value, tid.shape).astype(np.int64)
+    return np.broadcast_to(value, next(iter(names.values())).shape).astype(np.int64)
 
 
 def split(text: str) -> list[str]:
@@ -132,7 +136,7 @@ def split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _value(node: ast.expr, names: dict[str, Ints]) -> Ints:
+def _value(node: ast.expr, names: Mapping[str, Ints]) -> Ints:
     match node:
         case ast.Constant(value=int() as number) if not isinstance(number, bool) and abs(number) < LARGEST:
             return np.asarray(number, dtype=np.int64)
@@ -201,11 +205,11 @@ class Access:
     def requests(self) -> int:
         return len(self.rows)
 
-    def addresses(self, mapping: Mapping) -> Ints:
+    def addresses(self, mapping: TileMapping) -> Ints:
         """Return the byte offsets of all lanes, (N, 32)."""
         return mapping.addresses(self.rows, self.columns)
 
-    def wavefronts(self, mapping: Mapping) -> Wavefronts:
+    def wavefronts(self, mapping: TileMapping) -> Wavefronts:
         """Return the wavefronts of each request under a mapping."""
         return wavefronts(self.op, self.addresses(mapping), self.active, self.source)
 
@@ -243,7 +247,7 @@ class Surface:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return Mapping(self.layout, element_bytes=self.element_bytes).shape
+        return TileMapping(self.layout, element_bytes=self.element_bytes).shape
 
     @property
     def column_major(self) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+import numpy as np
+
+from ncu_swizzle.smem.access import value_of
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.swizzle import Identity, Padding, RowXor, Swizzle, Table, XorMatrix
 
 
 def spelled(mapping: Mapping) -> str:
@@ -47,48 +52,108 @@ struct {name} {{
 """
 
 
-def cute(mapping: Mapping, name: str = "Tile") -> str | None:
-    """Return the mapping as a CuTe layout with its writer and reader; None if CuTe cannot express it."""
+def cute(mapping: Mapping, name: str = "Tile", *, flat: bool = False) -> str | None:
+    """Return the mapping as a CuTe layout with its writer and reader; None if CuTe cannot express it.
+
+    `flat`: they take an element's index, as nothing is known of rows.
+    """
     layout = _cute_layout(mapping)
     if layout is None:
         return None
-    bytes_, plain = mapping.element_bytes, _padded(mapping)
+    bytes_, plain = mapping.element_bytes, _runs_of(mapping) if flat else _padded(mapping)
     element = f"cute::uint{8 * bytes_}_t" if bytes_ <= 8 else "cute::uint128_t"
+    parameters, coordinates = ("int index", "index") if flat else ("int row, int column", "row, column")
+    takes = "the index of an element" if flat else "logical coordinates"
     return f"""#include <cute/tensor.hpp>
 
 // {titled(mapping)}.
-// A tensor over it takes logical coordinates, for writes and reads alike.
+// A tensor over it takes {takes}, for writes and reads alike.
 using Plain = cute::Layout<{_static("Shape", plain.shape)}, {_static("Stride", plain.stride)}>;
 using {name} = decltype({layout});
 
-template <class Element> CUTE_HOST_DEVICE void write(Element *smem, int row, int column, Element value) {{
+template <class Element> CUTE_HOST_DEVICE void write(Element *smem, {parameters}, Element value) {{
     static_assert(sizeof(Element) == sizeof({element}));
-    cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})(row, column) = value;
+    cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})({coordinates}) = value;
 }}
 
-template <class Element> CUTE_HOST_DEVICE Element read(Element *smem, int row, int column) {{
-    return cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})(row, column);
+template <class Element> CUTE_HOST_DEVICE Element read(Element *smem, {parameters}) {{
+    return cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})({coordinates});
 }}
 """
 
 
-def cuda(mapping: Mapping, name: str = "Tile") -> str:
-    """Return a struct with ``at(row, column)``, the byte offset of an element."""
-    index = _index(_padded(mapping), "row", "column")
+def _runs_of(mapping: Mapping) -> Layout:
+    """Return the layout of all elements by their index, with padding after every run of them."""
+    padding, size = mapping.transform, mapping.layout.size
+    if not isinstance(padding, Padding):
+        return Layout(size, 1)
+    return Layout((padding.every, -(-size // padding.every)), (1, padding.every + padding.by))
+
+
+def cuda(mapping: Mapping, name: str = "Tile", *, flat: bool = False, now: int = 0) -> str:
+    """Return a struct with ``at(row, column)``, the byte offset of an element.
+
+    `flat`: with ``at(index)`` instead, as nothing is known of rows. `now`: the elements of a row as the source has it.
+    """
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
+    parameters, offset, moved = _expressions(mapping, flat)
+    what = f"element row * {now} + column of the array as it is now" if now else "an element"
+    what = "an element, by its index in the array as it is now" if flat else what
     return f"""#include <cstdint>
 
 // {titled(mapping)}.
 // Every access to the tile, write or read, goes through `at`.
 struct {name} {{
     static constexpr int kBytes = {mapping.bytes};
-    // The byte offset of an element.
-    static __host__ __device__ __forceinline__ constexpr int at(int row, int column) {{
-{table}        const int offset = {index};
-        return {_times(f"({_moved(mapping)})", mapping.element_bytes)};
+    // The byte offset of {what}.
+    static __host__ __device__ __forceinline__ constexpr int at({parameters}) {{
+{table}        const int offset = {offset};
+        return {_times(f"({moved})", mapping.element_bytes)};
     }}
 }};
 """
+
+
+def _expressions(mapping: Mapping, flat: bool) -> tuple[str, str, str]:
+    """Return the parameters of ``at``, its offset, and where that lies, in elements."""
+    if flat:
+        return "int index", "index", mapping.transform.cuda("offset")
+    index = _index(_padded(mapping), "row", "column")
+    if isinstance(mapping.transform, RowXor) and not mapping.transform.swizzle:
+        xor = mapping.transform
+        row = f"row >> {xor.drop} & {xor.mask}" if xor.drop else f"row & {xor.mask}"
+        bits = f"(({row}) << {xor.base})" if xor.base else f"({row})"
+        return "int row, int column", index.replace("column", f"(column ^ {bits})"), "offset"
+    return "int row, int column", index, _moved(mapping)
+
+
+_LINES = re.compile(r"at\((?P<parameters>[^)]*)\) \{\n\s*const int offset = (?P<offset>.*);\n\s*return (?P<moved>.*);")
+_SIZE = re.compile(r"kBytes = (\d+);")
+
+
+def contradiction(text: str, mapping: Mapping, rows: Ints, columns: Ints) -> str:
+    """Return what is wrong with the text of `cuda`, for the accessed cells of the plain layout; empty if nothing is.
+
+    The C++ is evaluated as it stands, apart from what the mapping computes: it must put different cells at different
+    bytes, inside of the tile, where the counts that are claimed have them.
+    """
+    lines, size = _LINES.search(text), _SIZE.search(text)
+    if lines is None or size is None:
+        return "it is not the code of a mapping"
+    cells = np.unique(np.stack([rows.ravel(), columns.ravel()]), axis=1)
+    if "row" in lines["parameters"]:
+        values = {"row": cells[0], "column": cells[1]}
+    else:
+        values = {"index": cells[0] * mapping.shape[1] + cells[1]}
+    offset = value_of(lines["offset"], values)
+    placed = value_of(lines["moved"], {**values, "offset": offset})
+    if len(np.unique(placed)) != cells.shape[1]:
+        return "two of the accessed elements share a place"
+    if placed.min() < 0 or placed.max() + mapping.element_bytes > int(size[1]):
+        return "an accessed element lies outside of the tile"
+    if (placed != mapping.elements(*cells) * mapping.element_bytes).any():
+        return "an accessed element lies elsewhere than was counted"
+    return ""
 
 
 def _table(table: Table) -> str:
@@ -148,6 +213,8 @@ def _cute_layout(mapping: Mapping) -> str | None:
     match transform:
         case Identity() | Padding():
             return layout
+        case RowXor() if transform.swizzle:
+            return f"cute::composition(cute::{transform.swizzle}{{}}, {layout})"
         case Swizzle(combine="xor"):
             return f"cute::composition(cute::{transform}{{}}, {layout})"
         case XorMatrix():

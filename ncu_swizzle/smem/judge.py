@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.smem import floors
 from ncu_swizzle.smem.access import KIB_PER_SM, Access, resident_blocks
+from ncu_swizzle.smem.code import spelled, unit
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
-from ncu_swizzle.smem.mapping import tma_alignment, tma_mode
-from ncu_swizzle.smem.operations import ATOMIC, LINE, LOAD, WORD, Ints
-from ncu_swizzle.smem.swizzle import Swizzle, Transform, XorMatrix
+from ncu_swizzle.smem.mapping import pitch, tma_alignment, tma_mode
+from ncu_swizzle.smem.operations import ATOMIC, COPY, LINE, WORD, Bools, Ints
+from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Transform, XorMatrix
 
 # Find XOR mappings: which bits above a 128-byte bank row to XOR into which bank bits. Exhaustive, by backtracking.
 #
@@ -160,10 +162,11 @@ class Candidate:
     mapping: TileMapping
     actual: int
     ideal: int
-    avoidable: int  # excessive, except where a few active lanes are spread over several phases
-    extra_bytes: int  # per tile, beyond the plain layout
+    avoidable: int  # excessive, except for what no mapping changes, see `floors`
+    extra_bytes: int  # per tile, beyond what it has now
     blocks: int  # resident per SM, as far as shared memory allows
     tma: str | None
+    was: int = 0  # elements of a row as the tile has it now, if the mapping has other rows
     also: tuple[str, ...] = ()  # other names of the same mapping
 
     @property
@@ -185,15 +188,44 @@ class Candidate:
         """The alignment of the tile's start in bytes: TMA swizzles addresses, the generated code offsets."""
         return tma_alignment(self.mapping) or self.mapping.origin & -self.mapping.origin or LINE
 
+    @property
+    def name(self) -> str:
+        """The mapping's name: its transform, and the length of its rows if that changes."""
+        transform = self.mapping.transform
+        rows = f"rows of {pitch(self.mapping.layout)}" if self.was else ""
+        return rows if rows and isinstance(transform, Identity) else " with ".join(filter(None, (rows, str(transform))))
+
+    @property
+    def spelled(self) -> str:
+        """The mapping in words, with the unit of its numbers and its CUDA expression.
+
+        ``Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f))``, ``rows of 33 instead of 32 elements
+        of 4 bytes``.
+        """
+        mapping, transform = self.mapping, self.mapping.transform
+        now, then = self.was, pitch(mapping.layout)
+        if isinstance(transform, Padding) and transform.every == then:
+            now, then, transform = transform.every, transform.every + transform.by, Identity()
+        if not now:
+            return spelled(mapping)
+        rows = f"rows of {then} instead of {now} {unit(mapping.element_bytes)}"
+        return rows if isinstance(transform, Identity) else f"{rows}, with {transform} ({transform.cuda('offset')})"
+
 
 class Judge:
-    """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean."""
+    """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean.
 
-    def __init__(self, plain: TileMapping, accesses: tuple[Access, ...], limits: Constraints, granule: int) -> None:
+    `taken` are the bytes that the tile has now; those of the plain layout unless its array is declared.
+    """
+
+    def __init__(
+        self, plain: TileMapping, accesses: tuple[Access, ...], limits: Constraints, granule: int, taken: int = 0
+    ) -> None:
         self.plain = plain
         self.accesses = accesses
         self.limits = limits
         self.granule = granule
+        self.taken = taken or plain.bytes
         self.rejected: list[Candidate] = []
 
     def candidate(self, mapping: TileMapping) -> Candidate:
@@ -202,19 +234,26 @@ class Judge:
             wavefronts = access.wavefronts(mapping)
             # If no rule gives the wavefronts under this mapping, it must not look clean.
             counted = wavefronts.actual if wavefronts.known.all() else wavefronts.actual + UNKNOWN
-            least = _least(access, wavefronts.ideal)
+            least = floors.least(access, mapping, wavefronts.ideal)
             actual += access.total(counted)
             ideal += access.total(wavefronts.ideal)
             avoidable += access.total(np.maximum(counted - least, 0))
-        blocks = resident_blocks(self.limits.arch, self.limits.copies * mapping.bytes)
+        now, then = pitch(self.plain.layout), pitch(mapping.layout)
+        # The last row of the plain layout may end behind the array; rows of another length are declared as whole ones.
+        size = self.taken if mapping == self.plain else mapping.bytes
+        if now != then:
+            size = max(size, mapping.shape[0] * then * mapping.element_bytes)
+        blocks = resident_blocks(self.limits.arch, self.limits.copies * size)
         return Candidate(
             mapping=mapping,
             actual=actual,
             ideal=ideal,
             avoidable=avoidable,
-            extra_bytes=mapping.bytes - self.plain.bytes,
+            # What is allocated may be more than the tile: that is there already.
+            extra_bytes=max(0, size - self.taken) if size >= self.plain.bytes else size - self.plain.bytes,
             blocks=blocks,
             tma=tma_mode(mapping),
+            was=now if now != then else 0,
         )
 
     def recounted(self, candidate: Candidate) -> Candidate:
@@ -231,7 +270,10 @@ class Judge:
 
     def consider(self, transform: Transform) -> Candidate | None:
         """Return the candidate if it is clean and allowed."""
-        candidate = self.candidate(replace(self.plain, transform=transform))
+        return self.consider_mapping(replace(self.plain, transform=transform))
+
+    def consider_mapping(self, mapping: TileMapping) -> Candidate | None:
+        candidate = self.candidate(mapping)
         if not self.allowed(candidate):
             return None
         if not candidate.clean:
@@ -239,45 +281,46 @@ class Judge:
             return None
         return candidate
 
-    def differences(self) -> Differences:
-        """Return the XORed offset differences that must map to different banks, by the number of bits below a bank."""
+    def differences(self, *, necessary: bool = False) -> Differences:
+        """Return the XORed offset differences that are to map to different banks, by the number of bits below a bank.
+
+        `necessary`: only those of which it is certain that no mapping is clean otherwise. Of atomics and copies, whose
+        lanes conflict in other ways, too, these are few, and counting judges what is found.
+        """
         by_bits: dict[int, list[Ints]] = {}
         for access in self.accesses:
-            if access.operation.kind == ATOMIC:
-                continue
-            # Atomics, left out above, conflict even at one address, which no mapping separates: counting alone judges
-            # them.
+            chosen = self._pairwise(access) if necessary or access.operation.kind == ATOMIC else None
             width = max(access.operation.width_bytes, WORD, self.plain.element_bytes)
             low = (width // self.plain.element_bytes).bit_length() - 1
-            by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
+            by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low, chosen))
         row_bits = (LINE // self.plain.element_bytes).bit_length() - 1
         return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, row_bits)
 
+    def _pairwise(self, access: Access) -> Bools | None:
+        """Mark the requests, (N,), that are clean only if all lanes of a phase are in different banks; None: all."""
+        if access.operation.kind not in (ATOMIC, COPY):
+            return None
+        if ".cg." in access.op:
+            return np.zeros(access.requests, bool)
+        counted = access.wavefronts(self.plain)
+        phases = [access.mask[:, phase.start : phase.stop].any(axis=1) for phase in access.operation.phases]
+        times = 2 if ".cas." in access.op else 1
+        return np.asarray(floors.least(access, self.plain, counted.ideal) <= times * np.stack(phases).sum(axis=0))
 
-def _least(access: Access, ideal: Ints) -> Ints:
-    """Return the fewest wavefronts that any mapping allows for each request, (N,).
 
-    That is ideal, unless a few active lanes are spread over more phases than their bytes would fill.
-    """
-    if access.active is None:
-        return ideal
-    phases = [access.active[:, p.start : p.stop].any(axis=1) for p in access.operation.phases]
-    return np.asarray(np.maximum(ideal, np.stack(phases).sum(axis=0)))
-
-
-def _phase_differences(access: Access, plain: TileMapping, low: int) -> Ints:
+def _phase_differences(access: Access, plain: TileMapping, low: int, chosen: Bools | None = None) -> Ints:
     """Return the XORed offsets of all pairs of lanes in a phase, without the bits below `low`.
 
-    Wide loads whose lanes come in pairs of equal addresses can merge two phases; these then count as one.
+    Of all requests, or of those that are chosen, (N,). Two phases of a wide load may merge, but need not: the ideal of
+    a load that does not is higher.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
     active = access.mask
-    differences = []
-    phases = access.operation.phases
-    merges = bool((access.wavefronts(plain).ideal < len(phases)).any()) and access.operation.kind == LOAD
-    size = access.operation.lanes * (2 if merges and len(phases) > 1 and access.active is None else 1)
-    for first in range(0, access.operation.addressed, size):
-        lanes, on = offsets[:, first : first + size], active[:, first : first + size]
+    if chosen is not None:
+        offsets, active = offsets[chosen], active[chosen]
+    differences = [np.zeros(0, np.int64)]
+    for phase in access.operation.phases:
+        lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
         # Lanes i and i + step, (N, size - step): over all steps, every pair of a phase once.
         for step in range(1, lanes.shape[1]):
             both = on[:, step:] & on[:, :-step]

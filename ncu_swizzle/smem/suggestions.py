@@ -9,43 +9,13 @@ from itertools import islice
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.smem import floors
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Judge, find_matrix
-from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import ATOMIC, LINE, WORD, Ints
-from ncu_swizzle.smem.swizzle import Padding, Swizzle
-
-# Why no mapping can make some accesses conflict-free: more lanes than banks that they could use.
-
-
-def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
-    """Return why no mapping that keeps `granule` elements together makes this access conflict-free; None if one might.
-
-    A word keeps its position within its granule, and a 128-byte bank row holds a fixed number of granules. If one phase
-    accesses words at the same position of more granules than that, they must share banks.
-    """
-    size = plain.element_bytes
-    unit = max(access.operation.width_bytes, WORD, size) // size
-    if granule <= unit or access.operation.kind == ATOMIC:
-        return None
-    slots = LINE // (granule * size)
-    offsets = plain.elements(access.rows, access.columns)
-    active = access.mask
-    most = 0
-    for phase in access.operation.phases:
-        lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
-        for position in range(granule // unit):
-            block = np.where(on & (lanes % granule // unit == position), lanes // granule, -1)
-            block.sort(axis=1)
-            distinct = (np.diff(block, axis=1, prepend=-1) != 0) & (block >= 0)
-            most = max(most, int(distinct.sum(axis=1).max()))
-    if most <= slots:
-        return None
-    return (
-        f"{access.name}: {most} lanes of a phase need words at the same position in different {granule * size}-byte "
-        f"units, but a bank row of 128 bytes holds only {slots}: no mapping that keeps units whole can separate them."
-    )
-
+from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Differences, Judge, find_matrix
+from ncu_swizzle.smem.layout import Layout
+from ncu_swizzle.smem.mapping import Mapping, pitch
+from ncu_swizzle.smem.operations import LINE, Ints
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle
 
 # The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
 #
@@ -55,29 +25,73 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
 
 
 MOST_REQUESTS = 1 << 12  # of all accesses together; each is counted under hundreds of mappings
-LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
+LARGEST_PADDING = 128  # bytes that a row is lengthened by: one more bank row reaches no new bank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What was searched, all of it: how many XORs, lengths of rows, and both together.
+
+    `xors` are all XORs of address bits if `complete`, else those that were counted.
+    """
+
+    xors: int = 0
+    of_rows: int = 0  # of a row's number into the column, of rows that are no power of two long
+    lengths: int = 0
+    both: int = 0
+    complete: bool = True
+    whole: int = 0  # bytes of the widest access, if that is more than an element: what moves moves with them
+    tma: bool = False
+
+    def __str__(self) -> str:
+        """Return it in words, for a sentence that begins with "none of"."""
+        if self.tma:
+            return "TMA's modes"
+        kinds = [
+            (self.xors, "XOR of address bits", "XORs of address bits"),
+            (self.of_rows, "XOR of a row's number into its columns", "XORs of a row's number into its columns"),
+            (self.lengths, "row length", "row lengths"),
+        ]
+        words = [f"{_many(count)} {one if count == 1 else more}" for count, one, more in kinds if count]
+        if self.both:
+            words.append(f"{_many(self.both)} pairs of both")
+        text = ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1] if words else "mappings"
+        return f"the {text}" + (f" that keep {self.whole}-byte accesses whole" if self.whole else "")
+
+
+def _many(count: int) -> str:
+    """Return a number; a large power of two as such."""
+    return f"2^{count.bit_length() - 1}" if count > 1 << 20 and count & (count - 1) == 0 else f"{count:,}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
-    """Clean candidates, cheapest first, and the closest one if none is clean; `notes` say what was tried."""
+    """Clean candidates, cheapest first, and the closest one if none is clean; `notes` say what was tried.
+
+    `fixed` are the accesses that take more wavefronts than their bytes fill under any mapping, with the reasons.
+    """
 
     plain: Candidate
     clean: tuple[Candidate, ...]
     closest: Candidate
     notes: tuple[str, ...]
+    tried: Tried = Tried()
+    fixed: tuple[tuple[str, str], ...] = ()
     unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
-    complete: bool = True  # whether the search for an XOR matrix was exhaustive
+    complete: bool = True  # whether nothing that was searched for was left out
 
     @property
     def best(self) -> Candidate | None:
         return self.clean[0] if self.clean else None
 
 
-def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None) -> Suggestion:
+def suggest(
+    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0
+) -> Suggestion:
     """Return the cheapest mappings of a tile that make all its accesses conflict-free.
 
-    `plain` is the layout without a transform. Raises UsageError if an access is impossible or cannot be counted.
+    `plain` is the layout without a transform, `taken` the bytes of its array if they are known. Raises UsageError if an
+    access is impossible or cannot be counted.
     """
     limits = constraints or Constraints()
     if not accesses:
@@ -89,53 +103,68 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
             "name a smaller part of the tile, such as its first 64 rows",
         )
     _check(plain, accesses)
-    judge, unjudged = _judge(plain, accesses, limits)
+    judge, unjudged = _judge(plain, accesses, limits, taken)
     return replace(_search(judge), unjudged=unjudged)
 
 
-def _judge(plain: Mapping, accesses: Sequence[Access], limits: Constraints) -> tuple[Judge, tuple[str, ...]]:
+def _judge(
+    plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0
+) -> tuple[Judge, tuple[str, ...]]:
     """Return the judge of the accesses that can be counted, and the names of the others. Raises UsageError."""
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
     if not countable:
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     unjudged = tuple(access.name for access in accesses if access not in countable)
-    return Judge(plain, countable, limits, granule), unjudged
+    return Judge(plain, countable, limits, granule, taken), unjudged
 
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
+    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, judge.plain)))
     if first.clean and judge.allowed(first):
-        return Suggestion(
-            plain=first, clean=(first,), closest=first, notes=("Every one of these accesses is already conflict-free.",)
-        )
-    hopeless = [reason for access in judge.accesses if (reason := crowded(access, judge.plain, judge.granule))]
-    xors, complete, notes = _xors(judge, not hopeless)
-    paddings, note = _paddings(judge)
-    clean = sorted([*xors, *paddings], key=_cost)
-    closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.actual, *_cost(c)))
+        free = "Every one of these accesses is already conflict-free."
+        note = "No mapping takes fewer wavefronts." if fixed else free
+        return Suggestion(plain=first, clean=(first,), closest=first, notes=(note,), fixed=fixed)
+    crowds = (floors.crowded(access, judge.plain, judge.granule) for access in judge.accesses)
+    hopeless = [crowd for crowd in crowds if crowd]
+    xors, tried, notes = _xors(judge, bool(hopeless))
+    of_rows, counted = _of_rows(judge)
+    longer, lengths, note = _lengths(judge)
+    notes += [f"{counted} XORs of rows into columns tried, {len(of_rows) or 'none'} clean."] if counted else []
+    notes.append(note)
+    xors, tried = [*xors, *of_rows], replace(tried, of_rows=counted, lengths=lengths)
+    if not (xors or longer or hopeless or judge.limits.leading or judge.limits.tma):
+        longer, both = _both(judge)
+        notes += [f"{both:,} of both together tried, {len(longer) or 'none'} clean."] if both else []
+        tried = replace(tried, both=both)
+    clean = sorted([*xors, *longer], key=_cost)
+    closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.avoidable, c.actual, *_cost(c)))
     return Suggestion(
-        plain=first, clean=tuple(clean), closest=closest, notes=(*notes, note, *hopeless), complete=complete
-    )
-
-
-def _xors(judge: Judge, matrices_may_help: bool) -> tuple[list[Candidate], bool, list[str]]:
-    """Return the clean swizzles or, if none is, XOR matrices; whether the search was complete; notes on what it did."""
-    if judge.limits.leading:
-        return [], True, ["An API computes the addresses: only longer rows can be tried."]
-    swizzles, tried = _swizzles(judge)
-    notes = [f"{tried} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
-    if swizzles or not matrices_may_help:
-        return swizzles, True, notes
-    matrices, complete, note = _matrices(judge)
-    return matrices, complete, [*notes, note]
+        plain=first, clean=tuple(clean), closest=closest, notes=(*notes, *hopeless), tried=tried, fixed=fixed,
+        complete=tried.complete,
+    )  # fmt: skip
 
 
 def _cost(candidate: Candidate) -> tuple[int, ...]:
-    """Rank by resident blocks, bytes, then instructions; TMA modes and small patterns break ties."""
-    transform = candidate.mapping.transform
-    small = (transform.bits, transform.shift) if isinstance(transform, Swizzle) else (0, 0)
-    return (-candidate.blocks, candidate.extra_bytes, candidate.operations, candidate.tma is None, *small)
+    """Rank by resident blocks, bytes, then instructions; TMA modes and what is written most simply break ties."""
+    transform, row = candidate.mapping.transform, pitch(candidate.mapping.layout).bit_length() - 1
+    simplest = (0, 0, 0, 0)
+    if isinstance(transform, Swizzle):
+        # One that also moves bits above a row's columns cannot be written as an XOR of the column.
+        drop, leaves = transform.base + transform.shift - row, transform.base + transform.bits > row
+        simplest = (leaves, *simplest_xor(drop, transform.base, transform.bits))
+    elif isinstance(transform, RowXor):
+        simplest = (0, *simplest_xor(transform.drop, transform.base, transform.bits))
+    return (-candidate.blocks, candidate.extra_bytes, candidate.operations, candidate.tma is None, *simplest)
+
+
+def simplest_xor(drop: int, base: int, bits: int) -> tuple[int, int, int]:
+    """Return the order of XORs of a row's number, without its lowest `drop` bits, into a column from bit `base` on.
+
+    ``x ^ y`` comes first; an XOR with fewer bits of the row takes a mask.
+    """
+    return (abs(drop), base, -bits)
 
 
 def _check(plain: Mapping, accesses: Sequence[Access]) -> None:
@@ -149,15 +178,42 @@ def _check(plain: Mapping, accesses: Sequence[Access]) -> None:
         access.wavefronts(plain)  # raises if the instruction cannot use the addresses
 
 
-def _swizzles(judge: Judge) -> tuple[list[Candidate], int]:
-    """Return the clean swizzles, one per distinct mapping, and how many were tried."""
+# ---------------------------------------------------------------------------------------------- XORs
+
+
+def _xors(judge: Judge, hopeless: bool) -> tuple[list[Candidate], Tried, list[str]]:
+    """Return the clean swizzles or, if none is, XOR matrices; what was searched; and notes on it.
+
+    `hopeless`: it is known that no mapping is clean.
+    """
+    widest = max(access.operation.width_bytes for access in judge.accesses)
+    tried = Tried(whole=widest if judge.granule > 1 else 0, tma=judge.limits.tma)
+    if judge.limits.leading:
+        return [], tried, ["An API computes the addresses: only longer rows can be tried."]
+    low, top = judge.granule.bit_length() - 1, _top(judge.plain)
     differences = judge.differences()
-    low, row_bits = judge.granule.bit_length() - 1, differences.row_bits
-    top = int(judge.plain.all_elements().max()).bit_length()
+    # Each of the bits above a bank row, s, may be XORed into any of the t bank bits: 2^(t s) matrices, all swizzles
+    # among them. Bits within a bank row only rename banks.
+    every = 1 << max(0, differences.row_bits - low) * max(0, top - differences.row_bits)
+    swizzles, counted = _swizzles(judge, differences)
+    notes = [f"{counted} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
+    if swizzles or hopeless:
+        return swizzles, replace(tried, xors=every), notes
+    matrices, complete, note = _matrices(judge, differences, low, top)
+    notes.append(note)
+    return matrices, replace(tried, xors=every if complete else counted, complete=complete or tried.tma), notes
+
+
+def _top(plain: Mapping) -> int:
+    return int(plain.all_elements().max()).bit_length()
+
+
+def _swizzles(judge: Judge, differences: Differences) -> tuple[list[Candidate], int]:
+    """Return the clean swizzles, one per distinct mapping, and how many were tried."""
     offsets = judge.plain.all_elements()
     tried, by_mapping = 0, dict[bytes, list[Swizzle]]()
     clean: list[Candidate] = []
-    for swizzle in _all_swizzles(low, row_bits, top):
+    for swizzle in _all_swizzles(judge.granule.bit_length() - 1, differences.row_bits, _top(judge.plain)):
         tried += 1
         if differences.separated_by(swizzle):
             by_mapping.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
@@ -180,25 +236,60 @@ def _all_swizzles(low: int, row_bits: int, top: int) -> Iterator[Swizzle]:
                 yield Swizzle(bits=bits, base=base, shift=shift)
 
 
-def _matrices(judge: Judge) -> tuple[list[Candidate], bool, str]:
+def _matrices(judge: Judge, differences: Differences, low: int, top: int) -> tuple[list[Candidate], bool, str]:
     """Return the clean matrix if there is one, whether the search was complete, and a note on the outcome."""
-    top = int(judge.plain.all_elements().max()).bit_length()
-    matrix, complete = find_matrix(judge.differences(), judge.granule.bit_length() - 1, top)
-    if matrix is None:
-        proven = "none exists, the search was complete" if complete else "none found, the search was cut off"
-        return [], complete, f"XOR matrices within a 128-byte bank row: {proven}."
-    candidate = judge.consider(matrix)
-    note = f"An XOR matrix of {len(matrix.terms)} terms was found" + ("." if candidate else ", but rejected.")
-    return ([candidate] if candidate else []), candidate is not None, note
+    matrix, _ = find_matrix(differences, low, top)
+    candidate = judge.consider(matrix) if matrix and matrix.terms else None
+    if candidate is not None:
+        return [candidate], True, f"An XOR matrix of {len(matrix.terms if matrix else ())} terms was found."
+    # What is certain is said of what every clean mapping has to separate.
+    none, complete = find_matrix(judge.differences(necessary=True), low, top)
+    if none is None and complete:
+        return [], True, "XOR matrices within a 128-byte bank row: none exists, the search was complete."
+    return [], False, "XOR matrices within a 128-byte bank row: none found, the search was cut off."
 
 
-def _paddings(judge: Judge) -> tuple[list[Candidate], str]:
-    """Return the smallest clean padding after rows (or runs) of each length."""
+def _of_rows(judge: Judge) -> tuple[list[Candidate], int]:
+    """Return the clean XORs of a row's number into its columns, and how many were tried.
+
+    Of rows a power of two long, `_swizzles` tries them.
+    """
+    columns, (rows, _) = pitch(judge.plain.layout), judge.plain.shape
+    if judge.limits.leading or not columns & columns - 1 or not _by_rows(judge.plain):
+        return [], 0
+    xors = list(row_xors(columns, rows, judge.granule, judge.plain.element_bytes))
+    return [*filter(None, map(judge.consider, xors))], len(xors)
+
+
+MOST_BITS = 5  # of a row's number: as many as of a bank's
+
+
+def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: int = 0) -> Iterator[RowXor]:
+    """Yield the XORs of a row's number that move whole granules within a bank row and within a row.
+
+    `rows` are as many as there are; after `height` of them, if that is not 0, their numbers begin anew.
+    """
+    least = granule.bit_length() - 1
+    for base in range(least, least + MOST_BITS):
+        for bits in range(1, MOST_BITS + 1):
+            moved = 1 << (base + bits)
+            # Bits beyond a bank row of 128 bytes do not change the bank; and columns must stay within their row.
+            if moved * element_bytes > LINE or columns % moved:
+                break
+            for drop in range(max(1, (rows - 1).bit_length())):
+                # The highest bit of the row's number that is used is 0 in all rows: fewer bits do the same.
+                if 1 << (drop + bits - 1) >= rows and bits > 1:
+                    break
+                yield RowXor(columns=columns, rows=height, bits=bits, base=base, drop=drop)
+
+
+# ---------------------------------------------------------------------------------------------- lengths of rows
+
+
+def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
+    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and a note."""
     clean, tried = [], 0
-    element = judge.plain.element_bytes
-    step, most = judge.granule, LARGEST_PADDING // element
-    if judge.limits.leading:
-        step = max(step, LEADING_STEP // element)
+    step, most = _steps(judge)
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
             continue
@@ -209,40 +300,114 @@ def _paddings(judge: Judge) -> tuple[list[Candidate], str]:
             if candidate:
                 clean.append(candidate)
                 break
-    return clean, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
+    return clean, tried, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
+
+
+def _steps(judge: Judge) -> tuple[int, int]:
+    """Return by how many elements rows are lengthened at least, and at most."""
+    element = judge.plain.element_bytes
+    least = LEADING_STEP // element if judge.limits.leading else 1
+    return max(judge.granule, least), LARGEST_PADDING // element
+
+
+def _by_rows(plain: Mapping) -> bool:
+    """Return whether a layout is of rows one behind the other."""
+    rows, columns = plain.layout.modes
+    return len(rows.leaves) == len(columns.leaves) == 1 and columns.leaves[0][1] == 1 and rows.size > 1
+
+
+def _used(judge: Judge) -> int:
+    """Return how many columns are accessed, rounded up to whole granules."""
+    last = max(int(access.columns[access.mask].max(initial=0)) for access in judge.accesses)
+    used = last + max(access.granule(judge.plain.element_bytes) for access in judge.accesses)
+    return min(-(-used // judge.granule) * judge.granule, judge.plain.shape[1])
+
+
+def _both(judge: Judge) -> tuple[list[Candidate], int]:
+    """Return the clean swizzles of the shortest rows of another length that have some, and how many were tried.
+
+    Rows may be shorter than now if nothing accesses their last columns: padding that does not help gives way to an XOR.
+    """
+    if not _by_rows(judge.plain):
+        return [], 0
+    step, most = _steps(judge)
+    rows, used, now = judge.plain.shape[0], _used(judge), pitch(judge.plain.layout)
+    tried = 0
+    for length in range(used, now + most + 1, step):
+        plain = replace(judge.plain, layout=Layout((rows, used), (length, 1)))
+        of_length = Judge(plain, judge.accesses, judge.limits, judge.granule, judge.taken)
+        differences = of_length.differences()
+        clean = [*filter(None, [judge.consider_mapping(plain)])] if length < now else []
+        tried += length < now
+        for swizzle in _all_swizzles(judge.granule.bit_length() - 1, differences.row_bits, _top(plain)):
+            tried += length != now
+            if length != now and differences.separated_by(swizzle):
+                clean += filter(None, [judge.consider_mapping(replace(plain, transform=swizzle))])
+        if clean:
+            return clean, tried
+    return [], tried
+
+
+# ---------------------------------------------------------------------------------------------- many requests
 
 
 TRIED = 96  # requests per access to search on
 VERIFIED = 24  # candidates to count on all requests
 KEPT = 5  # clean ones that are enough
+ROUNDS = 8  # of searching, each on what the one before got wrong, too
 
 
-def suggest_by_trial(plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None) -> Suggestion:
+def suggest_by_trial(
+    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0
+) -> Suggestion:
     """Return what `suggest` says of a sample of each access's requests, with every candidate counted on all of them.
 
+    If none of those holds on all requests, some that speak against them join the sample, and the search begins again.
     Raises UsageError if an access is impossible or no rule gives its wavefronts.
     """
     limits = constraints or Constraints()
-    most = min(TRIED, MOST_REQUESTS // max(1, len(accesses)))
+    most = min(TRIED, MOST_REQUESTS // max(1, 2 * len(accesses)))
     if most == 0:
         raise UsageError(
             f"{len(accesses):,} accesses to one tile are too many to search for", "profile a smaller kernel"
         )
-    samples = [access.chosen(sample(access, plain, most)) for access in accesses]
-    suggestion = suggest(plain, samples, limits)
-    judge, unjudged = _judge(plain, accesses, limits)
-    verified = (counted for found in suggestion.clean[:VERIFIED] if (counted := judge.recounted(found)).clean)
-    clean = tuple(islice(verified, KEPT))
+    judge, unjudged = _judge(plain, accesses, limits, taken)
     first = judge.candidate(plain)
-    closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.actual)
+    chosen = [sample(access, plain, most) for access in accesses]
+    for _ in range(ROUNDS):
+        samples = [access.chosen(requests) for access, requests in zip(accesses, chosen, strict=True)]
+        suggestion = suggest(plain, samples, limits, taken)
+        counted = [judge.recounted(found) for found in suggestion.clean[:VERIFIED]]
+        clean = tuple(islice((candidate for candidate in counted if candidate.clean), KEPT))
+        grown = [_with_worst(*pair, [c.mapping for c in counted]) for pair in zip(accesses, chosen, strict=True)]
+        settled = bool(clean) or not counted or all(map(np.array_equal, chosen, grown))
+        if settled or sum(map(len, grown)) > MOST_REQUESTS:
+            break
+        chosen = grown
+    if clean and clean[0].mapping == plain and not first.clean:  # nothing was wrong with the sample alone
+        clean = ()
+    closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.avoidable)
+    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, plain)))
     return replace(
         suggestion,
         plain=first,
         clean=clean,
         closest=closest,
+        fixed=fixed,
         unjudged=unjudged,
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
+
+
+def _with_worst(access: Access, chosen: Ints, mappings: Sequence[Mapping]) -> Ints:
+    """Return a sample with the request of which each of some mappings leaves most."""
+    worst = [chosen]
+    for mapping in mappings:
+        counted = access.wavefronts(mapping)
+        excess = np.where(counted.known, counted.actual - floors.least(access, mapping, counted.ideal), 0)
+        if excess.max(initial=0) > 0:
+            worst.append(np.array([excess.argmax()]))
+    return np.unique(np.concatenate(worst))
 
 
 def sample(access: Access, plain: Mapping, most: int = TRIED) -> Ints:

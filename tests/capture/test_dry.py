@@ -1,6 +1,5 @@
 """``capture --dry``: programs run against the stand-in for CUDA's runtime; skipped without nvcc."""
 
-import contextlib
 import ctypes
 import gzip
 import importlib.util
@@ -16,7 +15,6 @@ import pytest
 
 from bench import capture_stress
 from ncu_swizzle.base.errors import (
-    DamagedFile,
     EnvironmentLacking,
     NothingProfiled,
     ProgramFailed,
@@ -296,25 +294,6 @@ def test_launches_kept_and_launches_noted_are_those_that_were_made(tmp_path: Pat
 def test_functions_of_the_runtime_that_the_stand_in_has() -> None:
     assert {"cudaMalloc", "cudaLaunchKernel", "__cudaLaunchKernel_ptsz", "cudaMemcpyToSymbol"} <= dry.defined()
     assert "cudaMallocArray" not in dry.defined()
-
-
-def test_damaged_device_code_is_an_error() -> None:
-    entry = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (100).to_bytes(8, "little") + bytes(48)
-    sound = dry.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
-    (binary,) = dry.fat_binaries(sound)
-    assert [(one.kind, len(one.content())) for one in binary.entries] == [(2, 100)]
-    for damaged in (sound[:80], sound[:24] + b"\xff" * 8 + sound[32:]):
-        with pytest.raises(DamagedFile):
-            list(dry.fat_binaries(damaged))
-    for packed in (b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"):
-        compressed = dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=64)
-        with contextlib.suppress(DamagedFile):
-            assert len(compressed.content()) <= 64
-
-
-def test_lz4_repeats_what_it_wrote() -> None:
-    packed = b"\x32abc\x03\x00\x10!"
-    assert dry.FatEntry(kind=1, sm=90, flags=dry.LZ4, packed=packed, size=10).content() == b"abcabcabc!"
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from ncu_swizzle.emulate import blocks, events, races, run
+from ncu_swizzle.emulate import blocks, events, race_check, run
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
@@ -28,7 +28,7 @@ def hazards(name: str, *, file: str = "races", count: int = 1, known: bool = Tru
     buffers = () if known else (Buffer("out", OUT, 256), Buffer("in", IN, 256))
     launch = Launch(
         grid=(max(count, cluster[0]), 1, 1),
-        block=(128 if file == "tensor_races" else 64, 1, 1),
+        block=(128 if file == "tensor_races" or name.startswith("wide") else 64, 1, 1),
         cluster=cluster,
         parameters=pointers(0)[:16],
         buffers=buffers,
@@ -56,6 +56,12 @@ def test_counts_are_the_same_with_and_without(name: str) -> None:
     launch = Launch(grid=(4, 1, 1), block=(64, 1, 1), parameters=pointers(0)[:16])
     with_races, without = (emulate(kernel("races", name), launch, races=races).rows for races in (True, False))
     assert with_races == without
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "expected"), [("taken", ""), ("taken_in_one_phase", "11")])
+def test_a_block_that_takes_over_the_work_of_others_is_looked_at(name: str, expected: str) -> None:
+    assert codes(hazards(name, file="tensor_races", count=4)) == expected
 
 
 def test_both_sides_are_named_with_thread_byte_and_block() -> None:
@@ -97,11 +103,11 @@ def test_stores_of_unknown_values_are_compared_in_a_sample(name: str, expected: 
 
 
 @pytest.mark.long
-def test_wgmma_reads_what_cp_async_wrote_without_a_fence() -> None:
+def test_what_cp_async_wrote_is_fenced_before_wgmma_reads_it() -> None:
     name = "matmul-f16-64x64x64"
     settings, cubin = EmulationSettings(cached=False, races=True), python_kernels.recorded()[1][name]
     found = emulate_cubin(python_kernels.launched(name), cubin, "", settings).counts.hazards
-    assert (found.found, found.blocks) == ((), 1)
+    assert ({hazard.code for hazard in found.found}, found.blocks) == ({"RACE003"}, 1)
 
 
 def test_a_column_of_tensor_memory_and_who_frees_it_are_named() -> None:
@@ -137,7 +143,7 @@ def test_a_timeline_shows_who_writes_who_waits_and_who_reads() -> None:
 
 
 def test_what_is_not_followed_is_said() -> None:
-    assert "STS" in hazards("nowhere").unfollowed
+    assert "STS" in hazards("nowhere").unfollowed()
     assert not hazards("ordered").lacking
 
 
@@ -157,14 +163,23 @@ def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
     assert {hazard.block for hazard in hazards("in_block_100", count=grid).found} == {(100, 0, 0)}
 
 
+@pytest.mark.parametrize("name", ["unmet_in_100", "unfenced_in_100"])
+@pytest.mark.parametrize("effort", [0, blocks.QUICK_EFFORT])
+def test_a_block_that_differs_in_a_barrier_alone_is_looked_at(
+    name: str, effort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "QUICK_EFFORT", effort)
+    assert {hazard.block for hazard in hazards(name, count=128).found} == {(100, 0, 0)}
+
+
 def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")
     assert codes(found) == "01 05"
-    assert "whether stores that race store the same value" in found.unfollowed
+    assert "whether stores that race store the same value" in found.unfollowed()
 
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hazards("unordered", count=500).blocks == 1
-    monkeypatch.setattr(races, "MOST_DOMAINS", 0)
+    monkeypatch.setattr(race_check, "MOST_DOMAINS", 0)
     assert not hazards("unordered").found

@@ -170,12 +170,15 @@ def test_what_is_advised_for_a_tile() -> None:
          "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))",
          [("ld.shared.u16", LANE * 128 + 2 * np.arange(64)[:, None]),
           ("st.shared.u16", np.arange(64)[:, None] * 128 + LANE * 2)], None),
-        ("no mode of TMA's helps", "no mode of TMA's makes all of these accesses conflict-free",
+        ("no mode of TMA's helps", "none of TMA's modes makes all of these accesses conflict-free",
          [("ld.shared.b32", LANE * 128 + 4 * columns)], tma),
         ("a mode of TMA's does", "Swizzle<3,0,3> on elements of 16 bytes",
          [("ld.shared.v4.b32", LANE * 128 + 16 * np.arange(8)[:, None])], tma),
-        ("nothing helps", "no swizzle or padding makes all of these accesses conflict-free",
+        ("lanes that update one word", "32 lanes of a request update one word: no layout of the tile changes that",
          [("atom.shared.add.u32", np.zeros(32, np.int64))], None),
+        ("what was searched is said in numbers",
+         "none of the 2^21 XORs of address bits and 8 row lengths that keep 16-byte accesses whole makes all",
+         [("ld.shared.b32", LANE * 256 + 4 * columns), ("st.shared.v4.b32", LANE * 16 + 512 * LANE[:, None])], None),
     ):  # fmt: skip
         (advice,) = advised(*(requested(*one) for one in given), constraints=constraints or Constraints())
         assert said in advice.text, what

@@ -187,7 +187,7 @@ def test_a_title_that_is_no_line_is_none() -> None:
     for title in ("", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"):
         forged = Finding(rule=model.BOUNDS_RULE, kind="warning", title=title, message="outside")
         found = list(model.violations(replace(EMPTY, findings=(forged,))))
-        assert found == [("outside", None, model.BOUNDS_RULE, "SW020")], title[:9]
+        assert [each[:4] for each in found] == [("outside", None, model.BOUNDS_RULE, "SW020")], title[:9]
 
 
 def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:

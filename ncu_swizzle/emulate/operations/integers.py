@@ -271,7 +271,7 @@ def shf(ins: SassInstruction) -> Compute | None:
             return (computed(high_half(wide(low.bits, upper.bits) << steps.astype(np.uint64)), low, upper, count),)
         if high:
             return (shifted_down(m, upper, count, steps, fixed, is_signed=is_signed),)
-        if upper.known is True and same_for_all(upper.bits) == 0:
+        if upper.known is True and upper.tag is None and same_for_all(upper.bits) == 0:
             return (shifted_down(m, low, count, steps, fixed, is_signed=False),)
         both = wide(low.bits, upper.bits)
         signs = is_signed and of_64

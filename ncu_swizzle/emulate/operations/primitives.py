@@ -7,22 +7,28 @@ no tag. Arrays are (warps of the view or 1, 32 lanes or 1), uint32 or bool unles
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ncu_swizzle.emulate.dependence import (
+    ALIKE,
+    EVERY,
     NOTHING,
     Tag,
     affine,
     aligned,
     bitwise,
+    changing,
     function_of,
     product_halves,
     scaled,
     shifted_right,
     total,
+    trailing_zeros,
 )
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import (
@@ -125,7 +131,38 @@ def _product_tag(a: Value, b: Value) -> Tag | None:
     for tagged, factor in ((a, b), (b, a)):
         if factor.tag is None and factor.certain and (same := same_for_all(factor.bits)) is not None:
             return scaled(tagged.tag, same)
-    return dependent(a, b)
+    tags = [value.tag for value in (a, b) if value.tag is not None]
+    if any(not changes_anyhow(tag) for tag in tags):
+        return dependent(a, b)
+    # (a + 2^i u)(b + 2^j v) = ab + 2^i u b + 2^j v a + 2^(i + j) u v: lanes whose a, or b, differ move apart.
+    zeros = [trailing_zeros(int(np.bitwise_or.reduce(value.bits, axis=None))) for value in (a, b)]
+    align, apart = ALIKE, ALIKE
+    for value, other, of_other in ((a, b, zeros[1]), (b, a, zeros[0])):
+        if value.tag is None:
+            continue
+        most = of_other if other.tag is None else min(of_other, other.tag.align)
+        align = min(align, value.tag.align + most)
+        uniform = other.bits.shape[1] == 1 and other.known is True
+        apart = min(apart, (value.tag.apart if uniform else value.tag.align) + most)
+    return changing(functools.reduce(operator.or_, (tag.dims for tag in tags)), min(align, ALIKE), min(apart, ALIKE))
+
+
+def changes_anyhow(tag: Tag) -> bool:
+    """Return whether a tag says no more than by multiples of what its value changes."""
+    return tag.coefficients is None and tag.stride == EVERY
+
+
+def first_difference(m: Machine, first: int, *values: Value) -> int:
+    """Return the lowest bit, from `first` on, in which active lanes of a warp differ in one of the values; or 32."""
+    differing = 0
+    for value in values:
+        if value.known is not True:
+            return first
+        if value.bits.shape[1] > 1:
+            lanes = np.broadcast_to(value.bits, m.view.mask.shape)
+            one = np.take_along_axis(lanes, m.view.mask.argmax(axis=1)[:, None], axis=1)
+            differing |= int(np.bitwise_or.reduce(np.where(m.view.mask, lanes ^ one, 0), axis=None))
+    return first + trailing_zeros(differing >> first) if differing >> first else ALIKE
 
 
 def multiplied_wide(m: Machine, sources: Sequence[Value], is_signed: bool, minus: bool) -> tuple[Value, Value, Value]:
@@ -230,7 +267,8 @@ def compared(m: Machine, a: Value, b: Value, relation: str, is_signed: bool) -> 
     if a.tag is None and b.tag is None:
         return derived(compare(a.bits.view(I32), b.bits.view(I32)) if is_signed else compare(a.bits, b.bits), a, b)
     if not m.follows(a, b):
-        return computed(compare(numbers(a.bits, is_signed), numbers(b.bits, is_signed)), a, b)
+        result = computed(compare(numbers(a.bits, is_signed), numbers(b.bits, is_signed)), a, b)
+        return _compared_alike(m, a, b, result, relation)
     first, second = no_wrap(m, a, is_signed), no_wrap(m, b, is_signed)
     result, difference = computed(compare(first, second), a, b), first - second
     tag = total(a.tag, scaled(b.tag, -1))
@@ -241,6 +279,26 @@ def compared(m: Machine, a: Value, b: Value, relation: str, is_signed: bool) -> 
     m.keep_within(tag, difference, least, most, m.view.mask & np.asarray(joint(a, b)))
     result.tag = None
     return result
+
+
+def _compared_alike(m: Machine, a: Value, b: Value, result: Value, relation: str) -> Value:
+    """Return the result as one that is the same in all lanes of each warp, if it certainly is.
+
+    It is if the bits that may change are the same in all lanes, and so is the relation of those below, which decides if
+    the others are equal: t + 256 u < 256 v, for t below 256.
+    """
+    tags = [value.tag for value in (a, b) if value.tag is not None]
+    if result.bits.shape[1] == 1 or not all(changes_anyhow(tag) and tag.uniform for tag in tags):
+        return result
+    align = min(tag.align for tag in tags)
+    low = np.uint32((1 << align) - 1)
+    below = COMPARISONS[relation](a.bits & low, b.bits & low)
+    if first_difference(m, align, a, b) < ALIKE or first_difference(m, 0, Value(below)) < ALIKE:
+        return result
+    bits = np.take_along_axis(
+        np.broadcast_to(result.bits, m.view.mask.shape), m.view.mask.argmax(axis=1)[:, None], axis=1
+    )
+    return Value(bits, tag=changing(functools.reduce(operator.or_, (tag.dims for tag in tags))))
 
 
 def chosen(m: Machine, choice: Value, a: Value, b: Value) -> Value:
@@ -257,12 +315,18 @@ def _chosen_tag(choice: Value, a: Value, b: Value, lanes: Bools) -> Tag | None:
     """Return the common tag, or that of the only value that lanes select."""
     if choice.tag is not None or not known_in(choice, lanes):
         return dependent(choice, a, b)
-    if a.tag == b.tag or bool((choice.bits | ~lanes).all()):
+    if bool((choice.bits | ~lanes).all()):
         return a.tag
     if not bool((choice.bits & lanes).any()):
         return b.tag
+    if a.tag == b.tag and (a.tag is None or a.tag.coefficients is not None):
+        return a.tag  # both change by the same; by multiples of the same, each may change by another
     uniform = choice.bits.shape[-1] == a.bits.shape[-1] == b.bits.shape[-1] == 1
-    return bitwise(tuple(tag for tag in (a.tag, b.tag) if tag is not None), uniform)
+    tags = tuple(tag for tag in (a.tag, b.tag) if tag is not None)
+    if choice.bits.shape[-1] == 1 and all(map(changes_anyhow, tags)):  # every warp takes one
+        align, apart = min(tag.align for tag in tags), min(tag.apart for tag in tags)
+        return changing(functools.reduce(operator.or_, (tag.dims for tag in tags)), align, apart)
+    return bitwise(tags, uniform)
 
 
 def extreme(m: Machine, a: Value, b: Value, smaller: Value, is_signed: bool) -> Value:
@@ -370,9 +434,7 @@ def _logic_tag(m: Machine, values: tuple[Value, Value, Value], used: Sequence[in
     others = [_constant_above(value) for position, value in enumerate(values) if position != one]
     tag = aligned(values[one].tag, max(bits for _, bits in others), m.coarsest)
     if len(tagged) != 1 or tag is None:
-        sources = [values[position] for position in used]
-        uniform = all(source.bits.shape[-1] == 1 for source in sources)
-        return bitwise(tuple(source.tag for source in sources if source.tag is not None), uniform)
+        return _bitwise_tag(m, [values[position] for position in used])
     outcomes = []  # of a high bit that is 0, and that is 1
     for bit in (0, 1):
         entry = [other for other, _ in others]
@@ -381,6 +443,18 @@ def _logic_tag(m: Machine, values: tuple[Value, Value, Value], used: Sequence[in
     if outcomes[0] == outcomes[1]:
         return affine(NOTHING, tag.stride)
     return tag if outcomes == [0, 1] else scaled(tag, -1)
+
+
+def _bitwise_tag(m: Machine, sources: Sequence[Value]) -> Tag | None:
+    """Return the tag of any bitwise function: lanes change alike up to where they, or what they change by, differ."""
+    tags = tuple(source.tag for source in sources if source.tag is not None)
+    tag = bitwise(tags, all(source.bits.shape[-1] == 1 for source in sources))
+    if tag is None or tag.uniform or not all(map(changes_anyhow, tags)):
+        return tag
+    # Below the lowest bit that changes, nothing carries: from there on, lanes with the same bits get the same carries.
+    align = min(tag.align for tag in tags)
+    apart = min(first_difference(m, align, *sources), *(tag.apart for tag in tags))
+    return changing(tag.dims, align, apart)
 
 
 def _constant_above(value: Value) -> tuple[int, int]:
@@ -422,6 +496,8 @@ def quotient_tag(m: Machine, value: Value, bits: int, is_signed: bool, most: int
     """
     if value.tag is None:
         return None
+    if changes_anyhow(value.tag):
+        return _shifted_anyhow(m, value, value.tag, bits)
     if not m.follows(value):
         return dependent(value)
     fine = aligned(value.tag, bits, most)
@@ -441,6 +517,17 @@ def quotient_tag(m: Machine, value: Value, bits: int, is_signed: bool, most: int
         m.view.mask & np.asarray(value.known),
     )
     return None
+
+
+def _shifted_anyhow(m: Machine, value: Value, tag: Tag, bits: int) -> Tag | None:
+    """Return the tag of value >> bits."""
+    same = first_difference(m, tag.align, value)
+    if same == ALIKE and tag.uniform:  # the changing bits are the same in all lanes, those below do not change
+        return changing(tag.dims, max(0, tag.align - bits))
+    if tag.align < bits:
+        return dependent(value)
+    # A value that wraps around loses a multiple of 2^32, in some lanes.
+    return changing(tag.dims, tag.align - bits, min(tag.apart, ALIKE) - bits)
 
 
 def shifted_left(value: Value, count: Value, steps: Bits, fixed: int | None) -> Value:

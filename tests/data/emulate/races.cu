@@ -66,7 +66,7 @@ KERNEL(same_value, "06") { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = r
 KERNEL(other_values, "01 05") { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
 KERNEL(polled, "08") {
     ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
-    if (t < 32) { row[t] = in[t]; __threadfence_block(); if (t == 0) { flag = 1; } }
+    if (t < 32) { row[t] = in[t]; __syncwarp(); if (t == 0) { __threadfence_block(); flag = 1; } }
     else { while (!flag) {} __threadfence_block(); out[t] = row[t - 32]; }
 }
 KERNEL(on_data, "01") { ROW; row[t] = 0; __syncthreads(); if (in[t] > 0) { row[t] = 1; } out[t] = row[63 - t]; }
@@ -123,3 +123,77 @@ KERNEL(clustered_added, "") {
     wait(b[0], 0); out[t] = row[63 - t];
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+
+// What some lanes do alone, and what reconvergence does not order.
+KERNEL(reconverged, "04") { ROW; if (t == 0) { for (int i = 0; i < 4; ++i) { row[i] = in[i] * 2; } } if (t < 4) { out[t] = row[3 - t]; } }
+KERNEL(lane_arrives, "01") {
+    ROW; if (t == 0) { init(b[0], 1); } __syncthreads();
+    if (t < 32) { row[t] = in[t]; if (t == 0) { arrive(b[0]); } } else { wait(b[0], 0); out[t] = row[t ^ 33]; }
+}
+KERNEL(lane_arrives_synced, "") {
+    ROW; if (t == 0) { init(b[0], 1); } __syncthreads();
+    if (t < 32) { row[t] = in[t]; __syncwarp(); if (t == 0) { arrive(b[0]); } } else { wait(b[0], 0); out[t] = row[t ^ 33]; }
+}
+KERNEL(lane_waits, "01") {
+    ROW; if (t == 0) { init(b[0], 32); } __syncthreads();
+    if (t < 32) { row[t] = in[t]; arrive(b[0]); } else { if (t == 32) { wait(b[0], 0); } out[t] = row[t - 32]; }
+}
+KERNEL(lane_waits_synced, "") {
+    ROW; if (t == 0) { init(b[0], 32); } __syncthreads();
+    if (t < 32) { row[t] = in[t]; arrive(b[0]); } else { if (t == 32) { wait(b[0], 0); } __syncwarp(); out[t] = row[t - 32]; }
+}
+// Of 128 threads: which of four warps meet at a barrier of two.
+__device__ __forceinline__ void come(int b, int n) { asm volatile("bar.arrive %0, %1;" ::"r"(b), "r"(n) : "memory"); }
+#define WIDE __shared__ float row[128]; const int t = threadIdx.x
+KERNEL(wide_pairs, "01") { WIDE; row[t] = in[t]; bar(1, 64); out[t] = row[t ^ 32]; }
+KERNEL(wide_named_pairs, "") { WIDE; row[t] = in[t]; bar(1 + t / 64, 64); out[t] = row[t ^ 32]; }
+KERNEL(wide_too_many, "01") { WIDE; if (t < 96) { row[t] = in[t]; come(1, 64); } else { bar(1, 64); out[t] = row[t - 96]; } }
+KERNEL(wide_too_many_late, "01") { WIDE; if (t >= 32) { row[t] = in[t]; come(1, 64); } else { bar(1, 64); out[t] = row[t + 96]; } }
+KERNEL(wide_ping_pong, "") {
+    WIDE;
+    for (int i = 0; i < 4; ++i) {
+        if (t < 64) { row[t] = in[t + i]; come(1, 128); bar(2, 128); } else { bar(1, 128); out[t] = row[t - 64]; come(2, 128); }
+    }
+}
+// Updates that are lost, flags, locks.
+KERNEL(lost, "01") { __shared__ int n[8]; const int t = threadIdx.x; if (t < 8) { n[t] = 0; } __syncthreads(); if (t < 32) { n[t / 4]++; } __syncthreads(); out[t] = n[t % 8]; }
+KERNEL(flag_early, "01 08") {
+    ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
+    if (t == 0) { flag = 1; __threadfence_block(); row[0] = in[t]; __threadfence_block(); }
+    else if (t == 32) { while (!flag) {} __threadfence_block(); out[t] = row[0]; }
+}
+__device__ __forceinline__ void release(int *p) { asm volatile("st.release.cta.b32 [%0], 1;" ::"l"(p) : "memory"); }
+__device__ __forceinline__ void relaxed(int *p) { asm volatile("st.relaxed.cta.b32 [%0], 1;" ::"l"(p) : "memory"); }
+__device__ __forceinline__ int acquire(int *p) { int x; asm volatile("ld.acquire.cta.b32 %0, [%1];" : "=r"(x) : "l"(p) : "memory"); return x; }
+KERNEL(message, "") {
+    ROW; __shared__ int flag; if (t == 0) { flag = 0; } __syncthreads();
+    if (t == 0) { row[0] = in[t]; release(&flag); } else if (t == 32) { while (!acquire(&flag)) {} out[t] = row[0]; }
+}
+KERNEL(message_relaxed, "01") {
+    ROW; __shared__ int flag; if (t == 0) { flag = 0; } __syncthreads();
+    if (t == 0) { row[0] = in[t]; relaxed(&flag); } else if (t == 32) { while (!acquire(&flag)) {} out[t] = row[0]; }
+}
+KERNEL(wide_two_of_three, "01") {
+    WIDE; __shared__ int flag[3]; if (t < 3) { flag[t] = 0; } __syncthreads();
+    if (t % 32 == 0 && t) { row[t / 32] = in[t]; release(flag + t / 32 - 1); }
+    else if (t == 0) { while (!acquire(flag)) {} while (!acquire(flag + 1)) {} out[t] = row[1] + row[2] + row[3]; }
+}
+KERNEL(locked, "") {
+    ROW; __shared__ int lock; if (t == 0) { lock = 0; row[0] = 0; } __syncthreads();
+    if (t % 32 == 0) { while (atomicCAS(&lock, 0, 1)) {} __threadfence_block(); row[0] += in[t]; __threadfence_block(); atomicExch(&lock, 0); }
+    __syncthreads(); out[t] = row[0];
+}
+// Threads read what the next copy overwrites.
+__device__ __forceinline__ void come_in(float *row, const float *in, uint64_t &b) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(at(&b)) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(at(row)), "l"(in), "r"(at(&b)) : "memory");
+}
+#define TWICE(order) \
+    ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); if (t == 0) { come_in(row, in, b[0]); } \
+    wait(b[0], 0); out[t] = row[t]; order; if (t == 0) { come_in(row, in + 64, b[0]); } wait(b[0], 1); out[64 + t] = row[t]
+KERNEL(overwritten, "09") { TWICE(__syncthreads()); }
+KERNEL(overwritten_fenced, "") { TWICE(fence(); __syncthreads()); }
+KERNEL(overwritten_open, "02") { TWICE(); }
+// A block that differs from the others by what it does not wait for.
+KERNEL(unmet_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p bar.sync 0;\n}" ::"r"(blockIdx.x) : "memory"); out[64 * blockIdx.x + t] = row[63 - t]; }
+KERNEL(unfenced_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(blockIdx.x) : "memory"); __syncthreads(); if (t == 0) { leave(out + 64 * blockIdx.x, row); left(); } }

@@ -78,7 +78,7 @@ KERNEL(committed_for_one_warp, "02") { BLOCK(1); if (t == 0) { block.multiply();
 KERNEL(committed_by_another, "02") { BLOCK(1); if (t == 0) block.multiply(); __syncthreads(); if (t == 32) block.commit(0); __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(added_to_nothing, "") { BLOCK(1); if (t == 0) { block.multiply(true); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); __syncthreads(); block.free(); }
 KERNEL(committed_too_soon, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); block.multiply(true); block.commit(1); } __syncwarp(); block.wait(0); out[t] = block.load(); block.wait(1); __syncthreads(); block.free(); }
-KERNEL(parity_of_before, "11") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0, 1); out[t] = block.load(); __syncthreads(); block.wait(0); block.free(); }
+KERNEL(parity_of_before, "02") { BLOCK(1); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0, 1); out[t] = block.load(); __syncthreads(); block.wait(0); block.free(); }
 
 // Warp 0 multiplies twice, warp 1 takes both results.
 template <bool early> __device__ void in_turn(const Block<1> &block, float *out, int t) {
@@ -156,3 +156,25 @@ KERNEL(pair_freed_by_the_last, "") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { 
 KERNEL(pair_stored_late, "02") { BLOCK(2); shared[t] = 1; ptx::fence_async_shared(); __syncthreads(); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = block.load(); block.sync(); block.free(); }
 KERNEL(pair_freed_under_way, "02") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncthreads(); block.free(); if (blockIdx.x == 0) block.wait(0); block.sync(); }
 KERNEL(pair_ended, "02 07") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } if (blockIdx.x == 0) block.wait(0); __syncthreads(); block.free(); }
+
+// Cluster launch control: a block takes over the work of others as long as there is some.
+#define TAKEN(parity) \
+    __shared__ __align__(16) uint4 response; \
+    __shared__ uint64_t asked; \
+    if (threadIdx.x == 0) ptx::mbarrier_init(at(&asked), 1); \
+    __syncthreads(); \
+    for (int i = 0, more = 1; more; ++i) { \
+        if (threadIdx.x == 0) { \
+            ptx::mbarrier_arrive_expecting(at(&asked), 16); \
+            asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];" \
+                         ::"r"(at(&response)), "r"(at(&asked)) : "memory"); \
+        } \
+        ptx::mbarrier_wait(at(&asked), parity); \
+        asm volatile("{\n.reg .pred p;\n.reg .b128 h;\nld.shared.b128 h, [%1];\n" \
+                     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, h;\nselp.u32 %0, 1, 0, p;\n}" \
+                     : "=r"(more) : "r"(at(&response)) : "memory"); \
+        out[128 * blockIdx.x + threadIdx.x] = i; \
+        __syncthreads(); \
+    }
+KERNEL(taken, "") { TAKEN(i & 1) }
+KERNEL(taken_in_one_phase, "") { TAKEN(0) }

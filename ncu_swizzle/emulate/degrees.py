@@ -1,0 +1,219 @@
+"""What is said of each access of a kernel in every launch with blocks of a shape.
+
+Where the distances of lanes depend on a number that the launch decides, as in ``tile[threadIdx.x * ld]``, the fixed
+point is computed again in the cases of that number's remainder by 32, or 128, which decides the banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import partial, reduce
+
+import numpy as np
+
+from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.dependence import ALIKE
+from ncu_swizzle.emulate.effects import GENERIC, TENSOR_READS, WGMMA, always_accesses
+from ncu_swizzle.emulate.every_launch import (
+    BLOCK,
+    CONSTANT_MEMORY,
+    DATA,
+    GRID,
+    LOOP,
+    PARAMETER,
+    EveryLaunch,
+    Name,
+    Split,
+    alike,
+)
+from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
+from ncu_swizzle.emulate.launch_steps import RANK, Observed
+from ncu_swizzle.emulate.machine import SHARED_WINDOW, Index
+from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
+
+SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
+MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
+SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
+PER_WORD = 4  # bytes of a launch's sizes
+
+Finding = Degrees | NotKnown
+ByCase = tuple[Split, list[Degrees]]
+
+
+def degrees(code: Code, block: Index) -> KernelDegrees:
+    """Return what is known of the accesses of a kernel in every launch with blocks of this shape."""
+    point = FixedPoint(code, EveryLaunch.of(code, block))
+    try:
+        point.run()
+    except NcuSwizzleError as error:
+        numbers = [n for n, each in enumerate(point.instructions) if always_accesses(each.opcode) and not each.never]
+        found: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
+        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, {})))
+    found = {number: _finding(point, number) for number in _accesses(point)}
+    return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, _by_cases(point, found))))
+
+
+def _accesses(point: FixedPoint) -> Iterator[int]:
+    """Yield the accesses that some launch may execute."""
+    for number, each in enumerate(point.instructions):
+        tensor = each.opcode in WGMMA | TENSOR_READS and point.flow.first(number) in point.before
+        if not each.never and (number in point.observed or tensor):
+            yield number
+
+
+def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Finding:
+    """Return the degrees of an access, in some of the warps, or why they are not known."""
+    instruction, observed = point.instructions[number], point.observed.get(number)
+    if instruction.opcode in WGMMA:
+        return Degrees(ONE, ONE)
+    if observed is None:
+        return NotKnown(f"what ncu counts for {instruction.opcode} has not been measured")
+    if instruction.opcode in GENERIC and not _is_shared(observed):
+        return NotKnown("whether its address is in shared memory depends on the launch")
+    try:
+        return request_degrees(instruction, observed, rows)
+    except NotKnown as why:
+        return why
+
+
+def _is_shared(observed: Observed) -> bool:
+    """Return whether a generic address is one in shared memory; what its lower half carries would lead out of it."""
+    upper = observed.upper
+    return upper is not None and upper.known is True and bool((upper.bits >> np.uint64(32) == SHARED_WINDOW).all())
+
+
+# ---------------------------------------------------------------------------------------------- cases
+
+
+def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]:
+    """Return the degrees, in the cases of a number that launches decide, of accesses of which else nothing is known."""
+    cases: dict[int, ByCase] = {}
+    tried: list[Name] = []
+    for number, why in found.items():
+        names = point.machine.decided(why.dims) if isinstance(why, NotKnown) and number not in cases else []
+        for name in names:
+            if name.kind not in SPLIT or name in tried or len(tried) == MOST_SPLIT:
+                continue
+            tried.append(name)
+            bit = point.machine.bit(name)
+            for bits in SPLIT_BITS:
+                waiting = [
+                    n for n, each in found.items() if isinstance(each, NotKnown) and each.dims & bit and n not in cases
+                ]
+                split = _split(point, name, bits) if waiting else None
+                if split is not None:
+                    cases.update(_in_cases(point, split, waiting))
+    return cases
+
+
+def _split(point: FixedPoint, name: Name, bits: int) -> Split | None:
+    """Return the cases of a number by so many of its bits; None if it is not one number per warp."""
+    if name.kind != LOOP:
+        return Split(name=name, bits=bits)
+    value = point.before[name.place].registers.get(name.register) if name.register < SLOTS else None
+    if value is None or not alike(value) or value.tag is None or value.bits.dtype != np.uint32:
+        return None
+    return Split(name=name, first=value.tag.align, bits=min(bits, ALIKE - value.tag.align), start=value.bits)
+
+
+def _in_cases(point: FixedPoint, split: Split, waiting: Sequence[int]) -> Iterator[tuple[int, ByCase]]:
+    """Yield the accesses whose degrees are known in all cases."""
+    apart = FixedPoint(point.code, EveryLaunch.of(point.code, point.machine.block, split))
+    apart.run()
+    warps = apart.machine.per_block
+    for number in waiting:
+        found = []
+        for case in range(split.count if number in apart.observed else 0):
+            finding = _finding(apart, number, slice(case * warps, case * warps + warps))
+            if isinstance(finding, NotKnown):
+                break
+            found.append(finding)
+        if found and len(found) == split.count:
+            yield number, (split, found)
+
+
+def _told_apart(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> Iterator[Case]:
+    """Yield the cases of a number, those with the same degrees as one; the greatest degrees first."""
+    name, step, count = in_words(point, split.name), 1 << split.first, split.count
+    groups: dict[tuple[Fraction, Fraction], list[int]] = {}
+    for case, found in enumerate(by_case):
+        groups.setdefault((found.least, found.most), []).append(case)
+    for (least, most), members in sorted(groups.items(), key=lambda group: (-group[0][1], group[0][0])):
+        if split.name.kind == LOOP:
+            some = ", ".join(str(int(split.start.flat[0] + step * case) % (step * count)) for case in members[:4])
+            more = ", …" if len(members) > 4 else ""
+            when = f"{name} is {some}{more} modulo {step * count}"
+        else:
+            when = f"{name} {_kind(members, count)}"
+        yield Case(when=when, least=least, most=most)
+
+
+def _kind(members: Sequence[int], count: int) -> str:
+    """Return which remainders by a power of two these are, in words."""
+    for power in (1 << shift for shift in range(count.bit_length())):
+        multiples = list(range(0, count, power))
+        if list(members) == multiples:
+            return "is any number" if power == 1 else f"is a multiple of {power}"
+        others = [each for each in multiples if each % (2 * power)]
+        if list(members) == others:
+            return "is odd" if power == 1 else f"is a multiple of {power}, and not of {2 * power}"
+    some = ", ".join(map(str, members[:4]))
+    return f"is {some}{', …' if len(members) > 4 else ''} modulo {count}"
+
+
+# ---------------------------------------------------------------------------------------------- in words
+
+
+def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
+    for number, finding in found.items():
+        instruction = point.instructions[number]
+        row = partial(AccessDegree, offset=instruction.offset, sass=instruction.text, opcode=instruction.mnemonic)
+        if number in cases:
+            split, by_case = cases[number]
+            every = reduce(Degrees.joined, by_case)
+            apart = tuple(_told_apart(point, split, by_case)) if every.least < every.most else ()
+            depends_on = (in_words(point, split.name),) if apart else ()
+            yield row(least=every.least, most=every.most, depends_on=depends_on, cases=apart)
+        elif isinstance(finding, NotKnown):
+            yield row(reason=_reason(point, finding))
+        elif finding.whole is not None and finding.least < finding.most:
+            usual = Case(when=RULE[finding.depends_on], least=finding.whole[0], most=finding.whole[1])
+            yield row(least=finding.least, most=finding.most, depends_on=(finding.depends_on,), cases=(usual,))
+        else:
+            yield row(least=finding.least, most=finding.most)
+
+
+def _reason(point: FixedPoint, why: NotKnown) -> str:
+    decided = point.machine.decided(why.dims)
+    # A block's shared memory begins there for all of its lanes.
+    decided = [name for name in decided if name != Name(BLOCK, RANK)] or decided
+    names = [in_words(point, name) for name in decided]
+    if why.origin is not None:
+        names.append(in_words(point, Name(DATA, why.origin)))
+    return f"{why}{' and '.join(dict.fromkeys(names))}" if names else str(why).removesuffix(" depends on ")
+
+
+def in_words(point: FixedPoint, name: Name) -> str:
+    """Return what a launch decides."""
+    if name.kind == PARAMETER:
+        return _constant(point.code, name.place)
+    if name.kind == CONSTANT_MEMORY:
+        return f"constant memory, c[{name.register:#x}][{name.place:#x}]"
+    if name.kind in (BLOCK, GRID):
+        what = "blockIdx" if name.kind == BLOCK else "gridDim"
+        return "the block's rank in its cluster" if name.place == RANK else f"{what}.{'xyz'[name.place]}"
+    instruction = point.instructions[name.place]
+    kinds = {DATA: instruction.text, LOOP: "a variable of the loop"}
+    return f"{kinds.get(name.kind, 'the way')} at {instruction.offset:#x}"
+
+
+def _constant(code: Code, place: int) -> str:
+    """Return what constant bank 0 holds."""
+    first = code.launch_constants.grid
+    if place >= code.parameter_offset:
+        return f"the parameter at byte {place - code.parameter_offset:#x}"
+    axis = (place - first) // PER_WORD
+    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{place:#x}]"

@@ -1,0 +1,200 @@
+"""Find accesses to one word of global memory by two threads of a launch, one of which writes, with no order.
+
+Between blocks nothing orders plain accesses but atomics, strong loads and what is built of them; within a block,
+barriers of all its threads do, which are counted: two accesses between the same two of them have no order. Where code
+has other means of order, and two accesses would race without them, that is said instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.emulate.accesses import READ, WRITE, access_width
+from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.contents import Buffer
+from ncu_swizzle.emulate.events import Hazard, Party
+from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
+from ncu_swizzle.emulate.memory import MemoryInstruction
+from ncu_swizzle.smem.operations import Bools, Ints
+
+MOST_ACCESSES = 1 << 20  # by lanes, that are compared
+DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
+_ASKING = frozenset(("ATOMG", "ATOM"))
+_WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
+DIFFERENT = "nothing orders them, and which of the two remains is open"
+SAME = "both store the same value, so that it does not matter which remains"
+OPEN = "nothing orders them; whether both store the same depends on data"
+UNORDERED = "nothing orders them"
+
+
+class _Accesses(NamedTuple):
+    """One row for each unit of memory and lane."""
+
+    unit: Ints
+    block: Ints  # among all that ran
+    thread: Ints
+    epoch: Ints  # barriers of all threads that the block has passed
+    event: Ints
+    number: Ints  # of the instruction
+    writes: Bools
+    values: Ints  # of a store, -1 if it is not known
+
+
+@dataclass
+class GlobalLog:
+    """The plain accesses of blocks to global memory; `valued`: stores whose values are kept."""
+
+    instructions: Sequence[SassInstruction]
+    block: tuple[int, int, int]
+    buffers: Sequence[Buffer]
+    cluster: int = 1
+    valued: frozenset[int] = frozenset()
+    rows: list[_Accesses] = field(default_factory=list)
+    size: int = 0
+    events: int = 0
+    blocks: list[tuple[int, int, int]] = field(default_factory=list)
+    machine: Machine | None = None  # that ran last, and the numbers of its blocks
+    numbers: Any = None
+    known: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def add(self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int) -> None:
+        """Add an access of lanes, (G, 32), of the view."""
+        does = DOES.get(instruction.opcode)
+        if does is None or instruction.has("STRONG", "CONSTANT") or self.size > MOST_ACCESSES:
+            return
+        selected = selected & ((at >> 32) != SHARED_WINDOW) & ((at >> 32) != LOCAL_WINDOW)
+        rows, lanes = np.nonzero(selected)
+        if not len(rows):
+            return
+        values = np.full(len(rows), -1, np.int64)
+        if m.now in self.valued:
+            stored = MemoryInstruction(instruction).stored(m)
+            if all(bool(np.all(np.broadcast_to(np.asarray(one.known), at.shape)[selected])) for one in stored):
+                words = [np.broadcast_to(one.bits, at.shape)[selected].astype(np.int64) for one in stored]
+                values = (
+                    words[0] if len(words) == 1 else np.array([hash(each) >> 1 for each in zip(*words, strict=True)])
+                )
+        there = m.view_blocks()
+        if self.machine is not m:
+            self.machine, self.numbers = m, np.array([self._named(m, block) for block in range(len(m.blocks))])
+        named = self.numbers
+        wide = max(1, width // self.unit)
+        unit = (at[rows, lanes][:, None] // self.unit + np.arange(wide)).ravel()
+        made = _Accesses(
+            unit=unit,
+            block=np.repeat(named[there[rows]], wide),
+            thread=np.repeat(m.thread[m.view.warps[rows], lanes], wide),
+            epoch=np.repeat(m.epochs[there[rows]], wide),
+            event=np.full(len(unit), self.events),
+            number=np.full(len(unit), m.now),
+            writes=np.full(len(unit), does == WRITE),
+            values=np.repeat(values, wide),
+        )
+        self.events += 1
+        self.size += len(unit)
+        self.rows.append(made)
+
+    @cached_property
+    def unit(self) -> int:
+        """The bytes of a unit: those of the narrowest access."""
+        accessing = (each for each in self.instructions if each.opcode in DOES and not each.never)
+        return min([4, *map(access_width, accessing)])
+
+    def _named(self, m: Machine, block: int) -> int:
+        x, y, z = m.blocks[block].tolist()
+        if (x, y, z) not in self.known:
+            self.known[x, y, z] = len(self.blocks)
+            self.blocks.append((x, y, z))
+        return self.known[x, y, z]
+
+    @property
+    def lacking(self) -> str:
+        return "more accesses to global memory than are compared" if self.size > MOST_ACCESSES else ""
+
+    def conflicts(self) -> Iterator[tuple[int, int, _Accesses]]:
+        """Yield pairs of rows that conflict, the later one first, with the table that they are rows of."""
+        if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
+            return
+        columns: list[Any] = [np.concatenate(column) for column in zip(*self.rows, strict=True)]
+        every = _Accesses(*columns)
+        written = np.isin(every.unit, every.unit[every.writes])
+        table = _Accesses(*(column[written] for column in columns))
+        for keys in ((table.unit,), (table.epoch, table.block, table.unit)):
+            order = np.lexsort((np.arange(len(table.unit)), ~table.writes, *keys))
+            new = np.ones(len(order), bool)
+            new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+            first = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+            write, other = order[first], order  # of each group, the first write, and every access
+            apart = table.writes[write] & (table.block[write] != table.block[other])
+            if len(keys) > 1:
+                thread, others = table.thread[write], table.thread[other]
+                same = (table.event[write] == table.event[other]) & table.writes[other]
+                apart = table.writes[write] & (thread != others) & ((thread // 32 != others // 32) | same)
+            for a, b in zip(write[apart].tolist(), other[apart].tolist(), strict=True):
+                yield (*((a, b) if table.event[a] > table.event[b] else (b, a)), table)
+
+    def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
+        """Return what races, and what other means of order may prevent: by words, where that is."""
+        found: dict[tuple[str, int, int], Hazard] = {}
+        lacking: dict[str, int | None] = {self.lacking: None} if self.lacking else {}
+        opcodes = {each.opcode for each in self.instructions if not each.never}
+        asks = bool(opcodes & _ASKING) or any(each.has("STRONG") for each in self.instructions)
+        named = any(each.opcode == "BAR" and len(each.operands) > 1 for each in self.instructions)
+        within = asks or named or bool(opcodes & _WITHIN)
+        for later, earlier, table in self.conflicts():
+            numbers = int(table.number[later]), int(table.number[earlier])
+            apart = table.block[later] != table.block[earlier]
+            both = bool(table.writes[later] and table.writes[earlier])
+            at_once = table.event[later] == table.event[earlier] and not apart
+            together = at_once and table.thread[later] // 32 == table.thread[earlier] // 32
+            if (asks if apart else within and not together) or (apart and self.cluster > 1):
+                lacking.setdefault("what orders two accesses to one word of global memory", self._offset(numbers[0]))
+                continue
+            values = int(table.values[later]), int(table.values[earlier])
+            same = both and values[0] == values[1]
+            told = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
+            code = codes.GLOBAL_SAME if same else codes.GLOBAL_RACE
+            key = code, *numbers
+            if key not in found:
+                found[key] = self._hazard(code, told, (later, earlier), table)
+        # Stores of which some differ are named once.
+        return {
+            key: each
+            for key, each in found.items()
+            if key[0] == codes.GLOBAL_RACE or (codes.GLOBAL_RACE, *key[1:]) not in found
+        }, lacking
+
+    def _hazard(self, code: str, told: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
+        parties = tuple(
+            Party(
+                offset=self._offset(int(table.number[row])),
+                does=WRITE if table.writes[row] else READ,
+                thread=tuple(map(int, coordinates(int(table.thread[row]), self.block))),  # type: ignore[arg-type]
+            )
+            for row in pair
+        )
+        later, earlier = (self.blocks[int(table.block[row])] for row in pair)
+        told += f"; the other one is of block {earlier}" if later != earlier else ""
+        at = int(table.unit[pair[0]]) * self.unit
+        buffer = next((each for each in self.buffers if each.address <= at < each.address + each.size), None)
+        place = f"byte {at - buffer.address:#x} of {buffer.name}" if buffer else f"address {at:#x} of global memory"
+        return Hazard(code=code, parties=parties, block=later, what=told, place=place)
+
+    def _offset(self, number: int) -> int:
+        return self.instructions[number].offset
+
+    def racing_stores(self) -> frozenset[int]:
+        """Return the stores that conflict with stores."""
+        pairs = ((later, earlier, table) for later, earlier, table in self.conflicts())
+        return frozenset(
+            int(table.number[row])
+            for later, earlier, table in pairs
+            if table.writes[later] and table.writes[earlier]
+            for row in (later, earlier)
+        )

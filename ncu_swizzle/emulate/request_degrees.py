@@ -1,0 +1,216 @@
+"""The degrees of the requests that an access can make: what wavefronts follow from a set of addresses and of lanes.
+
+What all lanes of a warp add alike moves all banks alike. Of an access of w bytes it is a multiple of w, as the address
+is one (or the launch fails): banks of w bytes, at least 4, are renamed, and nothing else changes. Of narrower ones, the
+bytes within a word matter: all are tried. What lanes add differently is harmless from 2^24 on, which is beyond shared
+memory, and from 128 on leaves the banks as they are: then it is not known which lanes of a bank want the same word. A
+copy also depends on where it reads and writes within lines of 128 bytes: all combinations are tried.
+
+If it is not known which lanes take part, n wavefronts need n lanes, and the ideal of these is what their bytes fill: so
+a load of 128 bits, free if all lanes take part, may be 4-way for four lanes, one in each phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+
+import numpy as np
+
+from ncu_swizzle.base.degrees import WHERE, WHO
+from ncu_swizzle.emulate.accesses import WINDOW, from_first_line, operation_name
+from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.copies import misread, reads_by_p0, taken_for_zeros
+from ncu_swizzle.emulate.dependence import ALIKE, trailing_zeros
+from ncu_swizzle.emulate.every_launch import Lanes
+from ncu_swizzle.emulate.launch_steps import Observed
+from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.operations import (
+    ATOMIC,
+    COPY,
+    LDMATRIX,
+    LINE,
+    SPIN,
+    STMATRIX,
+    WORD,
+    Bools,
+    Ints,
+    Operation,
+    most_lanes,
+)
+from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
+
+BEYOND = 24  # bits of an address within a block
+ONE = Fraction(1)
+
+
+class NotKnown(Exception):
+    """Nothing is known of an access, for a reason; `dims` name what it depends on, or an instruction, `origin`."""
+
+    def __init__(self, reason: str, dims: int = 0, origin: int | None = None) -> None:
+        super().__init__(reason)
+        self.dims, self.origin = dims, origin
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """The least and the greatest degree of some requests; `whole`: of those for which holds what does as a rule.
+
+    If it is not known which lanes take part, that is all that may; if it is not known where a copy reads, whole lines.
+    """
+
+    least: Fraction
+    most: Fraction
+    whole: tuple[Fraction, Fraction] | None = None
+    depends_on: str = WHO
+
+    @property
+    def of_whole(self) -> tuple[Fraction, Fraction]:
+        return (self.least, self.most) if self.whole is None else self.whole
+
+    def joined(self, other: Degrees) -> Degrees:
+        """Return the degrees of both."""
+        whole = None
+        if self.whole is not None or other.whole is not None:
+            (least, most), (also_least, also_most) = self.of_whole, other.of_whole
+            whole = min(least, also_least), max(most, also_most)
+        depends_on = self.depends_on if self.whole is not None else other.depends_on
+        return Degrees(min(self.least, other.least), max(self.most, other.most), whole, depends_on)
+
+
+def request_degrees(instruction: SassInstruction, observed: Observed, rows: slice) -> Degrees:
+    """Return the degrees of an access, in some of the warps. Raises NotKnown."""
+    name = operation_name(instruction)
+    if name is None:
+        raise NotKnown("no rule is known for its wavefronts")
+    operation, lanes = operations.find(name), observed.lanes.where(observed.guard)
+    may, must = lanes.may[rows], lanes.must[rows]
+    at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
+    if operation.kind == COPY:
+        return _copies(instruction, operation, observed, lanes, rows)
+    if apart < trailing_zeros(LINE):
+        dims = observed.address.tag.dims if observed.address.tag else 0
+        raise NotKnown("its lanes' addresses are at distances that depend on ", dims)
+    if operation.kind in (LDMATRIX, STMATRIX):
+        must = may  # the whole warp executes it, or the program is wrong (PTX ISA)
+    unit = max(operation.width_bytes, WORD)
+    found = []
+    for offset in _offsets(align, unit):
+        moved = (at + offset) & int(WINDOW)
+        used = may.any(axis=1) & ~((moved & (operation.width_bytes - 1) != 0) & may).any(axis=1)
+        exact = used & (may == must).all(axis=1)
+        if apart < BEYOND:
+            found += [_spread(operation, moved[row], may[row], bool(exact[row])) for row in np.flatnonzero(used)]
+            continue
+        found += _ratios(_counted(operation, moved[exact], may[exact]))
+        found += [_some_lanes(operation, moved[row], may[row], must[row]) for row in np.flatnonzero(used & ~exact)]
+    return _all_of(found)
+
+
+def _all_of(found: Sequence[Degrees]) -> Degrees:
+    if not found:
+        raise NotKnown("no thread executes it at an aligned address")
+    return reduce(Degrees.joined, found)
+
+
+def _addresses(address: Value, lanes: Lanes, rows: slice, reason: str) -> tuple[Ints, int, int]:
+    """Return addresses, (N, 32), and how they change in all lanes and in each: see `Tag`."""
+    shape = lanes.may.shape
+    if bool((lanes.may & ~np.asarray(address.known))[rows].any()):
+        raise NotKnown(reason, origin=address.origin)
+    align, apart = (ALIKE, ALIKE) if address.tag is None else (address.tag.align, address.tag.apart)
+    return np.broadcast_to(address.bits, shape)[rows].astype(np.int64), align, apart
+
+
+def _offsets(align: int, unit: int) -> Sequence[int]:
+    """Return the multiples of 2^align, modulo a unit."""
+    step = 1 << min(align, BEYOND)
+    return range(0, unit, step) if step < unit else (0,)
+
+
+def _counted(operation: Operation, at: Ints, active: Bools, source: Ints | None = None) -> Wavefronts:
+    counts = wavefronts(operation.name, at, None if operation.kind in (LDMATRIX, STMATRIX) else active, source)
+    if not counts.known.all():
+        raise NotKnown("no rule is known for some of its requests")
+    return counts
+
+
+def _ratios(counts: Wavefronts) -> list[Degrees]:
+    pairs = set(zip(counts.actual.tolist(), counts.ideal.tolist(), strict=True))
+    return [Degrees(ratio, ratio) for ratio in {Fraction(actual, ideal) for actual, ideal in pairs if ideal}]
+
+
+def _some_lanes(operation: Operation, at: Ints, may: Bools, must: Bools) -> Degrees:
+    """Return the degrees of a warp's request if it is not known which lanes take part."""
+    whole = _ratios(_counted(operation, at[None], may[None]))[0].most
+    if operation.name == SPIN:
+        return Degrees(ONE, ONE)
+    busiest = _busiest(operation, at, may, most_lanes if operation.kind == ATOMIC else operations.degrees)
+    least = ONE
+    if operation.width_bytes <= WORD and must.any():  # more lanes take no fewer wavefronts, and their ideal is 1
+        least = _ratios(_counted(operation, at[None], must[None]))[0].least
+    return Degrees(least, _worst(operation, busiest), (whole, whole))
+
+
+def _spread(operation: Operation, at: Ints, may: Bools, exact: bool) -> Degrees:
+    """Return the degrees of a warp's request whose lanes in a bank may want the same word, or each another."""
+    if operation.name == SPIN:
+        return Degrees(ONE, ONE)
+    busiest = _busiest(operation, at, may, most_lanes)
+    if not exact:
+        return Degrees(ONE, _worst(operation, busiest))
+    used = may & (np.arange(len(may)) < operation.addressed)
+    ideal = -(-int(used.sum()) * operation.width_bytes // LINE)
+    return Degrees(ONE, max(ONE, Fraction(sum(busiest), ideal)))
+
+
+def _busiest(operation: Operation, at: Ints, may: Bools, count: object) -> list[int]:
+    """Return how many lanes, or words, the busiest bank of each phase may serve."""
+    width = max(operation.width_bytes, WORD) if count is most_lanes else operation.width_bytes
+    parts = [slice(phase.start, phase.stop) for phase in operation.phases]
+    return [int(count(at[None, part], may[None, part], width)[0]) for part in parts]  # type: ignore[operator]
+
+
+def _worst(operation: Operation, busiest: Iterable[int]) -> Fraction:
+    """Return the greatest degree of any lanes whose phases take at most so many wavefronts."""
+    together = LINE // max(operation.width_bytes, WORD)  # lanes that one wavefront serves
+    return max((Fraction(n, -(-n // together)) for n in range(1, sum(busiest) + 1)), default=ONE)
+
+
+# ---------------------------------------------------------------------------------------------- copies
+
+
+def _copies(
+    instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice
+) -> Degrees:
+    """Return the degrees of LDGSTS."""
+    if misread(instruction) or taken_for_zeros(instruction) or reads_by_p0(instruction):
+        raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")
+    reads, source = observed.reads, observed.source
+    if not lanes.exact:
+        raise NotKnown("which of its lanes copy depends on the launch")
+    if source is None or (reads is not None and (reads.known is not True or reads.tag is not None)):
+        raise NotKnown("which of its lanes write zeros depends on the launch")
+    may, width = lanes.may[rows], operation.width_bytes
+    at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
+    start, source_align, source_apart = _addresses(source, lanes, rows, "where it reads depends on ")
+    for value, each in ((observed.address, apart), (source, source_apart)):
+        if each < ALIKE and value.tag is not None:
+            raise NotKnown("its lanes' addresses are at distances that depend on ", value.tag.dims)
+    reading = may if reads is None else may & np.broadcast_to(reads.bits, lanes.may.shape)[rows]
+    found, lined = [], list[Degrees]()
+    for to, origin in product(_offsets(align, LINE), _offsets(source_align, LINE)):
+        moved, read = (at + to) & int(WINDOW), (start + origin) & 0xFFFFFFFF
+        wrong = ((moved & (width - 1) != 0) & may) | ((read & (width - 1) != 0) & reading)
+        used = may.any(axis=1) & ~wrong.any(axis=1)
+        origins = from_first_line(read[used], may[used], reading[used])
+        ratios = _ratios(_counted(operation, moved[used], may[used], origins)) if used.any() else []
+        found += ratios
+        lined += ratios if origin == 0 else []
+    every = _all_of(found)
+    whole = _all_of(lined) if lined and every.least < every.most else None
+    return replace(every, whole=(whole.least, whole.most) if whole else None, depends_on=WHERE)

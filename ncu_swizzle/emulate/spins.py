@@ -1,0 +1,110 @@
+"""Loops that wait for other threads without a barrier: polled flags, locks; and which loads a value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ncu_swizzle.emulate.accesses import memory_operands
+from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
+from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
+from ncu_swizzle.emulate.flow import Flow
+
+_LOADS = frozenset(("LDS", "LD", "ATOMS", "ATOM", "LDG", "ATOMG"))
+_ATOMICS = frozenset(("ATOMS", "ATOM", "ATOMG"))
+_STORES = frozenset(("STS", "ST", "STG", "STSM", "LDGSTS", "RED", "REDG", "BAR"))
+MOST_POLLING = 16  # instructions of a loop that waits for a flag
+POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
+
+
+def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
+    """Return the loads of loops that do nothing but load until a value has come."""
+    found: set[int] = set()
+    for end, instruction in enumerate(instructions):
+        target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
+        if instruction.opcode != "BRA" or instruction.guard is None or target is None:
+            continue
+        begin = end - (instruction.offset - target) // STEP
+        body = range(max(begin, 0), end)
+        opcodes = {instructions[number].opcode for number in body}
+        if 0 < end - begin <= MOST_POLLING and not opcodes - POLLING:
+            found |= {number for number in body if instructions[number].opcode == "LDS"}
+    return frozenset(found)
+
+
+def strong(instruction: SassInstruction) -> bool:
+    """Return whether a load or store is strong (relaxed, acquire or release): it races with no other strong access.
+
+    Such are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not say it.
+    """
+    return instruction.opcode in ("LD", "ST") and instruction.has("STRONG")
+
+
+def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
+    """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
+    found: set[int] = set()
+    for at, swap in enumerate(instructions):
+        if swap.opcode not in ("ATOMS", "ATOM") or not swap.has("SPIN", "CAS"):
+            continue
+        memory = swap.operands[memory_operands(swap)[0]]
+        for number in range(max(0, at - MOST_POLLING), at):
+            load = instructions[number]
+            if load.opcode in ("LDS", "LD"):
+                other = load.operands[memory_operands(load)[0]]
+                if (other.terms, other.offset) == (memory.terms, memory.offset):
+                    found.add(number)
+    return frozenset(found)
+
+
+def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
+    """Return the loads and atomics that the value of an instruction's operand, by its position, is computed from."""
+    instruction = flow.instructions[number]
+    first = operand_number(instruction.operands[operand])
+    if first is None:
+        return frozenset()
+    wanted = range(first, first + source_width(instruction, operand))
+    found: set[int] = set()
+    seen: set[tuple[int, int]] = set()
+    waiting = [(before, register) for before in flow.before[number] for register in wanted]
+    while waiting:
+        at, register = waiting.pop()
+        if (at, register) in seen:
+            continue
+        seen.add((at, register))
+        writer = flow.instructions[at]
+        made = effects(writer)
+        if made.writes >> register & 1:
+            if writer.opcode in _LOADS:
+                found.add(at)
+            else:
+                guard = None if writer.guard is None else operand_number(writer.guard)
+                read = numbers_in(made.reads & ((1 << REGISTERS) - 1))
+                waiting += [(before, one) for before in flow.before[at] for one in read if one != guard]
+        if not made.kills >> register & 1:
+            waiting += [(before, register) for before in flow.before[at]]
+    return frozenset(found)
+
+
+def awaits_others(flow: Flow, region: Collection[int], origin: int | None) -> bool:
+    """Return whether a branch on what an atomic or a strong load returned closes a loop that only others can end.
+
+    A lock or a flag, that is: always the same word, and the loop stores nothing else. A loop that goes from word to
+    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
+    """
+    if origin is None or origin not in region:
+        return False
+    asked = flow.instructions[origin]
+    if any(flow.instructions[number].opcode in _STORES for number in region):
+        return False
+    words = [operand_number(term) for term in asked.operands[memory_operands(asked)[0]].terms]
+    written = 0
+    for number in region:
+        written |= effects(flow.instructions[number]).writes
+    if any(word is not None and written >> word & 1 for word in words):
+        return False
+    if asked.opcode not in _ATOMICS:
+        return strong(asked)
+    if not asked.has("CAS", "SPIN"):
+        return asked.has("EXCH") or asked.has("ADD", "OR", "AND")
+    expected = memory_operands(asked)[0] + 1
+    known = asked.operands[expected : expected + 1]
+    return not asked.has("SPIN") and not (known and known[0].kind == REG and loads_behind(flow, origin, expected))

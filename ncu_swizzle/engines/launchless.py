@@ -1,0 +1,229 @@
+"""Kernels of which no launch is described: compiled from a source, or found in what is built already.
+
+Of each, what its cubin and its source say about launches: shapes of blocks, as required, written down or admitted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.base.files import read_bytes
+from ncu_swizzle.cubin import fatbin, names
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.fatbin import PTX, DeviceImage
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.engines import emulated_launch, kernel_degrees
+from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.kernel_degrees import JudgedKernel
+from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
+from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
+from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
+
+EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """A shape of blocks, and what says so: the command line, the kernel, a line of a source, or the code's limits."""
+
+    sizes: Sizes
+    source: str
+    certain: bool  # launches have such blocks; else the code admits them
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledKernel:
+    """A kernel of a cubin: its short name, and the launches of it that its source writes down."""
+
+    name: str
+    binary: Binary
+    text: str  # the disassembly of its cubin
+    launches: tuple[WrittenLaunch, ...] = ()
+
+    @property
+    def demangled(self) -> str:
+        """Its name in C++."""
+        return names.demangle(self.binary.symbol)
+
+    @property
+    def spelled(self) -> str:
+        """What --kernel takes for it."""
+        return names.spelled(self.demangled, names.demangle_all(self.binary.cubin.kernels).values())
+
+    @cached_property
+    def code(self) -> Code:
+        """Its instructions."""
+        return emulated_launch.code(self.binary.cubin, self.binary.symbol, self.text)
+
+    @property
+    def computed(self) -> list[WrittenLaunch]:
+        """The launches whose blocks the program computes."""
+        return [launch for launch in self.launches if launch.block is None]
+
+    @cached_property
+    def accesses_shared(self) -> bool:
+        """Whether an instruction of it may access shared memory."""
+        return kernel_degrees.accesses_shared(self.code)
+
+    def blocks(self, typed: Sizes | None = None) -> list[BlockShape]:
+        """Return the shapes of its blocks: as typed, as required, as launches have them, else such as it admits."""
+        if typed:
+            return [BlockShape(typed, "--block", certain=True)]
+        if required := self.binary.cubin.attributes(self.binary.symbol).required_block:
+            x, y, z = (*required, 1, 1)[:3]
+            return [BlockShape((x, y, z), "the kernel requires it", certain=True)]
+        found: dict[Sizes, BlockShape] = {}
+        for launch in self.launches:
+            if launch.block:
+                where = f"{kernels_only.shown(Path(launch.file))}:{launch.line}" if launch.file else "its source"
+                found.setdefault(launch.block, BlockShape(launch.block, where, certain=True))
+        admitted = kernel_degrees.admitted_shapes(self.binary.cubin, self.code)
+        return list(found.values()) or [BlockShape(shape, "admitted by the code", certain=False) for shape in admitted]
+
+    def judged(self, typed: Sizes | None = None) -> JudgedKernel:
+        """Return what is known of its accesses in every launch with such blocks."""
+        blocks = self.blocks(typed)
+        sizes = [block.sizes for block in blocks]
+        stated = all(block.certain for block in blocks)
+        return kernel_degrees.judged_kernel(self.binary.cubin, self.code, sizes, name=self.name, stated=stated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledFile:
+    """The kernels of a file, those that access shared memory first; and notes on how it was compiled, or chosen."""
+
+    name: str
+    kernels: tuple[CompiledKernel, ...]
+    notes: tuple[str, ...] = ()
+    lacking: tuple[tuple[str, str], ...] = ()  # kernels of the source that are not among them, and why
+
+
+def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
+    """Return the kernels that a source compiles to, as a whole or in part. Raises what `kernels_only.compiled` does."""
+    tools = settings.toolchain
+    family = build.family_without_launch(spec)
+    kernel = family.kernels[0]
+    arch = family.architecture(kernel, ARCH)
+    compiled = kernels_only.compiled(family, kernel, arch, tools, settings.cached)
+    cubin = Cubin(compiled.code, spec.source.name)
+    wanted = [names.find(cubin, spec.launch.entry)] if spec.launch.entry else list(cubin.kernels)
+    roots = tuple(map(str, toolchain.source_roots(family)))
+    made = _kernels(cubin, wanted, settings, roots, family.source_texts())
+    with contextlib.suppress(NcuSwizzleError):  # of a file that compiles, the preprocessor alone does not fail
+        source = kernels_only.read(family, kernel, arch, tools)
+        made = [
+            replace(each, launches=tuple(launch_sites.launches_of(source.unit, source.sites, each.demangled)))
+            for each in made
+        ]
+    options = (
+        [f"{spec.source.name} was compiled with the options of {kernels_only.shown(Path(spec.origin))}"]
+        if spec.origin
+        else []
+    )
+    notes = (*options, *compiled.notes)
+    return CompiledFile(name=str(spec.source), kernels=_sorted(made), notes=notes, lacking=compiled.lacking)
+
+
+def _kernels(
+    cubin: Cubin,
+    symbols: Sequence[str],
+    settings: EmulationSettings,
+    roots: tuple[str, ...],
+    sources: dict[str, str] | None,
+) -> list[CompiledKernel]:
+    text = disassembly(cubin, settings.toolchain, settings.cached)
+    demangled = names.demangle_all(symbols)
+    short = names.distinct([demangled[symbol] for symbol in symbols])
+    return [
+        CompiledKernel(name=name, binary=Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources), text=text)
+        for symbol, name in zip(symbols, short, strict=True)
+        if not EMPTY.search(demangled[symbol])
+    ]
+
+
+def _sorted(kernels: Iterable[CompiledKernel]) -> tuple[CompiledKernel, ...]:
+    """Return the kernels by name, those that access shared memory first."""
+    return tuple(sorted(kernels, key=lambda each: (not each.accesses_shared, each.name)))
+
+
+# What is built already.
+
+
+def of_built(path: Path, settings: EmulationSettings, arch: str = "", wanted: str = "") -> CompiledFile:
+    """Return the kernels in a file, each once: those for the architecture asked for, else for the nearest.
+
+    `wanted` names one. Raises BadFile and DamagedFile, and what ptxas says against PTX.
+    """
+    made: dict[str, CompiledKernel] = {}
+    others: set[int] = set()
+    tools = settings.toolchain
+    for cubin, sm in _cubins(path, arch or ARCH, tools, settings.cached):
+        if sm != _number(arch or ARCH):
+            others.add(sm)
+        fresh = [symbol for symbol in cubin.kernels if symbol not in made]
+        made |= {each.binary.symbol: each for each in _kernels(cubin, fresh, settings, (), None)}
+    if not made:
+        raise BadFile(f"{path} has no kernel", "name the program or library with the kernels")
+    kernels = list(made.values())
+    if len(short := names.distinct([each.demangled for each in kernels])) == len(kernels):
+        kernels = [replace(each, name=name) for each, name in zip(kernels, short, strict=True)]
+    if wanted:
+        kernels = [each for each in kernels if wanted in (each.name, each.binary.symbol, each.demangled,
+                   names.qualified(each.demangled), names.function(each.demangled))]  # fmt: skip
+        if not kernels:
+            raise UsageError(f"{path} has no kernel {wanted}", f"ncu-swizzle lint {path} lists those that it has")
+    asked = arch or ARCH
+    notes = [f"{path.name} has no code for {asked}: that for {_sms(others)} was taken"] if others else []
+    return CompiledFile(name=str(path), kernels=_sorted(kernels), notes=tuple(notes))
+
+
+def _sms(numbers: Iterable[int]) -> str:
+    return ", ".join(f"sm_{number}" for number in sorted(numbers))
+
+
+def _number(arch: str) -> int:
+    return int(re.sub(r"\D", "", arch))
+
+
+def _cubins(path: Path, arch: str, tools: Toolchain, cached: bool) -> Iterator[tuple[Cubin, int]]:
+    """Yield the cubins of a file, one of each translation unit, and the architecture that each is for."""
+    if path.suffix == ".ptx":
+        cubin = Cubin(build.assembled(read_bytes(path), path.name, tools, cached, ""), path.name)
+        yield cubin, _number(arch)
+        return
+    units: dict[int, list[DeviceImage]] = {}
+    for image in fatbin.images(path):
+        units.setdefault(image.unit, []).append(image)
+    for images in units.values():
+        for image in _nearest(images, _number(arch)):
+            content = image.content()
+            if image.kind == PTX:
+                if b".entry" in content:
+                    yield (
+                        Cubin(build.assembled(content, image.origin, tools, cached, arch), image.origin),
+                        _number(arch),
+                    )
+            elif b".nv.constant0." in content:  # else it has no kernel
+                cubin = Cubin(content, image.origin)
+                yield cubin, cubin.sm if path.suffix != ".cubin" else _number(arch)
+
+
+def _nearest(images: Sequence[DeviceImage], sm: int) -> list[DeviceImage]:
+    """Return those images of a translation unit that are for an architecture; else PTX for it; else the nearest."""
+    compiled = [image for image in images if image.kind != PTX]
+    if exact := [image for image in compiled if image.sm in (sm, 0)]:
+        return exact
+    if ptx := [image for image in images if image.kind == PTX and image.sm <= sm]:
+        return [max(ptx, key=lambda image: image.sm)]
+    if not compiled:
+        return []
+    near = min(compiled, key=lambda image: (abs(image.sm - sm), -image.sm))
+    return [image for image in compiled if image.sm == near.sm]

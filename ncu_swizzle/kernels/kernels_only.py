@@ -1,0 +1,563 @@
+"""Compile a file's kernels where nvcc refuses the file: headers are searched for, host functions left out.
+
+What nvcc names is tried first: a header that is elsewhere in the checkout or in a package, an option. Then the file is
+preprocessed, with empty files in place of headers that are nowhere, and compiled without its host functions and without
+whatever else nvcc refuses. A kernel's text is compiled as it stands or not at all. Templates are instantiated as
+launches in the text have them, as --kernel says, or for the types of a dispatch macro. The notes say all of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import BadFile, Hint, NcuSwizzleError, Typed, UnknownKernel, UsageError
+from ncu_swizzle.base.files import slug
+from ncu_swizzle.base.paths import kernels as shipped_folder
+from ncu_swizzle.base.texts import one_line
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.kernels import headers, launch_sites, toolchain
+from ncu_swizzle.kernels.declarations import UNNAMED, Declaration, PreprocessedUnit, split_arguments
+from ncu_swizzle.kernels.family import COMMON, Family, Kernel
+from ncu_swizzle.kernels.launch_sites import LaunchSite
+from ncu_swizzle.kernels.nvcc_options import Checkout
+from ncu_swizzle.kernels.toolchain import KIND, Refused, Toolchain
+
+MOST_HEADERS = 200  # of one file that are searched for
+MOST_ROUNDS, PATIENCE = 16, 4  # attempts to compile, each without what was refused; before all host code goes
+MOST_OF_A_KERNEL = 8  # instances
+MOST_INSTANCES = 64
+NOTES = "notes"  # the cache's kind of a build's notes
+_MISSING = re.compile(r"fatal error: (\S+): No such file or directory|cannot open source file \"([^\"]+)\"")
+_ERROR = re.compile(r"^(?P<file>[^\n(]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
+_CONTEXT = re.compile(r"at line (\d+)(?: of \"?([^\"\n]+)\"?)?$")
+_TORCH = ("torch/", "ATen/", "c10/", "THC/")
+# What a project's header mostly includes: names that mean the same everywhere.
+_STANDARD = "#include <cfloat>\n#include <climits>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n"
+_DISPATCH = re.compile(r"\b(?:AT|THC|TORCH|DISPATCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+|\bAT_DISPATCH_\w+")
+# What a compiler says when it is asked for less than the source needs, and the option that asks for more.
+_NEEDED = (
+    (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
+    (re.compile(r"(?:expt-)?extended-lambda"), "--extended-lambda"),
+)
+NEWER, RELOCATABLE = "-std=c++20", "-rdc=true"
+_NEWER = re.compile(
+    r"\b(concept|requires|consteval|constinit|co_await)\b|<=>|C\+\+20|has no member \"(?:span|bit_cast|countr_zero|"
+    r"remove_cvref_t|type_identity|same_as|integral|floating_point|popcount)\""
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A cubin; what was done to get it, if nvcc refused the file; and the kernels that it lacks, with reasons."""
+
+    code: bytes
+    notes: tuple[str, ...] = ()
+    lacking: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSource:
+    """A file preprocessed: the options that found its headers, those headers, and those that are nowhere."""
+
+    unit: PreprocessedUnit
+    options: tuple[str, ...]
+    found: tuple[Path, ...] = ()  # folders
+    missing: tuple[str, ...] = ()
+
+    @cached_property
+    def sites(self) -> list[LaunchSite]:
+        """The launches in the text."""
+        return launch_sites.sites(self.unit)
+
+    @cached_property
+    def kernels(self) -> list[Declaration]:
+        """The kernels that it defines."""
+        return [each for each in self.unit.declarations if each.is_kernel and each.has_body]
+
+
+def read(family: Family, kernel: Kernel, arch: str, tools: Toolchain) -> ReadSource:
+    """Return a kernel's file preprocessed. Raises UsageError if that fails for another reason than a missing header."""
+    source = toolchain.source(family, kernel)
+    given, include = toolchain.options(family, kernel), toolchain.include_folders(family)
+    found: dict[Path, None] = {}
+    missing: list[str] = []
+    with scratch() as folder:
+        for _ in range(MOST_HEADERS):
+            options = (*given, *(f"-I{each}" for each in found))
+            try:
+                text = tools.preprocess(toolchain.unit(family, kernel), options, arch, [*include, folder])
+            except Refused as refused:
+                header = next((one or other for one, other in _MISSING.findall(refused.log)), "")
+                if not header or header in missing or ".." in Path(header).parts or Path(header).is_absolute():
+                    raise toolchain.failure(family, kernel, str(refused)) from refused
+                place = headers.folder_in_checkout(header, source) or headers.folder_in_packages(header)
+                if place is not None and place not in found:
+                    found[place] = None
+                else:
+                    missing.append(header)
+                    _stand_in(folder, header)
+            else:
+                unit = PreprocessedUnit(text, _owned(source))
+                return ReadSource(unit=unit, options=options, found=tuple(found), missing=tuple(missing))
+    raise UsageError(f"{source.name} includes too many headers that are not here", "--include FOLDER")
+
+
+def _stand_in(folder: Path, header: str) -> None:
+    """Write a file in place of a header that is nowhere: with the standard's, or what kernels take from PyTorch's."""
+    file = folder / header
+    file.parent.mkdir(parents=True, exist_ok=True)
+    own = shipped_folder() / COMMON / "torch_stand_in.h"
+    file.write_text(f'#include "{own}"\n' if header.startswith(_TORCH) else _STANDARD)
+
+
+class _owned:  # noqa: N801 - a predicate
+    """Whether a file is the user's: of the source's checkout, or beside it."""
+
+    def __init__(self, source: Path) -> None:
+        self.roots = (str(Checkout(source.parent).root), str(source.absolute().parent))
+
+    def __call__(self, file: str) -> bool:
+        return file.startswith(self.roots) or file.endswith("torch_stand_in.h")
+
+
+def compiled(family: Family, kernel: Kernel, arch: str, tools: Toolchain, cached: bool = True) -> Compiled:
+    """Return a kernel's cubin: of the whole file if nvcc takes it, else of its kernels.
+
+    Raises UsageError if its kernels cannot be compiled either, with all that is missing.
+    """
+    if family.shipped:
+        return Compiled(toolchain.cubin(family, kernel, arch, tools, cached))
+    added: tuple[str, ...] = ()
+    source: ReadSource | None = None
+    while True:
+        found = tuple(f"-I{folder}" for folder in source.found) if source else ()
+        whole = replace(family, options=(*family.options, *found, *added))
+        try:
+            code = toolchain.cubin(whole, kernel, arch, tools, cached)
+        except UsageError as error:
+            if not isinstance(error.__cause__, Refused):
+                raise
+            refused = error.__cause__.log
+            if option := _option_asked_for(refused, (*toolchain.options(family, kernel), *added)):
+                added += (option,)
+                continue
+            if source is None and _MISSING.search(refused):
+                source = read(replace(family, options=(*family.options, *added)), kernel, arch, tools)
+                if not source.missing:
+                    continue
+        else:
+            refused = ""
+            if not (_lacks(code, kernel.entry) and _declares(family, kernel.entry)):
+                return Compiled(code, tuple(_notes_on_whole(family.source(kernel), source, added)))
+        whole = replace(family, options=(*family.options, *added))
+        source = source or read(whole, kernel, arch, tools)
+        try:
+            return _cached(_Build(whole, kernel, arch, tools, source, refused, added), cached)
+        except _Asked as asked:
+            added, source = (*added, asked.option), None
+
+
+class _Asked(Exception):
+    """The kernels need an option that changes what the preprocessor does."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(option)
+        self.option = option
+
+
+def _option_asked_for(log: str, given: Sequence[str]) -> str:
+    """Return the option that a compiler's words ask for, if it is not given; "" if there is none."""
+    for pattern, option in _NEEDED:
+        if pattern.search(log) and option not in given:
+            return option
+    own = [option for option in given if option.startswith(toolchain.STANDARD) and option not in toolchain.OPTIONS]
+    return NEWER if _NEWER.search(log) and not own else ""
+
+
+def linked(family: Family, kernel: Kernel, arch: str, tools: Toolchain, program: Path) -> None:
+    """Write the program that a source with ``main`` is, its headers and options found as for its kernels.
+
+    Raises UsageError.
+    """
+    given, include = toolchain.options(family, kernel), toolchain.include_folders(family)
+    searched = False
+    while True:
+        try:
+            tools.link(family.source(kernel), given, arch, include, program)
+            return
+        except Refused as refused:
+            if option := _option_asked_for(refused.log, given):
+                given = (*given, option)
+            elif _MISSING.search(refused.log) and not searched:
+                given, searched = read(replace(family, options=given), kernel, arch, tools).options, True
+            elif "undefined reference" in refused.log:
+                raise UsageError(f"{family.source(kernel).name} is not a program of its own", BUILD) from refused
+            else:
+                raise toolchain.failure(family, kernel, str(refused)) from refused
+
+
+BUILD = "build it as ever, with nvcc -cudart shared, then: ncu-swizzle capture --dry -o app.launches -- ./app"
+
+
+def _notes_on_whole(file: Path, source: ReadSource | None, added: Sequence[str]) -> Iterator[str]:
+    if source and source.found:
+        yield f"{file.name}: headers were found in {', '.join(map(shown, source.found))}"
+    if added:
+        yield f"{file.name}: {' '.join(added)} was added, which its code needs"
+
+
+def _lacks(code: bytes, entry: str) -> bool:
+    """Return whether a cubin lacks the kernel that is asked for."""
+    try:
+        cubin = Cubin(code, "kernel.cubin")
+        if entry not in ("", ANY):
+            names.find(cubin, entry)
+    except (UnknownKernel, BadFile):
+        return True
+    except UsageError:  # several
+        return False
+    return False
+
+
+def _declares(family: Family, entry: str) -> bool:
+    """Return whether the sources declare the kernel that is asked for, be it a template without an instance."""
+    texts = family.included().values()
+    return entry in ("", ANY) or any(names.function(entry) in names.declared_kernels(text) for text in texts)
+
+
+INSTANTIATE = "--kernel 'NAME<float, 32>' instantiates a template"
+ANY = "any"  # in place of an entry: whichever kernels there are
+
+
+def shown(path: Path) -> str:
+    """Return a path relative to the current folder if it is inside."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _cached(build: _Build, cached: bool) -> Compiled:
+    key = build.key if cached else ""
+    if key and (code := cache.load(KIND, key)) and (kept := cache.load(NOTES, key)):
+        content = json.loads(kept)
+        return Compiled(code, tuple(content["notes"]), tuple(map(tuple, content["lacking"])))
+    made = build.run()
+    if key:
+        cache.save(KIND, key, made.code)
+        cache.save(NOTES, key, json.dumps({"notes": made.notes, "lacking": made.lacking}).encode())  # noqa: TID251
+    return made
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """A kernel to instantiate, or to keep though nothing refers to it: its declaration, and template arguments."""
+
+    declaration: Declaration
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        arguments = f"<{', '.join(self.arguments)}>" if self.arguments else ""
+        return f"{self.declaration.name}{arguments}"
+
+    def text(self, number: int) -> str:
+        """Return a line that makes the compiler emit it: a variable of the same namespace that holds its address."""
+        opening = "".join(f"namespace {name} {{ " for name in self.declaration.scope)
+        return f"{opening}static auto ncu_swizzle_{number} = &{self.name};{' }' * len(self.declaration.scope)}"
+
+
+class _Build:
+    """One attempt after the other, each without what nvcc refused in the one before."""
+
+    def __init__(
+        self,
+        family: Family,
+        kernel: Kernel,
+        arch: str,
+        tools: Toolchain,
+        source: ReadSource,
+        refused: str,
+        added: tuple[str, ...],
+    ) -> None:
+        """`refused` is what nvcc says of the whole file; empty if that compiles, without the kernel."""
+        self.family, self.kernel, self.arch, self.tools, self.source = family, kernel, arch, tools, source
+        self.refused, self.added = refused, added
+        self.file = family.source(kernel)
+        self.instances = list(_kept(source, kernel.entry))
+        self.emitted: set[str] = set()  # the names of kernels that the compiler emits without being told to
+        self.options = [each for each in source.options if not each.startswith(("-D", "-U", "-I", "-i"))]
+        self.left_out: dict[Declaration, str] = {}  # and why
+
+    @property
+    def key(self) -> str:
+        """The cache's key: of all that decides what is compiled."""
+        digest = sha256_of_texts(
+            self.source.unit.text, self.kernel.entry, self.arch, self.tools.version(), *self.options, *self.added
+        )
+        return f"{slug(self.kernel.name)}-kernels-{digest[:32]}"
+
+    def run(self) -> Compiled:
+        code = self._compiled(self._leave_out_host_functions)
+        if more := self._not_instantiated(code):
+            self.instances += more
+            code = self._compiled(lambda: False)
+        if _lacks(code, self.kernel.entry):
+            if not self.left_out:  # what was refused are instances
+                self.refused = ""
+            raise self._failure()
+        return Compiled(code, tuple(self._notes()), tuple(self._lacking()))
+
+    def _compiled(self, otherwise: Callable[[], bool]) -> bytes:
+        """Return the cubin of what nvcc does not refuse; `otherwise` leaves out more, if that does not help."""
+        for number in range(MOST_ROUNDS):
+            try:
+                return self.tools.compile_preprocessed(self._text(), self.options, self.arch)
+            except Refused as refused:
+                self.refused = refused.log
+                if option := _option_asked_for(refused.log, (*self.options, *self.added)):
+                    raise _Asked(option) from refused
+                if self._other_target(refused.log):
+                    continue
+                fewer = self._without_refused(refused.log)
+                if number == PATIENCE or not fewer:
+                    fewer = otherwise() or fewer
+                if not fewer:
+                    break
+        raise self._failure()
+
+    def _not_instantiated(self, code: bytes) -> list[_Instance]:
+        """Return instances of the templates that the cubin has none of, unless an instance was asked for."""
+        if launch_sites.instance_arguments(self.kernel.entry):
+            return []
+        with contextlib.suppress(BadFile):
+            self.emitted = {names.function(name) for name in names.demangle_all(Cubin(code, "").kernels).values()}
+        lacking = (
+            each for each in self.source.kernels
+            if each.is_template and each not in self.left_out and each.name not in self.emitted
+        )  # fmt: skip
+        made = (instance for each in lacking for instance in _instances_of(self.source, each))
+        return list(itertools.islice(made, MOST_INSTANCES))
+
+    def _text(self) -> str:
+        lines = [instance.text(number) for number, instance in enumerate(self.instances)]
+        return "\n".join([self.source.unit.without(self.left_out), f'# 1 "{self._instances_file}"', *lines, ""])
+
+    @property
+    def _instances_file(self) -> str:
+        return f"instances of {self.file.name}"
+
+    def _leave_out_host_functions(self) -> bool:
+        new = [each for each in self.source.unit.declarations if each.is_host_function and each not in self.left_out]
+        self.left_out.update(dict.fromkeys(new, ""))
+        return bool(new)
+
+    def _other_target(self, log: str) -> bool:
+        """Compile for the architecture, or link as, a source needs by ptxas's words; return whether that is new."""
+        specific = toolchain.needed_arch(log)
+        if specific and specific != self.arch and specific.rstrip("af") == self.arch:
+            self.arch = specific
+            return True
+        if "Unresolved extern" in log and RELOCATABLE not in self.options:
+            self.options.append(RELOCATABLE)
+            return True
+        return False
+
+    def _without_refused(self, log: str) -> bool:
+        """Leave out the declarations and instances that errors are in; return whether there are any."""
+        refused: dict[Declaration, str] = {}
+        instances: set[int] = set()
+        for what, places in _errors(log):
+            own = [line - 1 for file, line in places if file == self._instances_file]
+            if own:  # not the template is wrong, its arguments are
+                instances.update(own)
+                continue
+            for file, line in places:
+                covering = [each for each in self.source.unit.covering(file, line) if each not in self.left_out]
+                if covering:
+                    refused.update({each: what for each in covering if each not in refused})
+                    break
+        for symbol in re.findall(r"Entry function '(\w+)' uses too much", log):
+            name = names.function(names.demangle(symbol))
+            refused.update({each: "too much shared memory" for each in self.source.kernels if each.name == name})
+        self.left_out.update(refused)
+        kept = [
+            each
+            for number, each in enumerate(self.instances)
+            if number not in instances and each.declaration not in self.left_out
+        ]
+        fewer = len(kept) < len(self.instances)
+        self.instances = kept
+        return bool(refused) or fewer
+
+    def _lacking(self) -> Iterator[tuple[str, str]]:
+        for each in self.source.kernels:
+            if each in self.left_out:
+                yield self._named(each), self.left_out[each] or "left out"
+            elif (
+                each.is_template
+                and self._is_own(each)
+                and each.name not in self.emitted
+                and not any(one.declaration == each for one in self.instances)
+            ):
+                example = ", ".join("float" if _is_type(one) else "32" for one in each.template_parameters)
+                yield self._named(each), f"a template that nothing instantiates: --kernel '{each.name}<{example}>'"
+
+    def _named(self, kernel: Declaration) -> str:
+        """Return a kernel's name, and whether its own text has shared memory: others matter less."""
+        text = self.source.unit.text[kernel.start : kernel.end]
+        return f"{kernel.name}, which has shared memory," if "__attribute__((shared))" in text else kernel.name
+
+    def _is_own(self, declaration: Declaration) -> bool:
+        return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)
+
+    def _notes(self) -> Iterator[str]:
+        file = self.file.name
+        yield from _notes_on_whole(self.file, self.source, self.added)
+        if self.left_out:
+            what = "its kernels were compiled, without the host code that nvcc refuses"
+            yield f"{file} does not compile as a whole: {what}{self._empty()}"
+        elif self.source.missing:
+            yield f"{file} was compiled{self._empty().removeprefix(', and')}"
+        made = [each.name for each in self.instances if each.arguments]
+        if made:
+            yield f"{file}: instantiated: {'; '.join(made)}"
+        for name, reason in self._lacking():
+            yield one_line(f"{file}: {name} was not compiled: {reason}")
+
+    def _empty(self) -> str:
+        if not self.source.missing:
+            return ""
+        torch = any(header.startswith(_TORCH) for header in self.source.missing)
+        listed = ", ".join(self.source.missing)
+        return f", and with {'stand-ins' if torch else 'empty files'} for headers that are not here: {listed}"
+
+    def _failure(self) -> NcuSwizzleError:
+        """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
+        lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in self._lacking()))
+        remedies: Iterable[str] = ()
+        if missing := self.source.missing:
+            lines.append(f"headers that are not here: {', '.join(missing)}")
+            remedies = dict.fromkeys(filter(None, (headers.remedy(each, self.file) for each in missing)))
+        hint = "; ".join(remedies) or (f"--include FOLDER, the folder of {missing[0]}" if missing else "")
+        if not self.refused:
+            return UsageError("\n".join([f"{self.file.name} compiles to no kernel:", *lines]), hint or INSTANTIATE)
+        refused = toolchain.failure(self.family, self.kernel, toolchain.reason(self.refused))
+        if macro := re.search(r'identifier "([A-Z][A-Z0-9_]*)" is undefined', self.refused):
+            hint = Hint(hint, "; " if hint else "", Typed(f"-D {macro[1]}=VALUE"), ", as its build defines it")
+        return UsageError("\n".join([str(refused), *lines]), hint or refused.hint)
+
+
+def _errors(log: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Yield each error of a compiler's output, and the places that it names: its own, then where instantiated."""
+    current: tuple[str, list[tuple[str, int]]] | None = None
+    for line in log.splitlines():
+        if match := _ERROR.match(line):
+            if current:
+                yield current
+            current = match["what"], [(match["file"], int(match["line"]))]
+        elif current and (match := _CONTEXT.search(line)):
+            current[1].append((match[2] or current[1][0][0], int(match[1])))
+    if current:
+        yield current
+
+
+# Which instances of templates are compiled.
+
+
+def _is_type(parameter: str) -> bool:
+    return re.match(r"(typename|class)\b", parameter) is not None
+
+
+def _kept(source: ReadSource, entry: str) -> Iterator[_Instance]:
+    """Yield the kernels that the compiler might drop: those of unnamed namespaces, and the instance of --kernel."""
+    wanted, arguments = names.function(entry), tuple(launch_sites.instance_arguments(entry))
+    for each in source.kernels:
+        if each.is_template:
+            if each.name == wanted and arguments:
+                yield _Instance(each, arguments)
+        elif UNNAMED in each.scope or re.search(r"\bstatic\b", each.head):
+            yield _Instance(each)
+
+
+def _instances_of(source: ReadSource, kernel: Declaration) -> Iterator[_Instance]:
+    """Yield instances of a template as launches have them; of types alone, without a launch, for float."""
+    made: dict[tuple[str, ...], None] = {}
+    for site in source.sites:
+        if site.name.rpartition("::")[2] == kernel.name:
+            made.update(dict.fromkeys(_arguments_of(site, source)))
+    made.pop((), None)
+    needed = [each for each in kernel.template_parameters if "=" not in each and "..." not in each]
+    if not made and all(map(_is_type, needed)):
+        made[("float",) * len(needed)] = None
+    for arguments in itertools.islice(made, MOST_OF_A_KERNEL):
+        # Types that a launch leaves to its arguments.
+        deduced = needed[len(arguments) :] if all(map(_is_type, needed[len(arguments) :])) else []
+        yield _Instance(kernel, (*arguments, *["float"] * len(deduced)))
+
+
+def _arguments_of(site: LaunchSite, source: ReadSource) -> Iterator[tuple[str, ...]]:
+    """Yield the template arguments of a launch: constants, and for parameters of the function around it its own."""
+    own = site.declaration
+    parameters = [_parameter_name(each) for each in own.template_parameters] if own else []
+    called = _calls_of(own.name, source) if own and parameters else []
+    known = launch_sites.constants(source.unit, site.offset, own)
+    for given in called or [()]:
+        bound = dict(zip(parameters, given, strict=False))
+        yield from itertools.product(*(_values_of(text, site, source, known | bound, own) for text in
+                                       (bound.get(text, text) for text in site.template_arguments)))  # fmt: skip
+
+
+def _parameter_name(declaration: str) -> str:
+    match = re.search(r"([A-Za-z_]\w*)\s*(?:=.*)?$", declaration)
+    return match[1] if match else ""
+
+
+def _values_of(
+    text: str, site: LaunchSite, source: ReadSource, known: Mapping[str, str], own: Declaration | None
+) -> list[str]:
+    """Return what a template argument stands for: a constant, the types of a dispatch macro, or itself."""
+    if (value := launch_sites.evaluated(text, known)) is not None:
+        return [str(value)]
+    parameter = next((each for each in own.template_parameters if _parameter_name(each) == text), "") if own else ""
+    if parameter:
+        return (
+            (_dispatched(site, source) or ["float"]) if _is_type(parameter) else _FLAGS if "bool" in parameter else []
+        )
+    if re.fullmatch(r"\w*scalar_t\w*|scalar|T|Dtype|DType", text):
+        return _dispatched(site, source) or ["float"]
+    return [text]
+
+
+_FLAGS = ["true", "false"]
+
+
+def _calls_of(function: str, source: ReadSource) -> list[tuple[str, ...]]:
+    """Return the template arguments that a function is called or instantiated with."""
+    pattern = rf"\b{re.escape(function)}\s*<([^<>;{{}}]*(?:<[^<>]*>)?[^<>;{{}}]*)>\s*\("
+    found = (tuple(split_arguments(match[1])) for match in re.finditer(pattern, source.unit.text))
+    return list(dict.fromkeys(found))[:MOST_OF_A_KERNEL]
+
+
+def _dispatched(site: LaunchSite, source: ReadSource) -> list[str]:
+    """Return the types that the dispatch macro before a launch stands for; none without one."""
+    start = site.declaration.start if site.declaration else 0
+    macros = _DISPATCH.findall(source.unit.text[start : site.offset])
+    if not macros:
+        return []
+    name = macros[-1]
+    types = ["float", "double"] if "FLOAT" in name or "ALL" in name else ["float"]
+    types += ["at::Half"] if "HALF" in name else []
+    types += ["at::BFloat16"] if "BFLOAT16" in name or "BF16" in name else []
+    return types + (["int"] if "ALL_TYPES" in name or "INTEGRAL" in name else [])
