@@ -126,9 +126,7 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except LaunchLacking as error:
-        options, _ = building.completed(error)
-        options = f"--entry {error.kernel} {options}" if error.kernel else options
-        raise UsageError(str(error), building.in_keywords(options)) from error
+        raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
 
 
 @keyworded

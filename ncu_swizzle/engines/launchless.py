@@ -25,6 +25,7 @@ from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
 from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
@@ -57,6 +58,10 @@ class CompiledKernel:
     def spelled(self) -> str:
         """What --kernel takes for it."""
         return names.spelled(self.demangled, names.demangle_all(self.binary.cubin.kernels).values())
+
+    def signature(self, spec: KernelSpec) -> KernelSignature:
+        """Return what it takes, with the names that its source has for that."""
+        return build.signed(self.binary.cubin, self.binary.symbol, spec, self.text)
 
     @cached_property
     def code(self) -> Code:

@@ -43,7 +43,10 @@ _ERROR = re.compile(r"^(?P<file>[^\n(]+?)\((?P<line>\d+)\): (?:catastrophic )?er
 _CONTEXT = re.compile(r"at line (\d+)(?: of \"?([^\"\n]+)\"?)?$")
 _TORCH = ("torch/", "ATen/", "c10/", "THC/")
 # What a project's header mostly includes: names that mean the same everywhere.
-_STANDARD = "#include <cfloat>\n#include <climits>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n"
+_STANDARD = "".join(
+    f"#include <{name}>\n" for name in ("algorithm", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint",
+                                       "cstdio", "cstdlib", "cstring", "limits", "type_traits")
+)  # fmt: skip
 _DISPATCH = re.compile(r"\b(?:AT|THC|TORCH|DISPATCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+|\bAT_DISPATCH_\w+")
 # What a compiler says when it is asked for less than the source needs, and the option that asks for more.
 _NEEDED = (

@@ -201,12 +201,12 @@ def evaluated(text: str, names: Mapping[str, str], depth: int = 0) -> int | None
     if depth > 16 or len(text) > 500:
         return None
     expression = re.sub(r"\b(?:static_cast|int|unsigned|size_t)\s*<[^<>]*>\s*\(", "(", text)
-    expression = re.sub(r"\(\s*(?:unsigned\s+)?(?:int|size_t|long|unsigned|u?int\d+_t)\s*\)", "", expression)
     expression = re.sub(
         r"\bsizeof\s*\(\s*([\w ]+?)\s*\)",
         lambda m: str(_SIZES.get(m[1]) or names.get(f"sizeof {m[1]}", "unknown")),
         expression,
     )
+    expression = re.sub(r"\(\s*(?:unsigned\s+)?(?:int|size_t|long|unsigned|u?int\d+_t)\s*\)", "", expression)
     expression = re.sub(r"\b(0[xX][\da-fA-F]+|\d+)[uUlLzZ]+\b", r"\1", expression)
     expression = re.sub(r"(?<!/)/(?!/)", "//", expression).strip()
     try:

@@ -184,10 +184,12 @@ OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about 
 def hint(error: NcuSwizzleError) -> Hint:
     """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
     if isinstance(error, LaunchLacking):
-        options, _ = build.completed(error)
-        if options.startswith("--"):
-            kernel = {"kernel": error.kernel} if error.kernel else {}
-            return Hint(f"launch={in_json({**kernel, **build.keywords(options)}).strip()}")
+        lacking = build.completed(error)
+        if lacking.startswith("--"):
+            return Hint(f"launch={in_json(build.keywords(lacking)).strip()}")
+        if isinstance(error.spec, project.KernelSpec):
+            call = in_json({"file": str(error.spec.source)}).strip()
+            return Hint(f"list_kernels {call} answers what is known of its launch")
     if isinstance(error, UnknownKernel):
         return Hint("list_kernels names all kernels; with file, those in a file")
     return Hint(*(_sent(part) if isinstance(part, Typed) else part for part in error.hint.parts))
