@@ -417,7 +417,7 @@ class _Build:
     def _named(self, kernel: Declaration) -> str:
         """Return a kernel's name, and whether its own text has shared memory: others matter less."""
         text = self.source.unit.text[kernel.start : kernel.end]
-        return f"{kernel.name}, which has shared memory," if "__attribute__((shared))" in text else kernel.name
+        return f"{kernel.name} (with shared memory)" if "__attribute__((shared))" in text else kernel.name
 
     def _is_own(self, declaration: Declaration) -> bool:
         return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)
@@ -445,7 +445,8 @@ class _Build:
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
-        lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in self._lacking()))
+        lacking = ((name, reason) for name, reason in self._lacking() if reason not in self.refused)  # said already
+        lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in lacking))
         remedies: Iterable[str] = ()
         if missing := self.source.missing:
             lines.append(f"headers that are not here: {', '.join(missing)}")
