@@ -183,12 +183,13 @@ OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about 
 
 def hint(error: NcuSwizzleError) -> Hint:
     """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
-    if isinstance(error, LaunchLacking):
-        lacking = build.completed(error)
-        if lacking.startswith("--"):
-            return Hint(f"launch={in_json(build.keywords(lacking)).strip()}")
-        if isinstance(error.spec, project.KernelSpec):
-            call = in_json({"file": str(error.spec.source)}).strip()
+    lacking = error.__cause__ if isinstance(error.__cause__, LaunchLacking) else error  # said in keywords of Python
+    if isinstance(lacking, LaunchLacking):
+        hint = build.completed(lacking)
+        if hint.startswith("--"):
+            return Hint(f"launch={in_json(build.keywords(hint)).strip()}")
+        if isinstance(lacking.spec, project.KernelSpec) and not lacking.spec.to_do:
+            call = in_json({"file": str(lacking.spec.source)}).strip()
             return Hint(f"list_kernels {call} answers what is known of its launch")
     if isinstance(error, UnknownKernel):
         return Hint("list_kernels names all kernels; with file, those in a file")
