@@ -23,6 +23,7 @@ from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
+from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature
@@ -119,11 +120,15 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
     arch = family.architecture(kernel, ARCH)
     compiled = kernels_only.compiled(family, kernel, arch, tools, settings.cached)
     cubin = Cubin(compiled.code, spec.source.name)
+    way = compiled.way or CompiledAs(family=family, kernel=kernel)
     wanted = [names.find(cubin, spec.launch.entry)] if spec.launch.entry else list(cubin.kernels)
+    if way.functions:
+        meant = names.demangle_all(wanted)
+        wanted = [symbol for symbol in wanted if names.function(meant[symbol]) in way.functions]
     roots = tuple(map(str, toolchain.source_roots(family)))
     made = _kernels(cubin, wanted, settings, roots, family.source_texts())
     with contextlib.suppress(NcuSwizzleError):  # of a file that compiles, the preprocessor alone does not fail
-        source = kernels_only.read(family, kernel, arch, tools)
+        source = kernels_only.read(way.family, way.kernel, arch, tools)
         made = [
             replace(each, launches=tuple(launch_sites.launches_of(source.unit, source.sites, each.demangled)))
             for each in made
