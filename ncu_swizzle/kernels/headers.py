@@ -219,7 +219,7 @@ def _declared(text: str) -> set[str]:
 
 
 def _defined(text: str, arch: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
+    for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
         named = _ARCHITECTURE.findall(line)
         if not named or arch in named:
             yield from _DEFINED.findall(line)
