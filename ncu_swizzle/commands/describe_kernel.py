@@ -115,7 +115,7 @@ def _entries(
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)
         taken.add(name)
         yield ProjectEntry(
-            name=name, source=relative, spec=spec, signature=kernel.signature(spec), launches=kernel.launches,
+            name=name, source=relative, spec=spec, signature=kernel.signature, launches=kernel.launches,
             outer=current.outer, options=options,
         )  # fmt: skip
 

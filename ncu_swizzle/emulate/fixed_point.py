@@ -88,6 +88,7 @@ class FixedPoint:
 
     code: Code
     machine: EveryLaunch
+    named: Callable[[int], str] = str  # what is called what the parameters have at a byte
     before: dict[int, Moment] = field(default_factory=dict)  # by first instruction of a basic block
 
     def __post_init__(self) -> None:

@@ -249,9 +249,9 @@ def keywords(options: str) -> dict[str, Any]:
                     for name, texts in values.items()}  # fmt: skip
 
 
-def signed(cubin: Cubin, symbol: str, spec: KernelSpec, disassembled: str) -> KernelSignature:
+def signed(cubin: Cubin, symbol: str, spec: KernelSpec | None, disassembled: str) -> KernelSignature:
     """Return what a compiled kernel takes, with the names that its source or its headers have for it."""
     source = ""
-    if spec.source.suffix not in BINARIES:
+    if spec is not None and spec.source.suffix not in BINARIES:
         source = "\n".join(text for _, text in limits.texts([spec.source], limits.folders(spec.options)))
     return signature_of(cubin, symbol, source, lambda: disassembled)

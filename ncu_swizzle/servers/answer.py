@@ -298,19 +298,17 @@ def _of_file(caller: Caller, file: str) -> Answer:
     else:
         kernels = launchless.of_built(source, settings).kernels
     others = tuple(
-        _known(kernel, spec)
-        for kernel in kernels
-        if not any(_names(variant, kernel.spelled) for _, variant in described)
+        _known(kernel) for kernel in kernels if not any(_names(variant, kernel.spelled) for _, variant in described)
     )
     words = "; a launch takes grid, block, and args: replace each TODO" if others else ", with described launches"
     rows = (*({**_row(*variant), "described": True} for variant in described), *others)
     return Answer(summary=f"{file}: {len(kernels)} kernels{words}.", rows=rows, next=Call("lint", {"files": [file]}))
 
 
-def _known(kernel: CompiledKernel, spec: KernelSpec) -> Row:
+def _known(kernel: CompiledKernel) -> Row:
     """Return what is known of a kernel's launch: its blocks, and what each argument is, TODO in place of the rest."""
     blocks = [shape for shape in kernel.blocks() if shape.certain]
-    texts = [text for text, _ in arguments(kernel.signature(spec).parameters)]
+    texts = [text for text, _ in arguments(kernel.signature.parameters)]
     return without_empty({
         "function": kernel.spelled,
         "launch": without_empty({"block": ",".join(map(str, blocks[0].sizes)) if blocks else "", "args": texts}),
