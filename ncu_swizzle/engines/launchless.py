@@ -25,6 +25,8 @@ from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
+from ncu_swizzle.kernels.naming import Unlaunched
+from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
@@ -130,6 +132,13 @@ class CompiledFile:
     kernels: tuple[CompiledKernel, ...]
     notes: tuple[str, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()  # kernels of the source that are not among them, and why
+
+
+def of_file(file: Unlaunched, settings: EmulationSettings, launch: LaunchOptions) -> CompiledFile:
+    """Return the kernels of a file, be it a source or built; a launch says which, and for which architecture."""
+    if file.spec is not None:
+        return of_source(file.spec, settings)
+    return of_built(file.file, settings, launch.arch, launch.entry)
 
 
 def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:

@@ -199,6 +199,19 @@ def lint_kernels(
         yield KernelLint(name=SUPPRESSIONS, checks=leftover)
 
 
+def in_every_launch(
+    files: Sequence[Unlaunched], description: KernelDescription, request: Request, rules: Policy, on_progress: Progress
+) -> list[KernelLint]:
+    """Return the lint of files of whose kernels no launch is described, by the degrees that are allowed."""
+    degrees = (rule for rule in rules.rules if rule.criterion == MAX_DEGREE)
+    work = LintWork(
+        files=[file.name for file in files], description=description, folder=Path.cwd(), disassembler="",
+        rules=Policy(rules=(CONFLICT_FREE, *(replace(rule, access=rule.access or EACH) for rule in degrees))),
+        settings=ReplaySettings(EmulationSettings.of(request), build=request.build),
+    )  # fmt: skip
+    return [lint for file in files for lint in _lint_unlaunched(work, file, on_progress)]
+
+
 def _all_linted(
     work: LintWork, kernels: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
 ) -> Iterator[KernelLint]:
@@ -268,10 +281,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     try:
         sizes = {parameter.name: parameter.default for parameter in file.spec.problem} if file.spec else {}
         block = limits.block_of(launch.block, sizes) if launch.block else None
-        if file.spec is not None:
-            compiled = launchless.of_source(file.spec, settings)
-        else:
-            compiled = launchless.of_built(file.file, settings, launch.arch, launch.entry)
+        compiled = launchless.of_file(file, settings, launch)
     except UsageError as error:
         if len(work.files) == 1:
             raise
