@@ -146,13 +146,13 @@ def _function_before(text: str, end: int) -> tuple[str, tuple[str, ...]] | None:
 def constants(unit: PreprocessedUnit, until: int, inside: Declaration | None) -> dict[str, str]:
     """Return the constants, and the dim3, that hold at an offset: those of namespaces, and of the function around it.
 
-    A name that is defined twice with different values is none.
+    A name that is defined twice with different values is none; in the function, the innermost definition counts.
     """
     texts = [unit.text[each.start : each.end] for each in unit.declarations if not each.has_body or _is_enum(each)]
     values = _values(texts)
     if inside is not None:
-        local = _values([unit.text[inside.start : until]])
         body = unit.text[inside.start : until]
+        local = dict(_defined(_open_blocks(body)))
         for name, value in _assigned(body):
             local[name] = value if name not in local else ""
         parameters = re.findall(r"(?<!\w)(\w++)\s*+(?:=[^,()=]*+)?(?=[,)])", inside.head)
@@ -164,19 +164,41 @@ def _is_enum(declaration: Declaration) -> bool:
     return re.match(r"\s*(typedef\s+)?enum\b", declaration.head) is not None
 
 
+def _open_blocks(body: str) -> str:
+    """Return a text without the blocks of statements that end in it."""
+    kept, starts = [""], list[bool]()  # texts of the blocks that are open, and whether those have statements
+    for part in re.split(r"([{};])", body):
+        if part == "{":
+            kept.append("{")
+            starts.append(False)
+        elif part == "}" and starts:
+            block, has_statements = kept.pop(), starts.pop()
+            kept[-1] += " " if has_statements else f"{block}}}"
+        else:
+            kept[-1] += part
+            if part == ";" and starts:
+                starts[-1] = True
+    return "".join(kept)
+
+
 def _values(texts: Iterable[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for text in texts:
-        found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
-        for match in _DIM3.finditer(text):
-            sizes = match["sizes"] or f"({match['braced']})"
-            found.append((match["name"], match["value"] or f"dim3{sizes}"))
-        for match in _ENUMERATOR.finditer(text):
-            pairs = (part.partition("=") for part in match["body"].split(","))
-            found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
-        for name, value in found:
-            values[name] = value.strip() if values.get(name, value.strip()) == value.strip() else ""
+        for name, value in _defined(text):
+            values[name] = value if values.get(name, value) == value else ""
     return values
+
+
+def _defined(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the constants, dim3 and enumerators that a text defines."""
+    found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
+    for match in _DIM3.finditer(text):
+        sizes = match["sizes"] or f"({match['braced']})"
+        found.append((match["name"], match["value"] or f"dim3{sizes}"))
+    for match in _ENUMERATOR.finditer(text):
+        pairs = (part.partition("=") for part in match["body"].split(","))
+        found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
+    yield from ((name, value.strip()) for name, value in found)
 
 
 def _assigned(body: str) -> Iterator[tuple[str, str]]:
