@@ -25,7 +25,8 @@ _CONSTANT = re.compile(  # the last of the words before its name is enough
     rf"[\s&]++(?P<name>[A-Za-z_]\w*+)\s*+(?:{_VALUE})"
 )
 _ENUMERATOR = re.compile(r"\benum\b(?:(?!\benum\b)[^{};])*+\{(?P<body>[^{}]*+)\}")
-_DIM3 = re.compile(rf"\bdim3\s++(?P<name>[A-Za-z_]\w*+)\s*+(?:(?P<sizes>{_GROUP})\s*+[;,]|{_VALUE})")
+_DIM3 = re.compile(r"\bdim3\s+(?=[A-Za-z_])")
+_DECLARATOR = re.compile(r"([A-Za-z_]\w*+)\s*+([({=].*)", re.DOTALL)
 _SIZES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "__half": 2, "short": 2, "nv_bfloat16": 2,
     "__nv_bfloat16": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
@@ -154,7 +155,8 @@ def constants(unit: PreprocessedUnit, until: int, inside: Declaration | None) ->
         body = unit.text[inside.start : until]
         local = dict(_defined(_open_blocks(body)))
         for name, value in _assigned(body):
-            local[name] = value if name not in local else ""
+            if not (name in local and value.startswith(local[name])):  # else it is one of several that are defined
+                local[name] = value if name not in local else ""
         parameters = re.findall(r"(?<!\w)(\w++)\s*+(?:=[^,()=]*+)?(?=[,)])", inside.head)
         values = {name: value for name, value in values.items() if name not in parameters} | local
     return {name: value for name, value in values.items() if value}
@@ -193,8 +195,10 @@ def _defined(text: str) -> Iterator[tuple[str, str]]:
     """Yield the constants, dim3 and enumerators that a text defines."""
     found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
     for match in _DIM3.finditer(text):
-        sizes = match["sizes"] or f"({match['braced']})"
-        found.append((match["name"], match["value"] or f"dim3{sizes}"))
+        for part in split_arguments(text[match.end() : match.end() + _LONGEST].partition(";")[0]):
+            if declared := _DECLARATOR.fullmatch(part):
+                value = declared[2].removeprefix("=").strip()
+                found.append((declared[1], value if declared[2].startswith("=") else f"dim3{value}"))
     for match in _ENUMERATOR.finditer(text):
         pairs = (part.partition("=") for part in match["body"].split(","))
         found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
