@@ -106,7 +106,7 @@ def _oracle(before: Path, after: Path, patch: Path, words: Sequence[str]) -> tup
     """Return whether a patched kernel does the same in all launches that were tried, and why not."""
     subprocess.run(["patch", "-p1", "-s", "-i", patch], cwd=after, check=True)
     try:
-        change = change_of("folder", described(before, words), described(after, words))
+        change = change_of(after.parent.name, described(before, words), described(after, words))
         word, said = oracle(change, change.after)
     except NcuSwizzleError as error:
         return "not emulated", str(error).splitlines()[0]

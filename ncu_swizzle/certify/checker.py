@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -167,6 +168,11 @@ class Comparison:
         self.names = _paired(modules)
         self._check_modules()
         self._sizes = {SHARED + old.name: (old, new) for old, new in self._arrays()}
+        self._same_layout = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()) and [
+            symbol.name for symbol in modules[0].shared()
+        ] == [self.names[symbol.name] for symbol in modules[1].shared()]
+        # Sizes that the launch decides are the same unless it is known that they differ.
+        self._resized = not self._same_layout or bool(dynamic and dynamic[0] != dynamic[1])
         self._assumed: set[Assumption] = set()
         self._queries: list[Query] = []
         self._started = time.process_time()
@@ -263,7 +269,7 @@ class Comparison:
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
             run = Run(graph, module, kernel, self.block, "ba"[n], names)
-            run.split = self._split
+            run.split, run.resized = self._split, self._resized
             run.run()
             versions.append(run)
             self._check_time()
@@ -291,8 +297,9 @@ class Comparison:
 
     def _compare_structure(self) -> None:
         old, new = self.old, self.new
-        if [block.successors for block in old.graph.blocks] != [block.successors for block in new.graph.blocks]:
-            raise Different("the versions branch differently")
+        for one, other in itertools.zip_longest(old.graph.blocks, new.graph.blocks):
+            if one is None or other is None or one.successors != other.successors or one.traps != other.traps:
+                raise Different("the versions branch differently", (one or other).line)
         if old.reached != new.reached or old.dead != new.dead:
             raise Different("the versions do not execute the same branches")
         for one, other in zip(old.effects, new.effects, strict=True):
@@ -482,14 +489,11 @@ class Comparison:
             old, new = (self._bytes(array.symbol, n) for n in (0, 1))
             smaller = old is not None and new is not None and new < old
             array.mapped = smaller or any(self._may_move(access) for access in array.accesses)
-        same_layout = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()) and [
-            symbol.name for symbol in self.modules[0].shared()
-        ] == [self.names[symbol.name] for symbol in self.modules[1].shared()]
         for symbol, (reason, at) in escaped.items():
             name = symbol.name.removeprefix(SHARED)
             if symbol in arrays and arrays[symbol].mapped:
                 raise Unfollowed(f"the address of {name} does not stay in accesses: {reason}", at)
-            if not same_layout:
+            if not self._same_layout:
                 raise Unfollowed(f"{name} may be at another address, which is seen: {reason}", at)
             self._assumed.add(Assumption.LAYOUT)
         for array in arrays.values():
@@ -497,9 +501,9 @@ class Comparison:
                 raise Unfollowed("a pointer may be to a mapped array or to another one", doubtful[array.symbol])
             if array.mapped and array.opaque:
                 raise Unfollowed("how much of a mapped array is accessed is not known here", array.opaque[0][1])
-            self._check_alignment(array, same_layout)
+            self._check_alignment(array)
 
-    def _check_alignment(self, array: ArrayAccesses, same_layout: bool) -> None:
+    def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
 
         Arrays lie one after the other: they all begin at multiples of what all sizes are multiples of.
@@ -507,7 +511,7 @@ class Comparison:
         old, new = self._sizes[array.symbol.name]
         if new.align < old.align:
             raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
-        if same_layout or len(self._sizes) == 1:
+        if self._same_layout or len(self._sizes) == 1:
             return
         sizes = {symbol.size for pair in self._sizes.values() for symbol in pair}
         kept = max(new.align, math.gcd(32, *sizes))
@@ -668,7 +672,7 @@ class Comparison:
         exact = True
         for access, of in found:
             offsets = [_evaluated(term, of) for term in (access.before, access.after)]
-            values |= {leaf.name: signed(value, leaf.width) for leaf, value in of.items() if leaf.op == ATOM}
+            values |= {_shown(leaf): signed(value, leaf.width) for leaf, value in of.items() if leaf.op == ATOM}
             exact &= all(leaf.op == ATOM and leaf.name.startswith((*UNIFORM, "tid.")) for leaf in of)
             thread = tuple(_named(of, f"tid.{axis}") for axis in "xyz")
             accesses.append(
@@ -779,6 +783,11 @@ def _distinct(accesses: Sequence[MappedAccess]) -> list[MappedAccess]:
 
 def _leaves(of: Sequence[Term]) -> list[Term]:
     return sorted({leaf for term in of for leaf in term.atoms}, key=lambda leaf: leaf.id)
+
+
+def _shown(leaf: Term) -> str:
+    """Return an atom's name; a parameter's without its place and size."""
+    return re.sub(r"^param:(parameter \d+)\+0\.\d+$", r"\1", leaf.name)
 
 
 def _untagged(values: dict[Term, int], tag: str) -> dict[Term, int]:

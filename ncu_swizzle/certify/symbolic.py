@@ -58,10 +58,20 @@ GENERIC = "generic"
 TABLE_BYTES = 4_096
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
-# decides is read anew by each instruction; what shared memory's size decides may differ between the versions.
+# decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
 _SIZES = ("%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%reserved_smem")
-_FIXED = ("%laneid", "%lanemask", "%cluster", "%nclusterid", "%is_explicit_cluster", "%nwarpid", "%nsmid", "%gridid")
+_FIXED = (
+    *_SIZES,
+    "%laneid",
+    "%lanemask",
+    "%cluster",
+    "%nclusterid",
+    "%is_explicit_cluster",
+    "%nwarpid",
+    "%nsmid",
+    "%gridid",
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -136,6 +146,8 @@ class Escape:
 class Run:
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
+    `resized`: the versions have other amounts of shared memory.
+
     `names` are those of shared arrays in the old version, by the name here.
     """
 
@@ -143,8 +155,9 @@ class Run:
         self, graph: Graph, module: Module, kernel: str, block: Shape | None, version: str, names: Mapping[str, str]
     ) -> None:
         self.graph, self.module, self.block, self.version = graph, module, block, version
-        self.parameters = {name: f"p{n}" for n, name in enumerate(module.functions[kernel].parameters)}
+        self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
         self.split: set[tuple[int, str]] = set()
+        self.resized = False
         shared = [symbol.name for symbol in module.shared()]
         extern = [symbol.name for symbol in module.shared() if symbol.size == 0]
         # All arrays without a size are one: they begin at the same address.
@@ -571,8 +584,8 @@ class Run:
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
             return narrowed(self._lane(), width)
-        if name.startswith(_SIZES):
-            self._escape_all("the size of shared memory is read")
+        if name.startswith(_SIZES) and self.resized:
+            return atom(f"special:{name}:{self.version}", width)
         if name.startswith(_FIXED):
             return atom(f"special:{name}", width)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
@@ -746,14 +759,17 @@ class Run:
             effect.values = [narrowed(self._value(name, width), width) for name in names]
             self._add(effect)
             return
-        at = self._repeated(effect)
+        at = self._repeated(effect, instruction.inline)
         for n, name in enumerate(names):
             self._set(name, atom(f"ld:{self._number}.{at}.{n}", width), guard, instruction.type.startswith("s"))
 
-    def _repeated(self, effect: Effect) -> int:
-        """Add a load and return its place in its block: that of the same load, if only loads stand between them."""
+    def _repeated(self, effect: Effect, inline: bool) -> int:
+        """Add a load and return its place in its block: that of the same load, if only loads stand between them.
+
+        C++ has no race between the two, unless they are volatile; who writes asm may mean to see one.
+        """
         before = self.effects[self._number]
-        volatile = {"volatile", "relaxed", "acquire", "mmio"} & set(effect.opcode.split("."))
+        volatile = inline or {"volatile", "relaxed", "acquire", "mmio"} & set(effect.opcode.split("."))
         for at in range(len(before) - 1, -1, -1) if not volatile and effect.guard is None else ():
             other = before[at]
             if not other.opcode.startswith("ld."):
@@ -871,10 +887,6 @@ class Run:
         for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
             self.escapes.setdefault(symbol, []).append(Escape(reason, self._line))
         self._lose([value])
-
-    def _escape_all(self, reason: str) -> None:
-        for symbol in self.module.shared():
-            self._leak(atom(SHARED + self.names[symbol.name], 32), reason)
 
 
 def _register_order(name: str) -> tuple[str, str, int]:
