@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.certify import invariants, terms
+from ncu_swizzle.certify import invariants, smtlib, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
@@ -168,9 +168,11 @@ class Comparison:
         self.names = _paired(modules)
         self._check_modules()
         self._sizes = {SHARED + old.name: (old, new) for old, new in self._arrays()}
-        self._same_layout = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()) and [
-            symbol.name for symbol in modules[0].shared()
-        ] == [self.names[symbol.name] for symbol in modules[1].shared()]
+        self._same_layout = all(
+            (old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()
+        ) and [symbol.name for symbol in modules[0].shared()] == [
+            self.names[symbol.name] for symbol in modules[1].shared()
+        ]
         # Sizes that the launch decides are the same unless it is known that they differ.
         self._resized = not self._same_layout or bool(dynamic and dynamic[0] != dynamic[1])
         self._assumed: set[Assumption] = set()
@@ -664,7 +666,7 @@ class Comparison:
                 one.symbol,
                 [(each, _untagged(found, view.tag)) for each, view in ((one, first), (other, second))],
             )
-        self._note("two accesses meet in both versions alike", one.line, [*conditions, *levels[self._level]])
+        self._keep("two accesses meet in both versions alike", one.line, [*conditions, *levels[self._level]])
 
     def _refuted(self, what: str, symbol: Term, found: Sequence[tuple[MappedAccess, dict[Term, int]]]) -> _Refuted:
         values: dict[str, int] = {}
@@ -700,12 +702,15 @@ class Comparison:
     def _note(
         self, says: str, at: Location | None, conditions: Sequence[Term], access: MappedAccess | None = None
     ) -> None:
+        """Keep a query that was answered, with what was assumed and is known."""
+        if self._certificate:
+            asked = [*conditions, *(self._levels([access])[self._level] if access is not None else [])]
+            self._keep(says, at, [*asked, *self.facts.about(asked)])
+
+    def _keep(self, says: str, at: Location | None, conditions: Sequence[Term]) -> None:
         """Keep a query that was answered, for the certificate."""
         if self._certificate:
-            assumed = self._levels([access])[self._level] if access is not None else []
-            asked = [*conditions, *assumed]
-            written = self.solver.written([*asked, *self.facts.about(asked)])
-            self._queries.append(Query(says=says, line=at, smt=written))
+            self._queries.append(Query(says=says, line=at, smt=smtlib.script(conditions)))
 
     def _check_time(self) -> None:
         if time.process_time() - self._started > CPU_S:
