@@ -44,7 +44,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.modules import Module, renamed
 from ncu_swizzle.certify.replay import Assembled
-from ncu_swizzle.certify.verdict import Outcome
+from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.code import parse_instruction
 from ncu_swizzle.emulate.counts import bank_0
@@ -310,22 +310,26 @@ def _judged(case: Case) -> tuple[str, str]:
             after = change_of("", change.targets[0], target).after
     try:
         verdict = certify(change.before, after, kernel=change.symbol, block=change.block, dynamic=change.dynamic)
+        rest = _of_others(change.before, after, change.symbol) if verdict.outcome is Outcome.PROVED else ()
     except ValueError as error:
         return INVALID, str(error)
-    if verdict.outcome is not Outcome.PROVED:
-        found = (
-            verdict.counterexample.what
-            if verdict.counterexample
-            else verdict.obstacle.reason
-            if verdict.obstacle
-            else ""
-        )
-        return (REFUTED if verdict.outcome is Outcome.REFUTED else UNPROVED), found
+    for each in (verdict, *rest):
+        if each.outcome is not Outcome.PROVED:
+            found = each.counterexample.what if each.counterexample else each.obstacle.reason if each.obstacle else ""
+            return (REFUTED if each.outcome is Outcome.REFUTED and each is verdict else UNPROVED), found
     if case.expected == "wrong":
         return WRONG, "another oracle says so"
     if not (case.ptx or case.text):
         return PROVED, ", ".join(verdict.assumptions)
     return oracle(change, after)
+
+
+def _of_others(before: str, after: str, symbol: str) -> Iterator[KernelVerdict]:
+    """Yield the verdicts on the unit's other kernels: nobody says how they are launched."""
+    old, new = Module(before), Module(after)
+    for other in old.kernels:
+        if other != symbol and other in new.kernels and old.code(other) != new.code(other):
+            yield certify(before, after, kernel=other)
 
 
 def oracle(change: Change, after: str) -> tuple[str, str]:

@@ -66,6 +66,7 @@ MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 MOST_PAIRS = 20_000  # of accesses
 SAMPLES = 5  # of each access, to find one mapping of all
+BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
 CPU_S = 30.0  # of one kernel
 # What is assumed, in turn, as far as it is needed.
 LEVELS = (
@@ -468,7 +469,7 @@ class Comparison:
                     before=rows[0],
                     after=rows[1],
                     width=width or 1,
-                    align=memory[0].align,
+                    align=memory[0].align if row == 0 else min(memory[0].align, BETWEEN),
                     write=memory[0].write,
                     reached=conditions,
                     line=at,

@@ -584,10 +584,9 @@ class Run:
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
             return narrowed(self._lane(), width)
-        if name.startswith(_SIZES) and self.resized:
-            return atom(f"special:{name}:{self.version}", width)
         if name.startswith(_FIXED):
-            return atom(f"special:{name}", width)
+            own = f":{self.version}" if self.resized and name.startswith(_SIZES) else ""
+            return atom(f"special:{name}{own}", width)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
         self._add(Effect(f"mov {name}", [], [], None, self._line))
         return atom(f"ld:{self._number}.{len(self.effects[self._number]) - 1}", width)
@@ -872,8 +871,13 @@ class Run:
                 stride = scale(sext(pitch, 64), bits // 8)
                 yield Memory(address, length * bits // 8, space, write, 32, lines, stride)
                 return
-        elif head == "cp" and position:
-            write = False
+        elif head == "cp":
+            size = self._value(operands[2], 32) if "bulk" in parts and "tensor" not in parts else None
+            whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
+            if position < 2 and whole and size is not None:  # the third is its barrier
+                yield Memory(address, size.value, space, position == 0, 16)
+                return
+            write = position != 1
         yield Memory(address, width, space, write, _alignment(width))
 
     def _add(self, effect: Effect) -> None:
