@@ -119,7 +119,7 @@ class Judged:
 
 def ptx_of(target: Target) -> str:
     """Return the unoptimised PTX of a kernel's unit. Raises UsageError if it does not compile."""
-    unit = halves.of_target(target)
+    unit = replace(halves.of_target(target), device_only=True)
     tree = Tree(unit.source.parent, unit.source.parent)
     return halves.compiled(unit, unit.archs[0], Toolchain(), tree, cached=False).ptx
 

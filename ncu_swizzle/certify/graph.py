@@ -125,7 +125,7 @@ class Graph:
             reads, writes = set[str](), set[str]()
             for instruction in block.instructions:
                 results = instruction.results()
-                reads |= set(_read(instruction, results)) & self.registers.keys() - writes
+                reads |= {name for name in _read(instruction, results) if name in self.registers} - writes
                 if instruction.guard:  # it keeps what was there
                     reads |= set(results) - writes
                 writes |= set(results)

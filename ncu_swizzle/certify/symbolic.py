@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import semantics
@@ -118,7 +118,12 @@ class State:
     slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
 
     def copy(self) -> State:
-        return State(dict(self.registers), {name: dict(slots) for name, slots in self.slots.items()})
+        """Return a copy. What an object holds is shared: a store replaces it."""
+        return State(dict(self.registers), dict(self.slots))
+
+    def kept(self, live: Set[str]) -> State:
+        """Return a copy with the registers that are live alone."""
+        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
@@ -261,7 +266,7 @@ class Run:
         if not states:
             return State()
         if len(states) == 1 and not header:
-            return states[0].copy()
+            return states[0].kept(self._live[number])
         state = State()
         for name in sorted(self._live[number], key=_register_order):
             values = [each.registers.get(name) for each in states]
@@ -412,7 +417,7 @@ class Run:
     @staticmethod
     def _store(state: State, slot: Slot, value: Term) -> None:
         name, offset, size = slot
-        slots = state.slots.setdefault(name, {})
+        slots = state.slots[name] = dict(state.slots.get(name, {}))
         for start, length in list(slots):
             if start < offset + size and offset < start + length and (start, length) != (offset, size):
                 old = slots.pop((start, length))
