@@ -31,7 +31,7 @@ from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import GENERIC, NUMBER, Memory, Run, Shape
+from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Memory, Run, Shape
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,
@@ -272,7 +272,7 @@ class Comparison:
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
             run = Run(graph, module, kernel, self.block, "ba"[n], names)
-            run.split, run.resized = self._split, self._resized
+            run.split, run.resized, run.check = self._split, self._resized, self._check_time
             run.run()
             versions.append(run)
             self._check_time()
@@ -387,7 +387,7 @@ class Comparison:
                     for symbol in symbols:
                         escaped.setdefault(symbol, (f"{what} depends on it", at))
                 elif one.symbols or other.symbols:
-                    self._gather(arrays, doubtful, number, memory, at)
+                    self._gather(arrays, doubtful, number, memory, what, at)
                     continue
                 else:
                     doubtful.update(dict.fromkeys(symbols, at))
@@ -439,6 +439,7 @@ class Comparison:
         doubtful: dict[Term, Location | None],
         number: int,
         memory: tuple[Memory, Memory],
+        what: str,
         at: Location | None,
     ) -> None:
         """Enter an access to a shared array, all rows of a fragment's."""
@@ -457,7 +458,8 @@ class Comparison:
         conditions = [*conditions, *guards]
         width = memory[0].width
         if width is None:
-            array.opaque.append((f"{memory[0].space} access", at))
+            described = ".tensor." in what
+            array.opaque.append((DESCRIBED if described else "how much of a mapped array is accessed is not known", at))
         for row in range(memory[0].reaches):
             rows = [
                 offset + scale(each.stride, row) if each.stride is not None else offset
@@ -503,7 +505,7 @@ class Comparison:
             if array.mapped and array.symbol in doubtful:
                 raise Unfollowed("a pointer may be to a mapped array or to another one", doubtful[array.symbol])
             if array.mapped and array.opaque:
-                raise Unfollowed("how much of a mapped array is accessed is not known here", array.opaque[0][1])
+                raise Unfollowed(*array.opaque[0])
             self._check_alignment(array)
 
     def _check_alignment(self, array: ArrayAccesses) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import semantics
@@ -55,6 +55,7 @@ PASSES = 60
 MOST_ITERATIONS = 1_024  # of a loop that is stepped through
 MOST_OFFSETS = 5_000  # of one access to local memory
 GENERIC = "generic"
+DESCRIBED = "the layout is in a descriptor"
 TABLE_BYTES = 4_096
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
@@ -163,6 +164,7 @@ class Run:
         self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
         self.split: set[tuple[int, str]] = set()
         self.resized = False
+        self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long
         shared = [symbol.name for symbol in module.shared()]
         extern = [symbol.name for symbol in module.shared() if symbol.size == 0]
         # All arrays without a size are one: they begin at the same address.
@@ -222,6 +224,7 @@ class Run:
         self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
         for number in range(count):
             if self.reached[number]:
+                self.check()
                 self._run_block(number)
 
     def _run_block(self, number: int) -> None:
@@ -888,7 +891,7 @@ class Run:
     def _add(self, effect: Effect) -> None:
         described = effect.opcode.startswith(("wgmma", "tcgen05"))
         for value in effect.values:
-            self._leak(value, "the layout is in a descriptor" if described else f"it is a value of {effect.opcode}")
+            self._leak(value, DESCRIBED if described else f"it is a value of {effect.opcode}")
         self.effects[self._number].append(effect)
 
     def _leak(self, value: Term, reason: str) -> None:

@@ -254,7 +254,8 @@ class Toolchain:
     def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
         """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
 
-        The suffix says in which language it is; with -ptx, only the device's half is compiled. Raises Refused, or EnvironmentLacking if nvcc does not work.
+        The suffix says in which language it is; with -ptx, only the device's half is compiled. Raises Refused, or
+        EnvironmentLacking if nvcc does not work.
         """
         folders = [part for folder in include for part in ("-I", str(folder))]
         with scratch() as folder:
