@@ -377,7 +377,8 @@ def _other_ptx(ptx: bytes, log: str) -> str:
 
 def reason(log: str) -> str:
     """Return why a compiler failed: its error lines, or the end of its output."""
-    errors = bounds.quoted(line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line))
+    told = (line for line in log.splitlines() if "detected in the compilation of" not in line)  # of a file of ours
+    errors = bounds.quoted(line for line in told if re.search(r"\b(error|fatal)\b", line))
     return errors or bounds.last_lines(log)
 
 
