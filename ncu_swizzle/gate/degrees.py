@@ -27,7 +27,6 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         groups.setdefault((opcode, kernel.lines.get(access[0].offset)), []).append(access)
     limits = rules.limits((name, kernel.symbol), dict.fromkeys(opcode for opcode, _ in groups))
     blocks = "blocks of " + " or ".join(dict.fromkeys(shape_of(shape.block) for shape in kernel.shapes))
-    one_axis = all(shape.block[1:] == (1, 1) for shape in kernel.shapes)  # more threads conflict as these do
     offending: list[Check] = []
     for (opcode, line), accesses in groups.items():
         limit = limits[MAX_DEGREE, opcode]
@@ -36,7 +35,7 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
             place=Place(*line) if line else Place(file), origin=limit.origin, limit=limit.limit, hint=hint,
             code=codes.LAUNCH, provenance=PROVENANCE[EMULATED],
         )  # fmt: skip
-        offending += _of_line(check, accesses, limit.limit, blocks, sure=kernel.stated or one_axis)
+        offending += _of_line(check, accesses, limit.limit, blocks)
     yield from sorted(offending, key=lambda check: (WORST_FIRST.index(check.outcome), -(check.actual or 0)))
     if all(check.outcome is Outcome.warning for check in offending):
         count = sum(map(len, groups.values()))
@@ -44,24 +43,16 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         yield Check(outcome=Outcome.passed, kernel=name, criterion=MAX_DEGREE, message=message)
 
 
-def _of_line(
-    check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str, *, sure: bool
-) -> Iterator[Check]:
-    """Yield the checks of a line: what fails in every launch, else the worst that some launches do.
-
-    `sure`: launches have such blocks; of a shape that was only tried, nothing fails.
-    """
+def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str) -> Iterator[Check]:
+    """Yield the checks of a line: what fails in every launch, else the worst that some launches do."""
     least = [[each.least for each in access if each.least is not None] for access in accesses]
     always = [float(min(of)) for of, access in zip(least, accesses, strict=True) if len(of) == len(access)]
     if (worst := max(always, default=1.0)) > limit:
         some = sum(degree > limit for degree in always)
         share = "" if some == len(accesses) else f" by {some} of {len(accesses)} accesses"
         message = f"degree {worst:.4g} in every launch with {blocks}{share}, at most {limit:.12g} allowed"
-        if sure:
-            code = codes.KINDS.get(check.access, codes.CONFLICT)
-            yield replace(check, outcome=Outcome.failed, message=message, actual=worst, code=code, hint="")
-        else:
-            yield replace(check, message=f"{message}; the shape of its blocks is not known: --block gives it")
+        code = codes.KINDS.get(check.access, codes.CONFLICT)
+        yield replace(check, outcome=Outcome.failed, message=message, actual=worst, code=code, hint="")
         return
     every = [each for access in accesses for each in access]
     over = [each for each in every if each.most is not None and each.most > limit]
