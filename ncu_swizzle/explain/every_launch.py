@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.degrees import AccessDegree, shape_of
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.files import is_file
-from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
@@ -53,11 +51,7 @@ class EveryLaunchAnswer:
 
 def without_launch(query: ExplainQuery) -> Unlaunched | None:
     """Return the file that is asked for, if none of its launches is described."""
-    path = Path(query.subject)
-    if not is_file(path) or not (naming.is_kernel_file(query.subject) or fatbin.is_built(path)):
-        return None
-    found = naming.resolve_all([query.subject], query.kernel.description)
-    return found[0] if len(found) == 1 and isinstance(found[0], Unlaunched) else None
+    return naming.unlaunched(query.subject, query.kernel.description)
 
 
 def answered(query: ExplainQuery, file: Unlaunched) -> EveryLaunchAnswer:

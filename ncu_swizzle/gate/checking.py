@@ -9,8 +9,7 @@ from typing import Any
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.base.files import exists, is_file, locked
-from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import NEVER, Progress, Request
@@ -98,16 +97,8 @@ def named_by(words: Sequence[str], description: KernelDescription, on_progress: 
 
 def without_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
     """Return the words of which there are profiles, and the files of whose kernels no launch is described."""
-    rest: list[str] = []
-    files: list[Unlaunched] = []
-    for word in words:
-        path = Path(word)
-        named = is_file(path) and (naming.is_kernel_file(word) or fatbin.is_built(path))
-        found = naming.resolve_all([word], description) if named and not description.pair else []
-        unlaunched = [each for each in found if isinstance(each, Unlaunched)]
-        files += unlaunched
-        rest += [] if unlaunched else [word]
-    return rest, files
+    found = {word: None if description.pair else naming.unlaunched(word, description) for word in words}
+    return [word for word, file in found.items() if file is None], [file for file in found.values() if file]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:

@@ -36,6 +36,7 @@ from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescript
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, project_in, specs
 
 INSIDE = "::"
+SAVED = (".json", ".ncu-rep", LAUNCHES)
 JUDGES = " judges its kernels in every launch"
 TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile, a run's folder
 
@@ -70,7 +71,7 @@ def entry_of(catalog: Catalog, name: str, description: KernelDescription) -> Tar
         return catalog.target(name, description.problem)
     if path.suffix == SOURCE and is_file(path):
         raise BadFile(f"{name} is a source, not a profile", Typed(f"ncu-swizzle profile {as_word(name)}"))
-    saved = path.suffix in (".json", ".ncu-rep", LAUNCHES)
+    saved = path.suffix in SAVED
     if not saved and fatbin.is_built(path):
         raise BadFile(f"{name} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {as_word(name)}"), JUDGES))
     if exists(path):
@@ -379,6 +380,15 @@ def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Fo
         else:
             rest.append(word)
     return [*resolve_sources(rest, description, alone=len(words) == 1), *without.values()]
+
+
+def unlaunched(word: str, description: KernelDescription) -> Unlaunched | None:
+    """Return a file with kernels of which no launch is described; None for anything else, such as what was saved."""
+    path = Path(word)
+    if path.suffix in SAVED or not is_file(path) or not (is_kernel_file(word) or fatbin.is_built(path)):
+        return None
+    found = resolve_all([word], description)
+    return found[0] if len(found) == 1 and isinstance(found[0], Unlaunched) else None
 
 
 def _without_launch(word: str, description: KernelDescription) -> KernelSpec | None:
