@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
@@ -19,7 +20,9 @@ from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declaration
 from ncu_swizzle.fix.webs import BYTES, ReachedPlace, Web, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.suggestions import Suggestion
 
 # Lines of a text with spliced headers, as the cubin and the user name them.
 
@@ -62,6 +65,17 @@ class FixSubject:
     @property
     def conflicting(self) -> tuple[TileSeen, ...]:
         return tuple(tile for tile in self.tiles if tile.excess)
+
+    def advice(self, seen: TileSeen) -> Suggestion | None:
+        """Return what `lint` and `explain` find for a tile; None if they see several tiles in it, or none."""
+        profile, root = self.emulated.profile, seen.roots[0]
+        tiles = [tile for tile in attribution.tiles(profile) if tile.first < root.end and tile.end > root.start]
+        if len(tiles) != 1 or tiles[0].first != root.start:
+            return None
+        try:
+            return tiles[0].suggestion(attribution.constraints(profile))
+        except UsageError:
+            return None
 
     def draft(self, seen: TileSeen) -> Draft:
         """Return a tile for the writers of a patch."""

@@ -195,6 +195,14 @@ class Candidate:
         rows = f"rows of {pitch(self.mapping.layout)}" if self.was else ""
         return rows if rows and isinstance(transform, Identity) else " with ".join(filter(None, (rows, str(transform))))
 
+    def places(self, size: int) -> Ints:
+        """Return where the mapping puts each of so many bytes of the tile as it is, (size,); -1 for unused columns."""
+        element, columns = self.mapping.element_bytes, self.mapping.shape[1]
+        index, within = np.divmod(np.arange(size), element)
+        row, column = np.divmod(index, self.was or pitch(self.mapping.layout))
+        used = column < columns
+        return np.where(used, self.mapping.elements(row, np.where(used, column, 0)) * element + within, -1)
+
     @property
     def spelled(self) -> str:
         """The mapping in words, with the unit of its numbers and its CUDA expression.

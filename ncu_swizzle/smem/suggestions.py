@@ -121,7 +121,7 @@ def _judge(
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
-    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, judge.plain)))
+    fixed = floors.reasons(judge.accesses, judge.plain)
     if first.clean and judge.allowed(first):
         free = "Every one of these accesses is already conflict-free."
         note = "No mapping takes fewer wavefronts." if fixed else free
@@ -387,7 +387,7 @@ def suggest_by_trial(
     if clean and clean[0].mapping == plain and not first.clean:  # nothing was wrong with the sample alone
         clean = ()
     closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.avoidable)
-    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, plain)))
+    fixed = floors.reasons(judge.accesses, plain)
     return replace(
         suggestion,
         plain=first,
