@@ -13,7 +13,6 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
-from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
 from ncu_swizzle.smem import operations, suggestions, wavefronts
@@ -24,7 +23,7 @@ from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
 from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor, suggest
-from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
 
@@ -194,7 +193,7 @@ class Ranked:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """The order of candidates: excess, vectors, blocks per SM, bytes, instructions, what others name, simplicity."""
+        """The order of candidates: excess, vectors, blocks per SM, bytes, instructions, what others name."""
         counted, xor = self.candidate, self.transform
         simplest = simplest_xor(xor.drop, xor.base, xor.bits) if isinstance(xor, RowXor) else ()
         taken = (-counted.blocks, counted.extra_bytes, counted.operations)

@@ -303,8 +303,7 @@ def parse(text: bytes, name: str) -> CudaFile:
 
 def tree(text: bytes, source: bytes) -> Node:
     """Parse a text, and return a copy of its tree whose nodes have the bytes of a source at the same places."""
-    plain = _PRAGMA.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), _ALIGN.sub(b"  alignas", text))
-    cursor = _parser().parse(plain).walk()
+    cursor = _parser().parse(for_grammar(text)).walk()
     top = holder = NOTHING
     while True:
         theirs = cursor.node
@@ -325,6 +324,11 @@ def tree(text: bytes, source: bytes) -> Node:
             if not cursor.goto_parent():
                 return top
             holder = holder.parent
+
+
+def for_grammar(text: bytes) -> bytes:
+    """Return a text of the same length that the grammar takes."""
+    return _PRAGMA.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), _ALIGN.sub(b"  alignas", text))
 
 
 def _parser() -> Parser:

@@ -20,7 +20,7 @@ from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
-from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
@@ -29,7 +29,7 @@ from ncu_swizzle.fix.trial import FixJob, Stop, furthest, unproved
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Candidate, Constraints
-from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
@@ -250,17 +250,9 @@ class FixState:
         Or the tile with what is in the way. `before` are the mappings that the text has.
         """
         line = subject.at(declared := seen.roots[0].root.place.declared.line)
-        tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
-        only, spelled = self.job.options.only, subject.spelled_bytes(seen)
-        advice = subject.advice(seen)
-        limits, named = self._limits(seen, subject), advice.best if advice else None
-        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named)
-        if not best and advice and advice.plain.clean:
-            why = "; ".join(dict.fromkeys(why for _, why in advice.fixed)) or FEW_LANES
-            return _because(replace(tile, least=True), why, line, subject), ()
+        tile, best, named = self._ranked(subject, seen, line)
         if not best:
-            untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
-            return _because(tile, untried if plain else "its rows are not known", line, subject), ()
+            return tile, ()
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
         stop: Stop | None = None
@@ -309,6 +301,23 @@ class FixState:
             return possible[0]
         stop = missed or stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=tile.mapping)
         return _because(replace(tile, unknown=stop.unknown), stop.against(tile.mapping), stop.line, subject), ()
+
+    def _ranked(
+        self, subject: FixSubject, seen: TileSeen, line: Location
+    ) -> tuple[TileFix, list[Ranked], Candidate | None]:
+        """Return a tile, the mappings for it, and the one that `lint` names; if there are none, the tile says why."""
+        tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
+        only, spelled, advice = self.job.options.only, subject.spelled_bytes(seen), subject.advice(seen)
+        named = advice.best if advice else None
+        limits = self._limits(seen, subject)
+        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named)
+        if best:
+            return tile, best, named
+        untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
+        why = untried if plain else "its rows are not known"
+        if least := advice is not None and advice.plain.clean:
+            why = "; ".join(dict.fromkeys(why for _, why in advice.fixed)) or FEW_LANES
+        return _because(replace(tile, least=least), why, line, subject), [], named
 
     def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
         """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""

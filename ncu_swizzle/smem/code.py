@@ -11,7 +11,7 @@ from ncu_swizzle.smem.access import value_of
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.swizzle import Identity, Padding, RowXor, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.swizzle import Identity, Padding, RowXor, Swapped, Swizzle, Table, XorMatrix
 
 
 def spelled(mapping: Mapping) -> str:
@@ -21,6 +21,8 @@ def spelled(mapping: Mapping) -> str:
     """
     if isinstance(mapping.transform, Identity):
         return "the layout as it is"
+    if isinstance(mapping.transform, Swapped):
+        return f"{mapping.transform} ([column][row])"
     return f"{mapping.transform} on {unit(mapping.element_bytes)} ({mapping.transform.cuda('offset')})"
 
 
@@ -163,12 +165,14 @@ def _table(table: Table) -> str:
 
 
 def _moved(mapping: Mapping) -> str:
-    return "offset" if isinstance(mapping.transform, Padding) else mapping.transform.cuda("offset")
+    return "offset" if isinstance(mapping.transform, Padding | Swapped) else mapping.transform.cuda("offset")
 
 
 def _padded(mapping: Mapping) -> Layout:
-    """Return the layout with padding folded into its strides."""
+    """Return the layout with padding folded into its strides, or with swapped ones."""
     padding = mapping.transform
+    if isinstance(padding, Swapped):
+        return Layout(mapping.shape, (1, mapping.shape[0]))
     if not isinstance(padding, Padding):
         return mapping.layout
 
@@ -211,7 +215,7 @@ def _times(expression: str, factor: int) -> str:
 def _cute_layout(mapping: Mapping) -> str | None:
     layout, transform = "Plain{}", mapping.transform
     match transform:
-        case Identity() | Padding():
+        case Identity() | Padding() | Swapped():
             return layout
         case RowXor() if transform.swizzle:
             return f"cute::composition(cute::{transform.swizzle}{{}}, {layout})"

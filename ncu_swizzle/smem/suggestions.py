@@ -15,7 +15,7 @@ from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Differe
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping, pitch
 from ncu_swizzle.smem.operations import LINE, Ints
-from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle
 
 # The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
 #
@@ -39,6 +39,7 @@ class Tried:
     of_rows: int = 0  # of a row's number into the column, of rows that are no power of two long
     lengths: int = 0
     both: int = 0
+    swaps: int = 0  # of row and column
     complete: bool = True
     whole: int = 0  # bytes of the widest access, if that is more than an element: what moves moves with them
     tma: bool = False
@@ -55,6 +56,8 @@ class Tried:
         words = [f"{_many(count)} {one if count == 1 else more}" for count, one, more in kinds if count]
         if self.both:
             words.append(f"{_many(self.both)} pairs of both")
+        if self.swaps:
+            words.append("the swap of row and column")
         text = ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1] if words else "mappings"
         return f"the {text}" + (f" that keep {self.whole}-byte accesses whole" if self.whole else "")
 
@@ -86,12 +89,12 @@ class Suggestion:
 
 
 def suggest(
-    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0
+    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0, used: int = 0
 ) -> Suggestion:
     """Return the cheapest mappings of a tile that make all its accesses conflict-free.
 
-    `plain` is the layout without a transform, `taken` the bytes of its array if they are known. Raises UsageError if an
-    access is impossible or cannot be counted.
+    `plain` is the layout without a transform, `taken` the bytes of its array if they are known, `used` its columns that
+    are accessed, if not these accesses alone tell. Raises UsageError if an access is impossible or cannot be counted.
     """
     limits = constraints or Constraints()
     if not accesses:
@@ -103,12 +106,12 @@ def suggest(
             "name a smaller part of the tile, such as its first 64 rows",
         )
     _check(plain, accesses)
-    judge, unjudged = _judge(plain, accesses, limits, taken)
+    judge, unjudged = _judge(plain, accesses, limits, taken, used)
     return replace(_search(judge), unjudged=unjudged)
 
 
 def _judge(
-    plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0
+    plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0, used: int = 0
 ) -> tuple[Judge, tuple[str, ...]]:
     """Return the judge of the accesses that can be counted, and the names of the others. Raises UsageError."""
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
@@ -116,7 +119,7 @@ def _judge(
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     unjudged = tuple(access.name for access in accesses if access not in countable)
-    return Judge(plain, countable, limits, granule, taken), unjudged
+    return Judge(plain, countable, limits, granule, taken, used), unjudged
 
 
 def _search(judge: Judge) -> Suggestion:
@@ -129,11 +132,13 @@ def _search(judge: Judge) -> Suggestion:
     crowds = (floors.crowded(access, judge.plain, judge.granule) for access in judge.accesses)
     hopeless = [crowd for crowd in crowds if crowd]
     xors, tried, notes = _xors(judge, bool(hopeless))
+    swapped = _swapped(judge)
     of_rows, counted = _of_rows(judge)
     longer, lengths, note = _lengths(judge)
     notes += [f"{counted} XORs of rows into columns tried, {len(of_rows) or 'none'} clean."] if counted else []
     notes.append(note)
-    xors, tried = [*xors, *of_rows], replace(tried, of_rows=counted, lengths=lengths)
+    xors = [*filter(None, swapped), *xors, *of_rows]
+    tried = replace(tried, of_rows=counted, lengths=lengths, swaps=len(swapped))
     if not (xors or longer or hopeless or judge.limits.leading or judge.limits.tma):
         longer, both = _both(judge)
         notes += [f"{both:,} of both together tried, {len(longer) or 'none'} clean."] if both else []
@@ -283,12 +288,33 @@ def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: 
                 yield RowXor(columns=columns, rows=height, bits=bits, base=base, drop=drop)
 
 
+def _swapped(judge: Judge) -> list[Candidate | None]:
+    """Return the swap of row and column, None if it is not clean; empty if the tile has none that keeps its bytes."""
+    plain, (rows, columns) = judge.plain, judge.plain.shape
+    whole = plain.bytes == rows * columns * plain.element_bytes == judge.taken
+    alone = judge.limits.leading or judge.limits.tma or not judge.limits.rows
+    if alone or judge.granule > 1 or not whole or not _by_rows(plain):
+        return []
+    return [judge.consider(Swapped(columns=columns, rows=rows))]
+
+
 # ---------------------------------------------------------------------------------------------- lengths of rows
 
 
 def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
-    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and a note."""
+    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and a note.
+
+    And the shortest clean rows, if nothing accesses the last columns: padding that is there already may go.
+    """
     clean, tried = [], 0
+    rows, now = judge.plain.shape[0], pitch(judge.plain.layout)
+    if judge.limits.rows and not judge.limits.leading and judge.used > 1 and _by_rows(judge.plain):
+        for length in range(judge.used, now, judge.granule):
+            tried += 1
+            shorter = Layout((rows, judge.used), (length, 1))
+            if candidate := judge.consider_mapping(replace(judge.plain, layout=shorter)):
+                clean.append(candidate)
+                break
     step, most = _steps(judge)
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
@@ -300,7 +326,11 @@ def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
             if candidate:
                 clean.append(candidate)
                 break
-    return clean, tried, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
+    return (
+        clean,
+        tried,
+        f"{tried} row lengths tried, up to {LARGEST_PADDING} bytes longer, {len(clean) or 'none'} clean.",
+    )
 
 
 def _steps(judge: Judge) -> tuple[int, int]:
@@ -316,13 +346,6 @@ def _by_rows(plain: Mapping) -> bool:
     return len(rows.leaves) == len(columns.leaves) == 1 and columns.leaves[0][1] == 1 and rows.size > 1
 
 
-def _used(judge: Judge) -> int:
-    """Return how many columns are accessed, rounded up to whole granules."""
-    last = max(int(access.columns[access.mask].max(initial=0)) for access in judge.accesses)
-    used = last + max(access.granule(judge.plain.element_bytes) for access in judge.accesses)
-    return min(-(-used // judge.granule) * judge.granule, judge.plain.shape[1])
-
-
 def _both(judge: Judge) -> tuple[list[Candidate], int]:
     """Return the clean swizzles of the shortest rows of another length that have some, and how many were tried.
 
@@ -331,17 +354,18 @@ def _both(judge: Judge) -> tuple[list[Candidate], int]:
     if not _by_rows(judge.plain):
         return [], 0
     step, most = _steps(judge)
-    rows, used, now = judge.plain.shape[0], _used(judge), pitch(judge.plain.layout)
+    rows, used, now = judge.plain.shape[0], judge.used, pitch(judge.plain.layout)
     tried = 0
-    for length in range(used, now + most + 1, step):
+    for length in range(used if judge.limits.rows else now, now + most + 1, step):
+        if length == now:  # of these, all XORs are tried alone
+            continue
         plain = replace(judge.plain, layout=Layout((rows, used), (length, 1)))
         of_length = Judge(plain, judge.accesses, judge.limits, judge.granule, judge.taken)
         differences = of_length.differences()
-        clean = [*filter(None, [judge.consider_mapping(plain)])] if length < now else []
-        tried += length < now
+        clean = list[Candidate]()
         for swizzle in _all_swizzles(judge.granule.bit_length() - 1, differences.row_bits, _top(plain)):
-            tried += length != now
-            if length != now and differences.separated_by(swizzle):
+            tried += 1
+            if differences.separated_by(swizzle):
                 clean += filter(None, [judge.consider_mapping(replace(plain, transform=swizzle))])
         if clean:
             return clean, tried
@@ -376,7 +400,7 @@ def suggest_by_trial(
     chosen = [sample(access, plain, most) for access in accesses]
     for _ in range(ROUNDS):
         samples = [access.chosen(requests) for access, requests in zip(accesses, chosen, strict=True)]
-        suggestion = suggest(plain, samples, limits, taken)
+        suggestion = suggest(plain, samples, limits, taken, judge.used)
         counted = [judge.recounted(found) for found in suggestion.clean[:VERIFIED]]
         clean = tuple(islice((candidate for candidate in counted if candidate.clean), KEPT))
         grown = [_with_worst(*pair, [c.mapping for c in counted]) for pair in zip(accesses, chosen, strict=True)]
