@@ -214,7 +214,7 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         names = ", ".join(suggestion.unjudged)
         console.print(table_line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(table_line(f"Without {name}, {best.spelled} works."))
+        console.print(table_line(f"Without {name}, this works: {best.spelled}."))
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:

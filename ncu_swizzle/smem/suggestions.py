@@ -134,9 +134,9 @@ def _search(judge: Judge) -> Suggestion:
     xors, tried, notes = _xors(judge, bool(hopeless))
     swapped = _swapped(judge)
     of_rows, counted = _of_rows(judge)
-    longer, lengths, note = _lengths(judge)
+    longer, lengths, more = _lengths(judge)
     notes += [f"{counted} XORs of rows into columns tried, {len(of_rows) or 'none'} clean."] if counted else []
-    notes.append(note)
+    notes += more
     xors = [*filter(None, swapped), *xors, *of_rows]
     tried = replace(tried, of_rows=counted, lengths=lengths, swaps=len(swapped))
     if not (xors or longer or hopeless or judge.limits.leading or judge.limits.tma):
@@ -301,36 +301,34 @@ def _swapped(judge: Judge) -> list[Candidate | None]:
 # ---------------------------------------------------------------------------------------------- lengths of rows
 
 
-def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
-    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and a note.
+def _lengths(judge: Judge) -> tuple[list[Candidate], int, list[str]]:
+    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and notes.
 
     And the shortest clean rows, if nothing accesses the last columns: padding that is there already may go.
     """
-    clean, tried = [], 0
-    rows, now = judge.plain.shape[0], pitch(judge.plain.layout)
-    if judge.limits.rows and not judge.limits.leading and judge.used > 1 and _by_rows(judge.plain):
-        for length in range(judge.used, now, judge.granule):
-            tried += 1
-            shorter = Layout((rows, judge.used), (length, 1))
-            if candidate := judge.consider_mapping(replace(judge.plain, layout=shorter)):
+    rows, plain, (step, most) = judge.plain.shape[0], judge.plain, _steps(judge)
+    tried, notes, clean = 0, list[str](), list[Candidate]()
+
+    def first(mappings: Sequence[Mapping]) -> int:
+        """Keep the first clean one of some mappings; return how many were tried for that."""
+        for number, mapping in enumerate(mappings):
+            if candidate := judge.consider_mapping(mapping):
                 clean.append(candidate)
-                break
-    step, most = _steps(judge)
-    for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
-        if every % judge.granule:
-            continue
+                return number + 1
+        return len(mappings)
+
+    if judge.limits.rows and not judge.limits.leading and judge.used > 1 and _by_rows(plain):
+        shorter = [Layout((rows, judge.used), (n, 1)) for n in range(judge.used, pitch(plain.layout), judge.granule)]
+        tried = first([replace(plain, layout=layout) for layout in shorter])
+        notes += [f"{tried} shorter lengths of rows tried, {len(clean) or 'none'} clean."] if shorter else []
+    longer, padded = 0, len(clean)
+    for every in sorted({stride for size, stride in plain.layout.leaves if size > 1 and stride > 1}):
         # Multiples of the granule alone: behind other paddings, a wide access would not be aligned.
-        for by in range(step, most + 1, step):
-            tried += 1
-            candidate = judge.consider(Padding(every, by))
-            if candidate:
-                clean.append(candidate)
-                break
-    return (
-        clean,
-        tried,
-        f"{tried} row lengths tried, up to {LARGEST_PADDING} bytes longer, {len(clean) or 'none'} clean.",
-    )
+        by = range(step, most + 1, step) if every % judge.granule == 0 else ()
+        longer += first([replace(plain, transform=Padding(every, more)) for more in by])
+    padded = len(clean) - padded
+    notes.append(f"{longer} paddings of up to {LARGEST_PADDING} bytes tried, {padded or 'none'} clean.")
+    return clean, tried + longer, notes
 
 
 def _steps(judge: Judge) -> tuple[int, int]:
