@@ -96,7 +96,7 @@ def _conclude(fixed: SourceFix) -> None:
     hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
     tiles = [tile for kernel in fixed.kernels for tile in kernel.tiles if not tile.proved]
     if fixed.outcome == "refused" and all(tile.least for tile in tiles):
-        raise GateFailed("no layout of shared memory takes fewer wavefronts", "")
+        raise GateFailed("no layout that was tried takes fewer wavefronts", "")
     if fixed.outcome == "refused" and any(tile.slower for tile in tiles):
         raise GateFailed("what is proved would be slower", "--allow-slower offers it all the same")
     if fixed.outcome == "refused":

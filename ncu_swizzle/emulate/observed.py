@@ -324,6 +324,8 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
     come, leaves = ("come", "they leave") if many else ("comes", "it leaves")
     left = f"{leaves} {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
     nearest = "" if closest.mapping == tile.plain else f"; {closer} {come} closest: {left}"
+    if (apart := suggestion.apart) is not None:
+        nearest += f"; with accesses of {suggestion.narrow} bytes instead of wider ones, use {apart.spelled}"
     none = f"none of {suggestion.tried}" if suggestion.complete else f"none that was found among {suggestion.tried}"
     return f"{operations}: {none} makes all of these accesses conflict-free{nearest}{judged}", True
 

@@ -193,6 +193,9 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     if suggestion.best is None:
         what = f"None of {suggestion.tried}" if suggestion.complete else f"Nothing found among {suggestion.tried}"
         console.print(table_line(f"{what} makes all of these accesses conflict-free.", style="bold"))
+        if suggestion.apart is not None:
+            wide = f"With accesses of {suggestion.narrow} bytes instead of wider ones"
+            console.print(table_line(f"{wide}, use {suggestion.apart.spelled}.", style="bold"))
     elif suggestion.best.mapping == suggestion.plain.mapping and suggestion.fixed:
         console.print(table_line("No layout of the tile takes fewer wavefronts.", style="bold"))
     else:
@@ -267,6 +270,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "unjudged": list(suggestion.unjudged),
         "untried": list(answer.untried),
         "complete": suggestion.complete,
+        "apart": {"width": suggestion.narrow, **_candidate(suggestion.apart)} if suggestion.apart else None,
         "without": {name: best.name for name, best in answer.without},
         "fixed": dict(suggestion.fixed),
         "tried": str(suggestion.tried),

@@ -22,7 +22,7 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, row_xors, sample, simplest_xor, suggest
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -136,7 +136,6 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
 
 VERIFIED = 16  # candidates to count on all requests
 MOST_BITS = suggestions.MOST_BITS
-NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
 KNOWN = tuple(KIB_PER_SM)
 
 
@@ -207,11 +206,12 @@ def ranked(
     spelled: int,
     only: MappingKind | None = None,
     named: Candidate | None = None,
+    first: bool = False,
 ) -> tuple[list[Ranked], Candidate | None]:
     """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
 
     `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's. `named` is what
-    `lint` and `explain` name: of equally good mappings it is the first.
+    `lint` and `explain` name: of equally good mappings it is the first, with `first` of all.
     """
     mappings: list[Ranked] = []
     plain: Candidate | None = None
@@ -227,14 +227,14 @@ def ranked(
             mappings += _other_rows(seen, shape, limits, xors=only is None and not clean)
     if plain is None:
         return [], None
-    if only is not MappingKind.PADDING and not any(mapping.candidate.clean for mapping in mappings):
+    if only is not MappingKind.PADDING and not any(m.candidate.clean and not m.narrower for m in mappings):
         mappings += _suggested(seen, limits, spelled)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
     if named is not None:
         size = max(root.size for root in seen.roots)
         better = [replace(mapping, named=is_same(mapping.candidate, named, size)) for mapping in better]
-    return sorted(better, key=lambda mapping: mapping.cost), plain
+    return sorted(better, key=lambda mapping: (not (first and mapping.named), mapping.cost)), plain
 
 
 def is_same(one: Candidate, other: Candidate, size: int) -> bool:

@@ -308,15 +308,23 @@ class FixState:
         """Return a tile, the mappings for it, and the one that `lint` names; if there are none, the tile says why."""
         tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
         only, spelled, advice = self.job.options.only, subject.spelled_bytes(seen), subject.advice(seen)
-        named = advice.best if advice else None
-        limits = self._limits(seen, subject)
-        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named)
+        named = advice.best or advice.apart if advice else None
+        limits, sampled = self._limits(seen, subject), subject.emulated.profile.sample is not None
+        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named, sampled)
+        if sampled and advice is not None and advice.plain.clean:
+            # What conflicts is chance: a mapping that removes a little of it suits this sample, and no other.
+            best = [ranked for ranked in best if 2 * seen.in_launch(ranked.candidate.excessive) <= seen.total]
         if best:
             return tile, best, named
         untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
         why = untried if plain else "its rows are not known"
-        if least := advice is not None and advice.plain.clean:
+        least = advice is not None and named in (None, advice.plain) and advice.complete
+        if sampled and advice is not None and advice.plain.clean and not advice.fixed:
+            why = "its conflicts depend on data, and no mapping leaves less than half of those of a random sample"
+        elif advice is not None and advice.plain.clean:
             why = "; ".join(dict.fromkeys(why for _, why in advice.fixed)) or FEW_LANES
+        elif advice is not None and least:
+            why = f"none of {advice.tried} frees it of conflicts, and none leaves fewer"
         return _because(replace(tile, least=least), why, line, subject), [], named
 
     def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
@@ -375,7 +383,7 @@ def _with_other(
     if theirs is not None and theirs.cost > written.cost:
         more = theirs.candidate.extra_bytes - written.candidate.extra_bytes
         why = f"it takes {more:,} bytes more" if more > 0 else "it takes more instructions"
-    return replace(patch, tiles=(replace(tile, other=f"lint and explain name {named.spelled}: {why}"),))
+    return replace(patch, tiles=(replace(tile, other=f"lint and explain name {named.spelled}; not written: {why}"),))
 
 
 def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:

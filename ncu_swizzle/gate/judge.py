@@ -181,9 +181,10 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
             offending.append(replace(check, message=remote[0], code=codes.NO_RULE))
         if untold:
             reasons = model.codes_of_unknown(profile, untold)
-            because = _because(profile, untold) or why
+            access, because = _because(profile, untold)
             place = check.place.in_full if check.place else ""
             first = said_at.setdefault((reasons, because), place)
+            because = f"{access}{because}" or why
             because = because if first == place else f"for the same reason as at {first}" if first else because
             message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
@@ -227,13 +228,13 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
         )  # fmt: skip
 
 
-def _because(profile: Profile, unknown: Sequence[Instruction]) -> str:
-    """Return why the first of some accesses is unknown, if the profile says so."""
+def _because(profile: Profile, unknown: Sequence[Instruction]) -> tuple[str, str]:
+    """Return the first of some accesses that are unknown, and why it is; empty if the profile does not say so."""
     offsets = {access.pc: access for access in unknown}
     for why in profile.unknowns:
         if first := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
-            return f"{first.sass} at {first.pc:#x}: {why.reason}"
-    return ""
+            return f"{first.sass} at {first.pc:#x}: ", why.reason
+    return "", ""
 
 
 # What helps if no layout does, by code.

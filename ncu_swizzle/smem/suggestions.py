@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,7 +14,7 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Differences, Judge, find_matrix
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping, pitch
-from ncu_swizzle.smem.operations import LINE, Ints
+from ncu_swizzle.smem.operations import LINE, LOAD, STORE, Ints
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle
 
 # The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
@@ -82,6 +82,9 @@ class Suggestion:
     fixed: tuple[tuple[str, str], ...] = ()
     unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
     complete: bool = True  # whether nothing that was searched for was left out
+    # If none is clean: one that is with no access wider than so many bytes, in no more wavefronts.
+    apart: Candidate | None = None
+    narrow: int = 0
 
     @property
     def best(self) -> Candidate | None:
@@ -107,7 +110,41 @@ def suggest(
         )
     _check(plain, accesses)
     judge, unjudged = _judge(plain, accesses, limits, taken, used)
-    return replace(_search(judge), unjudged=unjudged)
+    found = replace(_search(judge), unjudged=unjudged)
+    return found if used else _taken_apart(found, accesses, lambda parts: suggest(plain, parts, limits, taken))
+
+
+NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # of loads and stores, by their bytes
+
+
+def narrowed(access: Access, width: int, element: int) -> tuple[Access, ...]:
+    """Return a load or store as several of `width` bytes each; itself if it is none, or is not wider."""
+    operation = access.operation
+    if operation.kind not in (LOAD, STORE) or operation.width_bytes <= width:
+        return (access,)
+    op = f"{operation.name[:2]}.shared.{NARROW[width]}"
+    firsts = range(0, operation.width_bytes // element, max(1, width // element))
+    return tuple(replace(access, op=op, columns=access.columns + first) for first in firsts)
+
+
+def _taken_apart(
+    found: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
+) -> Suggestion:
+    """Return a suggestion without a clean mapping with one that is clean if wide accesses are made by several."""
+    if found.best is not None or not found.complete:
+        return found
+    element = found.plain.mapping.element_bytes
+    for width in (width for width in sorted(NARROW, reverse=True) if width >= element):
+        parts = tuple(part for access in accesses for part in narrowed(access, width, element))
+        if len(parts) == len(accesses):
+            continue
+        try:
+            best = search(parts).best
+        except UsageError:
+            return found
+        if best is not None and best.actual < found.closest.actual:
+            return replace(found, apart=best, narrow=width)
+    return found
 
 
 def _judge(
@@ -146,8 +183,8 @@ def _search(judge: Judge) -> Suggestion:
     clean = sorted([*xors, *longer], key=_cost)
     closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.avoidable, c.actual, *_cost(c)))
     return Suggestion(
-        plain=first, clean=tuple(clean), closest=closest, notes=(*notes, *hopeless), tried=tried, fixed=fixed,
-        complete=tried.complete,
+        plain=first, clean=tuple(clean), closest=closest, notes=tuple(dict.fromkeys((*notes, *hopeless))), tried=tried,
+        fixed=fixed, complete=tried.complete,
     )  # fmt: skip
 
 
@@ -410,7 +447,7 @@ def suggest_by_trial(
         clean = ()
     closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.avoidable)
     fixed = floors.reasons(judge.accesses, plain)
-    return replace(
+    found = replace(
         suggestion,
         plain=first,
         clean=clean,
@@ -419,6 +456,7 @@ def suggest_by_trial(
         unjudged=unjudged,
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
+    return _taken_apart(found, accesses, lambda parts: suggest_by_trial(plain, parts, constraints, taken))
 
 
 def _with_worst(access: Access, chosen: Ints, mappings: Sequence[Mapping]) -> Ints:
