@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -31,7 +30,6 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Places
-from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
 from ncu_swizzle.smem.swizzle import Identity
 
@@ -57,17 +55,6 @@ class SuggestAnswer:
     @property
     def chosen(self) -> Candidate:
         return self.suggestion.best or self.suggestion.closest
-
-    @property
-    def cells(self) -> Iterator[tuple[Ints, Ints]]:
-        """The rows and columns of the elements that each access touches, (N,) each."""
-        for access in self.accesses:
-            active, length = access.mask, access.granule(self.chosen.mapping.element_bytes)
-            along = np.arange(length)
-            yield (
-                np.repeat(access.rows[active], length),
-                (access.columns[active][:, None] + along).ravel(),
-            )
 
 
 def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
@@ -170,7 +157,7 @@ def show_mappings(answers: Sequence[SuggestAnswer], console: Console, source: st
 def code_of(answer: SuggestAnswer) -> dict[str, str]:
     """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping.
 
-    Nothing if nothing is to be moved, or if the code is not one-to-one over all accessed cells.
+    Nothing if nothing is to be moved, or if the code does not do over all accesses what is claimed.
     """
     chosen, unit, flat = answer.chosen.mapping, answer.unit, answer.row == 0
     if isinstance(chosen.transform, Identity) and not answer.chosen.was and answer.row is not None:
@@ -179,7 +166,7 @@ def code_of(answer: SuggestAnswer) -> dict[str, str]:
         cuda = code.policy(chosen, unit)
     else:
         cuda = code.cuda(chosen, flat=flat, now=answer.row or 0)
-        if any(code.contradiction(cuda, chosen, *cells) for cells in answer.cells):
+        if code.contradiction(cuda, chosen, answer.accesses):
             return {}
     cute = code.cute(chosen, flat=flat)
     return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}

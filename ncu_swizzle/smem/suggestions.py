@@ -134,7 +134,7 @@ def _taken_apart(
     if found.best is not None or not found.complete:
         return found
     element = found.plain.mapping.element_bytes
-    for width in (width for width in sorted(NARROW, reverse=True) if width >= element):
+    for width in (width for width in NARROW if width >= element):
         parts = tuple(part for access in accesses for part in narrowed(access, width, element))
         if len(parts) == len(accesses):
             continue
