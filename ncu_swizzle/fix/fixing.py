@@ -146,6 +146,8 @@ class Applied:
         return Moved(name=root.root.name, before=self.before, after=after, least=self.left, reason=reason)
 
 
+# Of a tile that conflicts by chance alone, with random inputs: a mapping has to leave less than this share of so many.
+MOST_LEFT, CHANCE = 0.25, 32
 OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
 ATTEMPTS = 10  # patches of one tile that are tried
 ALIKE = 3  # patches of one kind that may leave too much before others are tried
@@ -313,14 +315,15 @@ class FixState:
         best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named, sampled)
         if sampled and advice is not None and advice.plain.clean:
             # What conflicts is chance: a mapping that removes a little of it suits this sample, and no other.
-            best = [ranked for ranked in best if 2 * seen.in_launch(ranked.candidate.excessive) <= seen.total]
+            best = [ranked for ranked in best if MOST_LEFT * seen.total >= seen.in_launch(ranked.candidate.excessive)]
+            best = best if seen.total >= CHANCE else []
         if best:
             return tile, best, named
         untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
         why = untried if plain else "its rows are not known"
         least = advice is not None and named in (None, advice.plain) and advice.complete
         if sampled and advice is not None and advice.plain.clean and not advice.fixed:
-            why = "its conflicts depend on data, and no mapping leaves less than half of those of a random sample"
+            why = "its conflicts depend on data, and no mapping removes most of those of a random sample"
         elif advice is not None and advice.plain.clean:
             why = "; ".join(dict.fromkeys(why for _, why in advice.fixed)) or FEW_LANES
         elif advice is not None and least:
