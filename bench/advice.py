@@ -134,7 +134,20 @@ def layout_cases(rng: random.Random, count: int) -> Iterator[Case]:
                 suggestion=tile.suggestion(),
                 row=tile.plain.shape[1] if tile.known else 0,
             )
-            yield Case(answer.title, answer, tuple(made), element)
+            # What an array is asked for may be two tiles: each has its own accesses, from its own start.
+            whole = len(tile.offsets) == len(made)
+            yield Case(answer.title, answer, tuple(made) if whole else requests_of(answer), element)
+
+
+def requests_of(answer: SuggestAnswer) -> tuple[Requests, ...]:
+    """Return the accesses that an answer is about, as element indices from its tile's start."""
+    made, columns = list[Requests](), answer.suggestion.plain.mapping.shape[1]
+    for access in answer.accesses:
+        indices = access.rows * columns + access.columns
+        active = np.ones(indices.shape, bool) if access.active is None else access.active
+        times = np.broadcast_to(np.asarray(access.times), (len(indices),))
+        made.append(Requests(indices, active, access.operation.width_bytes, times))
+    return tuple(made)
 
 
 KERNELS = {
@@ -193,14 +206,8 @@ def kernel_cases(rng: random.Random, count: int, folder: Path) -> Iterator[Case]
         arguments = ["in=float32[65536]:random", "out=float32[65536]:out"]
         described = {"entry": entry, "grid": "1", "block": block, "shared": str(shared), "args": arguments}
         for answer in ncu_swizzle.suggest(source, **described, config="none"):
-            plain = answer.suggestion.plain.mapping
-            made = []
-            for access in answer.accesses:
-                indices = access.rows * plain.shape[1] + access.columns
-                active = np.ones(indices.shape, bool) if access.active is None else access.active
-                times = np.broadcast_to(np.asarray(access.times), (len(indices),))
-                made.append(Requests(indices, active, access.operation.width_bytes, times))
-            yield Case(f"{entry}: {name}", answer, tuple(made), plain.element_bytes)
+            element = answer.suggestion.plain.mapping.element_bytes
+            yield Case(f"{entry}: {name}", answer, requests_of(answer), element)
 
 
 # ---------------------------------------------------------------------------------------------- what is true

@@ -86,7 +86,9 @@ class ObservedTile:
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
         limits = constraints or Constraints()
-        limits = replace(limits, leading=self.leading is not None, rows=self.known)
+        # Of a part of an array, which other accesses see in another shape, rows are neither shortened nor swapped.
+        rows = self.known and bool(self.taken or not self.array)
+        limits = replace(limits, leading=self.leading is not None, rows=rows)
         return suggest_by_trial(self.plain, self.accesses, limits, self.taken)
 
 
