@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ncu_swizzle.certify import invariants, smtlib, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
@@ -92,7 +93,7 @@ def certify(
     each version. With `certificate` the verdict has the queries. Raises ValueError for text that is not PTX, and
     EnvironmentLacking without a solver.
     """
-    modules = parse(before), parse(after)
+    modules = _parsed(before), _parsed(after)
     names = _kernels(modules, kernel)
     block = block or modules[0].functions[names[0]].threads
     verdict = KernelVerdict(
@@ -111,6 +112,7 @@ def certify(
             return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
 
 
+_parsed = lru_cache(4)(parse)  # a unit's kernels come one after the other
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 

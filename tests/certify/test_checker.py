@@ -179,6 +179,10 @@ LABELS = """
 	{{ .reg .pred P; LOOP: setp.eq.s32 P, %r3, 1; @P bra DONE; st.f32 [%rd2+8], %f1; DONE: }}
 	{{ .reg .pred P; LOOP: setp.eq.s32 P, %r3, {0}; @P bra DONE; st.f32 [%rd2+8], %f1; DONE: }}
 """
+COUNTED = """
+	setp.eq.s32 %p1, %r3, 0; barrier.sync 0; bar.red.popc.u32 %r20, 0, %p1; mov.u32 %r21, %r20;
+	bar.red.popc.u32 %r20, 0, %p1; st.u32 [%rd2+8], {0};
+"""
 CLOCK = """
 	mov.u32 %r20, %clock; mov.u32 %r21, %clock; sub.s32 %r22, %r21, %r20; setp.gt.s32 %p1, %r22, 100;
 	@%p1 bra $L_slow;
@@ -197,6 +201,9 @@ $L_end:
         (POINTER, ("",), ("+16",)),
         (LABELS, (1,), (2,)),
         (CLOCK, ("%f1",), ("%f2",)),
+        (COUNTED, ("%r20",), ("%r21",)),
+        ("setp.eq.s32 %p1, %r3, 77; @%p1 {0};", ("exit",), ("trap",)),
+        ("max{0}.s32 %r20, %r3, -5; st.u32 [%rd2+8], %r20;", ("",), (".relu",)),
         ("bar.sync {0};", (0,), (1,)),
         ("{0};", ("bar.sync 0",), ("bar.warp.sync 31",)),
         ("st.f32 [%rd2+{0}], %f1;", (8,), (12,)),
