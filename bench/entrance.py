@@ -87,7 +87,7 @@ def one(file: Path) -> Row:
         if check["outcome"] == "error" or check["code"] == "UN010"
     ]
     unknown = {name for name, checks in by_kernel.items() if any(UNKNOWN in each["message"] for each in checks)}
-    lacking = [note for note in verdict["notes"] if "which has shared memory, was not compiled" in note]
+    lacking = [note for note in verdict["notes"] if "(with shared memory) was not compiled" in note]
     judged = len(by_kernel) - len({check["kernel"] for check in unjudged})
     reasons = [check["message"] for check in unjudged] + lacking
     reasons += [each["message"] for name in unknown for each in by_kernel[name] if UNKNOWN in each["message"]]

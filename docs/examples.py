@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from tests.support import fake_ncu  # noqa: E402
 
 PAGES = {  # and the folders whose files its commands have; "" is the checkout
-    "README.md": "examples/fix",
+    "README.md": "examples/extension examples/fix",
     "docs/model.md": "",
     "docs/your-kernels.md": "examples/first-hour",
     "docs/fix.md": "examples/fix",

@@ -37,6 +37,13 @@ class AccessDegree:
     reason: str = ""
 
     @property
+    def in_words(self) -> str:
+        """What is said of it: ``degree up to 32 if n is even; 1 if it is odd``."""
+        if self.least is None or self.most is None:
+            return f"not known: {self.reason}"
+        return "free" if self.verdict == FREE else _decided(self)
+
+    @property
     def verdict(self) -> str:
         """Return one of FREE, FIXED (of one degree in every launch), DEPENDS and UNKNOWN."""
         if self.least is None or self.most is None:
@@ -54,3 +61,30 @@ class KernelDegrees:
     block: tuple[int, int, int]
     accesses: tuple[AccessDegree, ...]
     reason: str = ""  # why nothing is known
+
+
+MOST_CASES = 4  # that are listed
+
+
+def _decided(access: AccessDegree) -> str:
+    if not access.cases:
+        return f"degree {_degree(access)}{'' if access.verdict == FIXED else ', as the launch decides'}"
+    cases, more = access.cases[:MOST_CASES], len(access.cases) - MOST_CASES
+    subject = access.depends_on[0]
+    texts = [f"{_degree(case)} if {case.when}" for case in cases[:1]]
+    texts += [f"{_degree(case)} if {case.when.replace(subject, 'it', 1)}" for case in cases[1:]]
+    texts += [f"{more} more cases"] if more > 0 else []
+    if subject in RULE:
+        texts.append(f"up to {float(access.most or 1):.4g} if not")
+    return f"degree {'; '.join(texts)}"
+
+
+def _degree(said: AccessDegree | Case) -> str:
+    least, most = float(said.least or 1), float(said.most or 1)
+    return f"{most:.4g}" if least == most else f"up to {most:.4g}" if least == 1 else f"{least:.4g} to {most:.4g}"
+
+
+def shape_of(block: tuple[int, int, int]) -> str:
+    """Return a block's shape without the axes that have one thread: ``16 x 16``."""
+    x, y, z = block
+    return " x ".join(map(str, (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)))

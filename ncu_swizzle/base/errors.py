@@ -135,10 +135,9 @@ class UnknownKernel(UsageError):
 
 
 class LaunchLacking(UsageError):
-    """The hint is the missing options; if there is a `spec`, what is known of the kernel, see `kernels.build`."""
+    """The hint is the missing options, or a command; if there is a `spec`, what is known of the kernel."""
 
     spec: object = None
-    kernel: str = ""  # to be named: the file has several
 
 
 class BadProblem(UsageError):

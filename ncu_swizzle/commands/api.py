@@ -40,6 +40,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, Ke
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import checking, reporting
 from ncu_swizzle.gate.baseline import Policy, typed_rules
+from ncu_swizzle.gate.linting import in_every_launch
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
@@ -126,9 +127,7 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except LaunchLacking as error:
-        options, _ = building.completed(error)
-        options = f"--entry {error.kernel} {options}" if error.kernel else options
-        raise UsageError(str(error), building.in_keywords(options)) from error
+        raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
 
 
 @keyworded
@@ -277,7 +276,14 @@ def check(
     def gather(request: Request, engine: Engine) -> list[model.Profile]:
         return _gathered(entries, request, on_progress, description, engine)
 
-    verdict = checking.judged(gather, rules, request)
+    words = [entry for entry in entries if isinstance(entry, str | Path)]
+    _, files = checking.without_launch([str(word) for word in words], description)
+    kernels = in_every_launch(files, description, request, rules, on_progress)
+    named = {file.name for file in files}
+    entries = tuple(entry for entry in entries if str(entry) not in named)
+    verdict = checking.judged(gather, rules, request) if entries or not kernels else None
+    if kernels or verdict is None:
+        verdict = checking.with_degrees(verdict, kernels)
     if raising:
         reporting.conclude(verdict)
     return verdict

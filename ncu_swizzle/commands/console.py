@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ncu_swizzle.base.errors import Hint, LaunchLacking, Typed, as_word
+from ncu_swizzle.base.errors import LaunchLacking, Typed
 from ncu_swizzle.base.texts import on_terminal
 
 # The command that was typed, with the options that it lacked.
@@ -24,23 +24,13 @@ def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     # Slow to import, and most commands end well.
     from ncu_swizzle.kernels import build
     from ncu_swizzle.kernels.check import NO_PARAMETERS
-    from ncu_swizzle.kernels.project import KernelSpec
     from ncu_swizzle.kernels.toolchain import Toolchain
 
     nvcc = _value(typed, "--nvcc")
-    options, entry = build.completed(error, Toolchain(Path(nvcc) if nvcc else None))
-    if options == NO_PARAMETERS:
+    lacking = build.completed(error, Toolchain(Path(nvcc) if nvcc else None))
+    if lacking == NO_PARAMETERS:
         return Typed(shlex.join([PROGRAM, *_without(typed, {"--arg"})]))
-    if not options.startswith("--"):
-        return options
-    named = ["--kernel", error.kernel] if error.kernel else []
-    command = with_options(typed, [*named, *shlex.split(options)])
-    if not entry or not isinstance(error.spec, KernelSpec):
-        return Typed(command)
-    init = shlex.join(
-        [PROGRAM, "init", as_word(str(error.spec.source)), "--kernel", error.spec.launch.entry or error.spec.name]
-    )
-    return Hint(Typed(command), "\n  or write this to ncu-swizzle.toml, as ", Typed(init), " does:\n", Typed(entry))
+    return Typed(with_options(typed, shlex.split(lacking))) if lacking.startswith("--") else lacking
 
 
 def with_options(typed: Sequence[str], options: Sequence[str]) -> str:

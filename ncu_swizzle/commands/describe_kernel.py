@@ -1,63 +1,72 @@
-"""The job of ``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml, as far as a signature tells."""
+"""The job of ``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml, as far as it is known.
+
+Parameters and limits are the compiled kernel's; blocks, grid and shared memory those of its launch in the source, if
+constants say them. TODO is in place of the rest, and an entry with one is no launch yet: nothing is made up.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.base import files
 from ncu_swizzle.base.errors import BadFile, NotWritable, UsageError
-from ncu_swizzle.cubin import names
+from ncu_swizzle.base.texts import encodable, one_line
 from ncu_swizzle.cubin.names import function, shorten
-from ncu_swizzle.kernels import build, catalog, project
-from ncu_swizzle.kernels.build import cubin_of
-from ncu_swizzle.kernels.family import FILES, Parameter
-from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry
+from ncu_swizzle.engines import launchless
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledKernel
+from ncu_swizzle.kernels import build, catalog, project, signature
+from ncu_swizzle.kernels.family import FILES, SOURCE, Parameter
+from ncu_swizzle.kernels.launch_sites import WrittenLaunch
 from ncu_swizzle.kernels.options import KernelDescription
-from ncu_swizzle.kernels.project import OWN, KernelSpec, Project, specs
-from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.kernels.project import OWN, TODO, KernelSpec, Project, specs
+from ncu_swizzle.kernels.signature import KernelSignature
 
 
 @dataclass(frozen=True)
 class DescribedKernels:
-    """The file that was written, the names of the new entries, and the functions that had one already."""
+    """The file that was written, the new entries, and the functions that had one already."""
 
     file: Path
-    names: tuple[str, ...]
+    entries: tuple[ProjectEntry, ...]
     already: tuple[str, ...]
 
 
-def describe(source: Path, description: KernelDescription, toolchain: Toolchain = Toolchain()) -> DescribedKernels:
+def describe(
+    source: Path, description: KernelDescription, settings: EmulationSettings = EmulationSettings()
+) -> DescribedKernels:
     """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
 
     The description names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
-    description says is taken over, the rest is guessed. No entry is ever changed. Raises UsageError, with the reasons
-    of `build.family_of`, rather than write what cannot be loaded.
+    description says is taken over. No entry is ever changed. Raises UsageError, with the reasons of `build.family_of`,
+    rather than write what cannot be loaded.
     """
     if source.suffix not in FILES or not source.is_file():
         missing = "is not a .cu, cubin or PTX file" if source.exists() else "does not exist"
         raise BadFile(f"{source} {missing}", "name the file that holds the kernel: ncu-swizzle init my.cu")
     spec = _spec(source, description)
-    guesses = list(_guesses(spec, toolchain))
+    kernels = _kernels(spec, settings)
     file = _file(source, description.sources.config)
     with files.locked(file.parent):
         current = project.project_in(file) if file.exists() else Project(file=file)
         old = specs(current)
-        fresh = [guess for guess in guesses if not _described(source, guess, old, len(guesses) == 1)]
+        fresh = [kernel for kernel in kernels if not _described(source, kernel, old, len(kernels) == 1)]
         if not fresh:
-            functions = ", ".join(guess.launch.entry for guess in guesses)
+            functions = ", ".join(kernel.spelled for kernel in kernels)
             raise UsageError(
                 f"{file} already describes {functions} of {source.name}",
                 "edit it, or write another: --config new.toml",
             )
         entries = list(_entries(fresh, spec, current, old))
         _append(current, entries)
-    already = tuple(guess.launch.entry for guess in guesses if guess not in fresh)
-    return DescribedKernels(file, tuple(entry.name for entry in entries), already)
+    already = tuple(kernel.spelled for kernel in kernels if kernel not in fresh)
+    return DescribedKernels(file, tuple(entries), already)
 
 
 def _spec(source: Path, description: KernelDescription) -> KernelSpec:
@@ -67,10 +76,10 @@ def _spec(source: Path, description: KernelDescription) -> KernelSpec:
     return KernelSpec(name=name, source=source, launch=launch, problem=problem, options=description.options)
 
 
-def _guesses(spec: KernelSpec, toolchain: Toolchain) -> Iterator[LaunchGuess]:
-    cubin = cubin_of(spec, toolchain)
-    for symbol in [names.find(cubin, spec.launch.entry)] if spec.launch.entry else cubin.kernels:
-        yield build.guess_in(cubin, symbol, spec, toolchain)
+def _kernels(spec: KernelSpec, settings: EmulationSettings) -> Sequence[CompiledKernel]:
+    if spec.source.suffix == SOURCE:
+        return launchless.of_source(spec, settings).kernels
+    return launchless.of_built(spec.source, settings, wanted=spec.launch.entry).kernels
 
 
 def _file(source: Path, config: str) -> Path:
@@ -83,15 +92,15 @@ def _file(source: Path, config: str) -> Path:
     return nearest.file if nearest else folder / OWN
 
 
-def _described(source: Path, guess: LaunchGuess, old: Iterable[KernelSpec], only: bool) -> bool:
+def _described(source: Path, kernel: CompiledKernel, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
     same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
-    names = {guess.launch.entry, function(guess.launch.entry)}
+    names = {kernel.spelled, function(kernel.spelled)}
     return any(spec.launch.entry in names or (only and not spec.launch.entry) for spec in same)
 
 
 def _entries(
-    guesses: Iterable[LaunchGuess], spec: KernelSpec, current: Project, old: Iterable[KernelSpec]
+    kernels: Iterable[CompiledKernel], spec: KernelSpec, current: Project, old: Iterable[KernelSpec]
 ) -> Iterator[ProjectEntry]:
     folder = current.file.parent
     relative = os.path.relpath(spec.source.absolute(), folder)
@@ -99,13 +108,16 @@ def _entries(
     shipped = catalog.shipped()
     taken = {family.name for family in shipped.families} | {kernel.name for _, kernel in shipped}
     taken |= {name for other in old for name in (other.name, *(variant.name for variant in other.variants))}
-    for guess in guesses:
-        plain = re.sub(r"\W+", "-", shorten(guess.launch.entry), flags=re.ASCII).strip("-") or "kernel"
+    for kernel in kernels:
+        plain = re.sub(r"\W+", "-", shorten(kernel.spelled), flags=re.ASCII).strip("-") or "kernel"
         stem = re.sub(r"\W+", "-", spec.source.stem, flags=re.ASCII).strip("-") or "my"
         numbered = (f"{stem}-{plain}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (plain, f"{stem}-{plain}", *numbered) if name not in taken)
         taken.add(name)
-        yield ProjectEntry(name=name, source=relative, spec=spec, guess=guess, outer=current.outer, options=options)
+        yield ProjectEntry(
+            name=name, source=relative, spec=spec, signature=kernel.signature, launches=kernel.launches,
+            outer=current.outer, options=options,
+        )  # fmt: skip
 
 
 def _relative(option: str, folder: Path) -> str:
@@ -131,8 +143,97 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     own = content["tool"]["ncu-swizzle"] if current.outer else content
     names = {entry.name for entry in entries}
     for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
-        if spec.name in names:
+        if spec.name in names and not spec.to_do:
             build.family_of(spec)
     with files.replacing(file, like_before=True) as written:
         written.write(new)
     files.note_finished(current.file)
+
+
+# An entry's text.
+
+WIDTH = 48  # columns before a comment
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectEntry:
+    """An entry: the kernel's name, its source relative to the file, what the user gave, and what is known besides."""
+
+    name: str
+    source: str
+    spec: KernelSpec
+    signature: KernelSignature
+    launches: tuple[WrittenLaunch, ...] = ()
+    outer: str = ""  # "tool.ncu-swizzle." in pyproject.toml
+    options: tuple[str, ...] = ()  # nvcc's, with paths relative to the file
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return TODO not in self.text()
+
+    def text(self) -> str:
+        """Return the entry as TOML."""
+        key = self.name if _BARE.fullmatch(self.name) else quoted(self.name)
+        return "\n".join([f"[{self.outer}kernel.{key}]", *self._lines(), ""])
+
+    def _lines(self) -> Iterator[str]:
+        typed, signature_ = self.spec.launch, self.signature
+        written = next((launch for launch in self.launches if launch.block), next(iter(self.launches), None))
+        grid, block, shared = (written.grid, written.block, written.shared) if written else (None, None, None)
+        yield f"source = {quoted(self.source)}"
+        yield f"entry = {quoted(signature_.function)}"
+        if self.spec.sizes:
+            yield f"problem = {_table(self.spec.sizes)}"
+        said = partial(_said, launch=written)
+        yield said("grid", typed.grid, grid, "blocks")
+        yield said("block", typed.block, signature_.required_block or block, "threads of a block")
+        if typed.shared not in ("", "0"):
+            yield f"shared = {quoted(typed.shared)}"
+        elif signature_.dynamic_shared:
+            yield said("shared", "", (shared,) if shared else None, "bytes of dynamic shared memory")
+        if self.options:
+            yield f"nvcc = [{', '.join(map(quoted, self.options))}]"
+        known = signature.arguments(signature_.parameters)
+        yield from _array([(text, "") for text in typed.args] or known)
+        yield '# reference = "reference.py:FUNCTION"  a NumPy function; without it, outputs are not checked'
+
+
+def _said(key: str, typed: str, known: Sequence[int] | None, what: str, launch: WrittenLaunch | None) -> str:
+    """Return a line with what was typed, else what is known, else what is to be done."""
+    if typed or not known:
+        return _line(f"{key} = {quoted(typed or TODO)}", "" if typed else what)
+    where = f"{Path(launch.file).name}:{launch.line}" if launch and launch.file else ""
+    return _line(f"{key} = {quoted(_sizes(known))}", where)
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    x, y, z = (*sizes, 1, 1)[:3]
+    return ",".join(map(str, (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)))
+
+
+def _array(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if not rows:
+        yield "args = []"
+        return
+    yield "args = ["
+    yield from (_line(f"    {quoted(text)},", what if TODO in text else "") for text, what in rows)
+    yield "]"
+
+
+def _line(text: str, comment: str) -> str:
+    return f"{text:<{WIDTH}}  # {one_line(comment)}" if comment else text  # a type's name can hold anything
+
+
+def _table(sizes: dict[str, int]) -> str:
+    return f"{{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }}"
+
+
+def quoted(text: str) -> str:
+    """Return a text as a basic string of TOML, or a literal one if that needs no escapes."""
+    text = encodable(text)
+    if text.isprintable() and "\\" in text and "'" not in text:
+        return f"'{text}'"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

@@ -120,25 +120,28 @@ def init(
     ncu-swizzle init my.cu
     ncu-swizzle init my.cu --kernel fn --block 256 --std c++20
     \f
-    Parameters and limits come from the compiled kernels, the rest from the options; what remains is guessed, and marked
-    in the file. Entries are added to the nearest ncu-swizzle.toml, or to a new one beside FILE; none is ever changed.
+    Parameters come from the compiled kernels, grid, block and shared memory from the options or, if constants say them,
+    from the launches in the source; what else a launch needs is marked TODO. Entries are added to the nearest
+    ncu-swizzle.toml, or to a new one beside FILE; none is ever changed.
     """
-    from ncu_swizzle.commands.describe_kernel import describe
-    from ncu_swizzle.kernels.toolchain import Toolchain
+    from ncu_swizzle.commands.describe_kernel import ProjectEntry, describe
+    from ncu_swizzle.engines.emulation import EmulationSettings
 
-    toolchain = Toolchain(request.nvcc, request.timeout_s)
+    settings = EmulationSettings.of(request, simulating=False)
     description = own.described(request.problem, sources)
-    names: dict[Path, list[str]] = {}
+    entries: dict[Path, list[ProjectEntry]] = {}
     for file in files:
-        described = describe(file, description, toolchain)
-        names.setdefault(described.file, []).extend(described.names)
+        described = describe(file, description, settings)
+        entries.setdefault(described.file, []).extend(described.entries)
         for function in described.already:
             typer.echo(on_terminal(f"{described.file} already describes {function} of {file.name}"))
-        for name in described.names:
-            typer.echo(on_terminal(f"{described.file}: [kernel.{name}] added"))
-    for config, added in names.items():
-        command = shlex.join(["ncu-swizzle", "lint", *added, *_naming(config, sources.config)])
-        typer.echo(on_terminal(f"Check what is marked as guessed there, then: {command}"))
+        for entry in described.entries:
+            typer.echo(on_terminal(f"{described.file}: [kernel.{entry.name}] added"))
+    for config, added in entries.items():
+        names = [entry.name for entry in added]
+        command = shlex.join(["ncu-swizzle", "lint", *names, *_naming(config, sources.config)])
+        complete = all(entry.complete for entry in added)
+        typer.echo(on_terminal(f"then: {command}" if complete else f"Replace each TODO there, then: {command}"))
 
 
 def _naming(file: Path, typed: str) -> list[str]:

@@ -235,7 +235,7 @@ def check(
     --save-baseline takes several profiles of one kernel, which show how much its time varies.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import checking, reporting
+    from ncu_swizzle.gate import checking, linting, reporting
 
     if not profiles:
         raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
@@ -252,7 +252,12 @@ def check(
         return
     with output.progress() as progress:
         rules = checking.policy(judging, sources, Path.cwd())
-        gather = checking.named_by(profiles, description, progress)
-        verdict = checking.judged(gather, rules, replace(request, build=build))
+        rest, files = checking.without_launch(profiles, description)
+        kernels = linting.in_every_launch(files, description, request, rules, progress)
+        verdict = None
+        if rest:
+            gather = checking.named_by(rest, description, progress)
+            verdict = checking.judged(gather, rules, replace(request, build=build))
+        verdict = checking.with_degrees(verdict, kernels) if kernels or verdict is None else verdict
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)

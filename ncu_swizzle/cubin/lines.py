@@ -133,16 +133,21 @@ class LineTable:
 @lru_cache(maxsize=_MOST_KEPT)
 def line_table(cubin: bytes, function: str, of: str = SOURCE) -> LineTable:
     """Return the line table of the function (mangled name); empty if the cubin has none, or a damaged one."""
+    return _line_tables(cubin, of).get(function, LineTable())
+
+
+@lru_cache(maxsize=2)
+def _line_tables(cubin: bytes, of: str) -> dict[str, LineTable]:
+    """Return the line tables of all functions: one section has them."""
     try:
         elf = open_elf(cubin)
         section = elf.get_section_by_name(of)
         if section is None or section.compressed:
-            return LineTable()
+            return {}
         start = section["sh_offset"]
-        tables = _Program(cubin[start : start + section["sh_size"]], _relocations(elf, of)).run()
+        return _Program(cubin[start : start + section["sh_size"]], _relocations(elf, of)).run()
     except Exception:  # pyelftools raises whatever a damaged file causes
-        return LineTable()
-    return tables.get(function, LineTable())
+        return {}
 
 
 def _relocations(elf: ELFFile, of: str) -> dict[int, str]:

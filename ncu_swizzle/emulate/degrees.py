@@ -6,7 +6,7 @@ point is computed again in the cases of that number's remainder by 32, or 128, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial, reduce
 
@@ -36,6 +36,7 @@ from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_
 
 SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
 MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
+MOST_WORK = 1 << 22  # instructions times warps times cases: some seconds
 SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
 PER_WORD = 4  # bytes of a launch's sizes
 
@@ -43,9 +44,17 @@ Finding = Degrees | NotKnown
 ByCase = tuple[Split, list[Degrees]]
 
 
-def degrees(code: Code, block: Index) -> KernelDegrees:
-    """Return what is known of the accesses of a kernel in every launch with blocks of this shape."""
-    point = FixedPoint(code, EveryLaunch.of(code, block))
+def by_byte(offset: int) -> str:
+    """Return what a parameter is called of which no name is known."""
+    return f"the parameter at byte {offset:#x}"
+
+
+def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> KernelDegrees:
+    """Return what is known of the accesses of a kernel in every launch with blocks of this shape.
+
+    `named` returns what is called what the parameters have at a byte.
+    """
+    point = FixedPoint(code, EveryLaunch.of(code, block), named)
     try:
         point.run()
     except NcuSwizzleError as error:
@@ -92,6 +101,7 @@ def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]
     """Return the degrees, in the cases of a number that launches decide, of accesses of which else nothing is known."""
     cases: dict[int, ByCase] = {}
     tried: list[Name] = []
+    work = 0
     for number, why in found.items():
         names = point.machine.decided(why.dims) if isinstance(why, NotKnown) and number not in cases else []
         for name in names:
@@ -105,6 +115,9 @@ def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]
                 ]
                 split = _split(point, name, bits) if waiting else None
                 if split is not None:
+                    work += len(point.instructions) * split.count * point.machine.per_block
+                    if work > MOST_WORK:
+                        return cases
                     cases.update(_in_cases(point, split, waiting))
     return cases
 
@@ -199,7 +212,7 @@ def _reason(point: FixedPoint, why: NotKnown) -> str:
 def in_words(point: FixedPoint, name: Name) -> str:
     """Return what a launch decides."""
     if name.kind == PARAMETER:
-        return _constant(point.code, name.place)
+        return _constant(point, name.place)
     if name.kind == CONSTANT_MEMORY:
         return f"constant memory, c[{name.register:#x}][{name.place:#x}]"
     if name.kind in (BLOCK, GRID):
@@ -210,10 +223,11 @@ def in_words(point: FixedPoint, name: Name) -> str:
     return f"{kinds.get(name.kind, 'the way')} at {instruction.offset:#x}"
 
 
-def _constant(code: Code, place: int) -> str:
+def _constant(point: FixedPoint, place: int) -> str:
     """Return what constant bank 0 holds."""
+    code = point.code
     first = code.launch_constants.grid
     if place >= code.parameter_offset:
-        return f"the parameter at byte {place - code.parameter_offset:#x}"
+        return point.named(place - code.parameter_offset)
     axis = (place - first) // PER_WORD
     return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{place:#x}]"

@@ -23,6 +23,7 @@ from ncu_swizzle.emulate.effects import (
     CONTROL,
     PHASE_CHECK,
     REGISTERS,
+    Effects,
     control_word,
     effects,
     numbers_in,
@@ -43,7 +44,7 @@ from ncu_swizzle.emulate.every_launch import (
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
 from ncu_swizzle.emulate.launch_steps import Observed, Steps
-from ncu_swizzle.emulate.liveness import needed
+from ncu_swizzle.emulate.liveness import Slice, needed
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.operations.primitives import conjunction, negation
 from ncu_swizzle.emulate.program import LOW
@@ -55,22 +56,47 @@ RESULT = 4, 5  # registers, of functions that are not part of the module
 SLOTS = 1 << 10  # where the names of words of local memory begin, behind those of registers
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReadCode:
+    """A kernel's instructions, and what of them does not depend on blocks."""
+
+    instructions: tuple[SassInstruction, ...]
+    flow: Flow
+    slice: Slice
+    effects: tuple[Effects, ...]
+    guards: tuple[tuple[int, bool] | None, ...]
+
+
+_last: list[tuple[Code, ReadCode]] = []  # what was read last: it is looked at for several shapes, and cases
+
+
+def _read(code: Code) -> ReadCode:
+    if not _last or _last[0][0] is not code:
+        parsed = tuple(map(parse_instruction, code.instructions))
+        instructions, functions = copied_calls(parsed, code.functions)
+        flow = Flow(instructions, functions)
+        _last[:] = [(code, ReadCode(
+            instructions=instructions, flow=flow, slice=needed(flow), effects=tuple(map(effects, instructions)),
+            guards=tuple(map(reading_guard, instructions)),
+        ))]  # fmt: skip
+    return _last[0][1]
+
+
 @dataclass(eq=False)
 class FixedPoint:
     """The analysis of a kernel for blocks of one shape."""
 
     code: Code
     machine: EveryLaunch
+    named: Callable[[int], str] = str  # what is called what the parameters have at a byte
     before: dict[int, Moment] = field(default_factory=dict)  # by first instruction of a basic block
 
     def __post_init__(self) -> None:
-        parsed = tuple(map(parse_instruction, self.code.instructions))
-        self.instructions, functions = copied_calls(parsed, self.code.functions)
-        self.flow = Flow(self.instructions, functions)
-        self.slice = needed(self.flow)
-        self.effects = tuple(map(effects, self.instructions))
+        read = _read(self.code)
+        self.instructions, self.flow, self.slice, self.effects, self.machine.guards = (
+            read.instructions, read.flow, read.slice, read.effects, read.guards,
+        )  # fmt: skip
         self.externals = {address & LOW for address in self.code.externals}
-        self.machine.guards = tuple(map(reading_guard, self.instructions))
         outside = frozenset(
             n for n, each in enumerate(self.instructions)
             if each.opcode == "CALL" and any(o.number & LOW in self.externals for o in each.operands)

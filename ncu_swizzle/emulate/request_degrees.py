@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 
 import numpy as np
@@ -97,18 +97,31 @@ def request_degrees(instruction: SassInstruction, observed: Observed, rows: slic
         raise NotKnown("its lanes' addresses are at distances that depend on ", dims)
     if operation.kind in (LDMATRIX, STMATRIX):
         must = may  # the whole warp executes it, or the program is wrong (PTX ISA)
-    unit = max(operation.width_bytes, WORD)
-    found = []
+    unit, way = max(operation.width_bytes, WORD), SPREAD if apart < BEYOND else ""
+    requests: dict[tuple[str, bytes, bytes, bytes], None] = {}
     for offset in _offsets(align, unit):
         moved = (at + offset) & int(WINDOW)
         used = may.any(axis=1) & ~((moved & (operation.width_bytes - 1) != 0) & may).any(axis=1)
-        exact = used & (may == must).all(axis=1)
-        if apart < BEYOND:
-            found += [_spread(operation, moved[row], may[row], bool(exact[row])) for row in np.flatnonzero(used)]
-            continue
-        found += _ratios(_counted(operation, moved[exact], may[exact]))
-        found += [_some_lanes(operation, moved[row], may[row], must[row]) for row in np.flatnonzero(used & ~exact)]
-    return _all_of(found)
+        # Multiples of 128 bytes that all lanes share change nothing: most requests of a kernel are alike.
+        start = np.where(may, moved, int(WINDOW)).min(axis=1, keepdims=True) & -LINE
+        apart_by = np.where(may, moved - start, 0)
+        for row in np.flatnonzero(used):
+            requests[way, apart_by[row].tobytes(), may[row].tobytes(), must[row].tobytes()] = None
+    return _all_of([each for request in requests for each in _of_request(operation.name, *request)])
+
+
+SPREAD = "spread"  # lanes in a bank may want the same word, or each another
+
+
+@lru_cache(maxsize=1 << 14)
+def _of_request(name: str, way: str, addresses: bytes, who: bytes, surely: bytes) -> Sequence[Degrees]:
+    """Return the degrees of a warp's request, whose arrays are given as bytes."""
+    operation, at = operations.find(name), np.frombuffer(addresses, np.int64)
+    may, must = np.frombuffer(who, bool), np.frombuffer(surely, bool)
+    exact = who == surely
+    if way == SPREAD:
+        return [_spread(operation, at, may, exact)]
+    return _ratios(_counted(operation, at[None], may[None])) if exact else [_some_lanes(operation, at, may, must)]
 
 
 def _all_of(found: Sequence[Degrees]) -> Degrees:

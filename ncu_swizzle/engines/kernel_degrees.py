@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.base.degrees import AccessDegree, KernelDegrees
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.degrees import degrees
+from ncu_swizzle.emulate.degrees import by_byte, degrees
 from ncu_swizzle.emulate.effects import may_be_counted
 from ncu_swizzle.emulate.machine import Index
 from ncu_swizzle.reports import python_kernels
@@ -17,8 +17,8 @@ from ncu_swizzle.reports import python_kernels
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.
 SHAPES: dict[int, tuple[Index, ...]] = {
     0: ((32, 1, 1),),
-    1: ((64, 1, 1), (128, 1, 1), (256, 1, 1), (1024, 1, 1)),
-    2: ((16, 16, 1), (32, 8, 1), (32, 32, 1)),
+    1: ((64, 1, 1), (256, 1, 1)),
+    2: ((16, 16, 1), (32, 8, 1)),
     3: ((8, 8, 4), (32, 4, 2)),
 }
 
@@ -42,9 +42,11 @@ class JudgedKernel:
         yield from (tuple(by_offset[offset]) for offset in sorted(by_offset))
 
 
-def judged_kernel(cubin: Cubin, code: Code, shapes: Sequence[Index], *, name: str, stated: bool) -> JudgedKernel:
+def judged_kernel(
+    cubin: Cubin, code: Code, shapes: Sequence[Index], *, name: str, stated: bool, named: Callable[[int], str] = by_byte
+) -> JudgedKernel:
     """Return what is known of a kernel's accesses for each of these shapes of blocks."""
-    found = tuple(degrees(code, shape) for shape in shapes)
+    found = tuple(degrees(code, shape, named) for shape in shapes)
     table = python_kernels.lines(cubin.data, code.name)
     lines = {}
     for access in (access for shape in found for access in shape.accesses):

@@ -23,10 +23,15 @@ from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
+from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
+from ncu_swizzle.kernels.naming import Unlaunched
+from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 
+LARGEST_SCALAR = 8  # bytes
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
 
 
@@ -47,6 +52,7 @@ class CompiledKernel:
     binary: Binary
     text: str  # the disassembly of its cubin
     launches: tuple[WrittenLaunch, ...] = ()
+    spec: KernelSpec | None = None  # of its source; None: it is built
 
     @property
     def demangled(self) -> str:
@@ -54,9 +60,29 @@ class CompiledKernel:
         return names.demangle(self.binary.symbol)
 
     @property
+    def function(self) -> str:
+        """Its name without template arguments."""
+        return names.function(self.demangled)
+
+    @property
     def spelled(self) -> str:
         """What --kernel takes for it."""
         return names.spelled(self.demangled, names.demangle_all(self.binary.cubin.kernels).values())
+
+    @cached_property
+    def signature(self) -> KernelSignature:
+        """What it takes, with the names that its source has for that."""
+        return build.signed(self.binary.cubin, self.binary.symbol, self.spec, self.text)
+
+    def parameter(self, offset: int) -> str:
+        """Return what the parameter at a byte is called; without its source, its number and type."""
+        slots = self.binary.cubin.attributes(self.binary.symbol).parameters
+        number = next((n for n, slot in enumerate(slots) if slot.offset <= offset < slot.offset + slot.size), -1)
+        if number < 0:
+            return f"the parameter at byte {offset:#x}"
+        known, inside = self.signature.parameters[number], offset - slots[number].offset
+        name = known.name or f"parameter {number + 1}{f' ({known.type})' if known.type else ''}"
+        return f"byte {inside} of {name}" if inside and slots[number].size > LARGEST_SCALAR else name
 
     @cached_property
     def code(self) -> Code:
@@ -93,7 +119,9 @@ class CompiledKernel:
         blocks = self.blocks(typed)
         sizes = [block.sizes for block in blocks]
         stated = all(block.certain for block in blocks)
-        return kernel_degrees.judged_kernel(self.binary.cubin, self.code, sizes, name=self.name, stated=stated)
+        return kernel_degrees.judged_kernel(
+            self.binary.cubin, self.code, sizes, name=self.name, stated=stated, named=self.parameter
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +134,13 @@ class CompiledFile:
     lacking: tuple[tuple[str, str], ...] = ()  # kernels of the source that are not among them, and why
 
 
+def of_file(file: Unlaunched, settings: EmulationSettings, launch: LaunchOptions) -> CompiledFile:
+    """Return the kernels of a file, be it a source or built; a launch says which, and for which architecture."""
+    if file.spec is not None:
+        return of_source(file.spec, settings)
+    return of_built(file.file, settings, launch.arch, launch.entry)
+
+
 def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
     """Return the kernels that a source compiles to, as a whole or in part. Raises what `kernels_only.compiled` does."""
     tools = settings.toolchain
@@ -114,11 +149,15 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
     arch = family.architecture(kernel, ARCH)
     compiled = kernels_only.compiled(family, kernel, arch, tools, settings.cached)
     cubin = Cubin(compiled.code, spec.source.name)
+    way = compiled.way or CompiledAs(family=family, kernel=kernel)
     wanted = [names.find(cubin, spec.launch.entry)] if spec.launch.entry else list(cubin.kernels)
+    if way.functions:
+        meant = names.demangle_all(wanted)
+        wanted = [symbol for symbol in wanted if names.function(meant[symbol]) in way.functions]
     roots = tuple(map(str, toolchain.source_roots(family)))
-    made = _kernels(cubin, wanted, settings, roots, family.source_texts())
+    made = _kernels(cubin, wanted, settings, roots, family.source_texts(), spec)
     with contextlib.suppress(NcuSwizzleError):  # of a file that compiles, the preprocessor alone does not fail
-        source = kernels_only.read(family, kernel, arch, tools)
+        source = kernels_only.read(way.family, way.kernel, arch, tools)
         made = [
             replace(each, launches=tuple(launch_sites.launches_of(source.unit, source.sites, each.demangled)))
             for each in made
@@ -138,12 +177,15 @@ def _kernels(
     settings: EmulationSettings,
     roots: tuple[str, ...],
     sources: dict[str, str] | None,
+    spec: KernelSpec | None = None,
 ) -> list[CompiledKernel]:
     text = disassembly(cubin, settings.toolchain, settings.cached)
     demangled = names.demangle_all(symbols)
     short = names.distinct([demangled[symbol] for symbol in symbols])
     return [
-        CompiledKernel(name=name, binary=Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources), text=text)
+        CompiledKernel(
+            name=name, binary=Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources), text=text, spec=spec
+        )
         for symbol, name in zip(symbols, short, strict=True)
         if not EMPTY.search(demangled[symbol])
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +14,8 @@ from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.emulate.observed import ObservedTile
-from ncu_swizzle.explain import banks, own_kernels, predict, shown
+from ncu_swizzle.explain import banks, every_launch, own_kernels, predict, shown
+from ncu_swizzle.explain.every_launch import EveryLaunchAnswer
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
@@ -293,6 +294,7 @@ class Explanation:
     subject: Subject | None = None  # what is drawn
     mappings: tuple[SuggestAnswer, ...] = ()
     tiles: Drawings = ()  # what TMA writes and wgmma reads
+    every_launch: EveryLaunchAnswer | None = None  # of kernels of which no launch is described
     notes: tuple[str, ...] = ()  # parts that cannot be given, and why
 
 
@@ -300,6 +302,8 @@ def explanation(query: ExplainQuery) -> Explanation:
     """Return the answer. Raises UsageError, UnknownKernel, BadFile, and what emulating a kernel raises."""
     is_tile, is_expression = banks.is_tile(query.what), bool(query.op) and ":" not in query.what
     if not (is_tile or is_expression or (not query.line and own_kernels.is_layout(query.what))):
+        if not query.show and (file := every_launch.without_launch(query)):
+            return Explanation(every_launch=every_launch.answered(query, file))
         return _of_kernels(query, kernels(query))
     own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
     if is_tile:
@@ -378,6 +382,8 @@ def to_json(query: ExplainQuery, answer: Explanation) -> str:
         ]
     if answer.mappings:
         content[MAPPING] = [to_data(result) for result in answer.mappings]
+    if answer.every_launch:
+        content["every_launch"] = asdict(answer.every_launch)
     return in_json({**content, "notes": list(answer.notes)}, indent=1)
 
 
@@ -397,6 +403,8 @@ def drawing(query: ExplainQuery, answer: Explanation, *, svg: bool) -> str:
 def show(query: ExplainQuery, answer: Explanation, console: Console) -> None:
     """Print the parts one after the other. Of several, the map is the first one alone unless a mapping was typed."""
     several = bool(answer.wavefronts and answer.subject)
+    if answer.every_launch:
+        every_launch.show(answer.every_launch, console)
     if answer.wavefronts:
         shown.show_prediction(answer.wavefronts, console)
     if answer.subject:

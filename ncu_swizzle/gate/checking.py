@@ -9,16 +9,19 @@ from typing import Any
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NotComparable, UsageError
-from ncu_swizzle.base.files import exists, locked
+from ncu_swizzle.base.files import exists, is_file, locked
+from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import NEVER, Progress, Request
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.linting import KernelLint, verdict_of
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, project_file, refuse_others
@@ -91,6 +94,28 @@ def named_by(words: Sequence[str], description: KernelDescription, on_progress: 
     named = naming.resolve_saved(words, description)
     entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
     return lambda request, engine: profiles.gather(entries, request, engine, on_progress)
+
+
+def without_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
+    """Return the words of which there are profiles, and the files of whose kernels no launch is described."""
+    rest: list[str] = []
+    files: list[Unlaunched] = []
+    for word in words:
+        path = Path(word)
+        named = is_file(path) and (naming.is_kernel_file(word) or fatbin.is_built(path))
+        found = naming.resolve_all([word], description) if named and not description.pair else []
+        unlaunched = [each for each in found if isinstance(each, Unlaunched)]
+        files += unlaunched
+        rest += [] if unlaunched else [word]
+    return rest, files
+
+
+def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:
+    """Return a verdict on profiles with that on kernels in every launch."""
+    degrees = verdict_of(kernels)
+    if verdict is None:
+        return degrees
+    return replace(verdict, checks=(*verdict.checks, *degrees.checks), notes=(*verdict.notes, *degrees.notes))
 
 
 def engine_for(request: Request) -> Engine:

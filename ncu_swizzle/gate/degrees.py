@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, Case
+from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, shape_of
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import MAX_DEGREE, WORST_FIRST, Check, Outcome, Place
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE
-
-MOST_CASES = 4  # that a message lists
 
 
 def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> Iterator[Check]:
@@ -29,6 +27,7 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         groups.setdefault((opcode, kernel.lines.get(access[0].offset)), []).append(access)
     limits = rules.limits((name, kernel.symbol), dict.fromkeys(opcode for opcode, _ in groups))
     blocks = "blocks of " + " or ".join(dict.fromkeys(shape_of(shape.block) for shape in kernel.shapes))
+    one_axis = all(shape.block[1:] == (1, 1) for shape in kernel.shapes)  # more threads conflict as these do
     offending: list[Check] = []
     for (opcode, line), accesses in groups.items():
         limit = limits[MAX_DEGREE, opcode]
@@ -37,7 +36,7 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
             place=Place(*line) if line else Place(file), origin=limit.origin, limit=limit.limit, hint=hint,
             code=codes.LAUNCH, provenance=PROVENANCE[EMULATED],
         )  # fmt: skip
-        offending += _of_line(check, accesses, limit.limit, blocks)
+        offending += _of_line(check, accesses, limit.limit, blocks, sure=kernel.stated or one_axis)
     yield from sorted(offending, key=lambda check: (WORST_FIRST.index(check.outcome), -(check.actual or 0)))
     if all(check.outcome is Outcome.warning for check in offending):
         count = sum(map(len, groups.values()))
@@ -45,16 +44,24 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         yield Check(outcome=Outcome.passed, kernel=name, criterion=MAX_DEGREE, message=message)
 
 
-def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str) -> Iterator[Check]:
-    """Yield the checks of a line: what fails in every launch, else the worst that some launches do."""
+def _of_line(
+    check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: float, blocks: str, *, sure: bool
+) -> Iterator[Check]:
+    """Yield the checks of a line: what fails in every launch, else the worst that some launches do.
+
+    `sure`: launches have such blocks; of a shape that was only tried, nothing fails.
+    """
     least = [[each.least for each in access if each.least is not None] for access in accesses]
     always = [float(min(of)) for of, access in zip(least, accesses, strict=True) if len(of) == len(access)]
     if (worst := max(always, default=1.0)) > limit:
         some = sum(degree > limit for degree in always)
         share = "" if some == len(accesses) else f" by {some} of {len(accesses)} accesses"
         message = f"degree {worst:.4g} in every launch with {blocks}{share}, at most {limit:.12g} allowed"
-        code = codes.KINDS.get(check.access, codes.CONFLICT)
-        yield replace(check, outcome=Outcome.failed, message=message, actual=worst, code=code, hint="")
+        if sure:
+            code = codes.KINDS.get(check.access, codes.CONFLICT)
+            yield replace(check, outcome=Outcome.failed, message=message, actual=worst, code=code, hint="")
+        else:
+            yield replace(check, message=f"{message}; the shape of its blocks is not known: --block gives it")
         return
     every = [each for access in accesses for each in access]
     over = [each for each in every if each.most is not None and each.most > limit]
@@ -63,34 +70,9 @@ def _of_line(check: Check, accesses: Sequence[tuple[AccessDegree, ...]], limit: 
         partly = all(each.cases and each.depends_on[0] in RULE for each in over)
         partly = partly and all(case.most <= limit for each in over for case in each.cases)
         outcome = Outcome.warning if partly else Outcome.inconclusive
-        yield replace(check, outcome=outcome, message=f"{_in_words(most)}, with {blocks}")
+        yield replace(check, outcome=outcome, message=f"{most.in_words}, with {blocks}")
     unknown = [each for each in every if each.verdict == UNKNOWN]
     if unknown:
         reasons = list(dict.fromkeys(each.reason for each in unknown))
         code = codes.DATA if any(" at 0x" in reason for reason in reasons) else codes.LAUNCH
-        yield replace(check, message=f"not known: {reasons[0]}", code=code)
-
-
-def _in_words(access: AccessDegree) -> str:
-    """Return the degrees of an access that the launch decides: ``degree up to 32 if n is even; 1 if it is odd``."""
-    if not access.cases:
-        return f"degree {_degree(access)}, as the launch decides"
-    cases, more = access.cases[:MOST_CASES], len(access.cases) - MOST_CASES
-    subject = access.depends_on[0]
-    texts = [f"{_degree(case)} if {case.when}" for case in cases[:1]]
-    texts += [f"{_degree(case)} if {case.when.replace(subject, 'it', 1)}" for case in cases[1:]]
-    texts += [f"{more} more cases"] if more > 0 else []
-    if subject in RULE:
-        texts.append(f"up to {float(access.most or 1):.4g} if not")
-    return f"degree {'; '.join(texts)}"
-
-
-def _degree(said: AccessDegree | Case) -> str:
-    least, most = float(said.least or 1), float(said.most or 1)
-    return f"{most:.4g}" if least == most else f"up to {most:.4g}" if least == 1 else f"{least:.4g} to {most:.4g}"
-
-
-def shape_of(block: tuple[int, int, int]) -> str:
-    """Return a block's shape without the axes that have one thread: ``16 x 16``."""
-    x, y, z = block
-    return " x ".join(map(str, (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)))
+        yield replace(check, message=unknown[0].in_words, code=code)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +70,8 @@ from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
 FEW = 4  # kernels that a note names
-MOST_JUDGED_S = 40.0  # of CPU time for the kernels of a file without a launch
+MOST_INSTANCES = 8  # of a template that are judged
+MOST_JUDGED_S = 30.0  # of CPU time for the kernels of a file without a launch: then one instance of each is enough
 Linted = Found | str  # a kernel, a file without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
@@ -196,6 +199,19 @@ def lint_kernels(
         yield KernelLint(name=SUPPRESSIONS, checks=leftover)
 
 
+def in_every_launch(
+    files: Sequence[Unlaunched], description: KernelDescription, request: Request, rules: Policy, on_progress: Progress
+) -> list[KernelLint]:
+    """Return the lint of files of whose kernels no launch is described, by the degrees that are allowed."""
+    degrees = (rule for rule in rules.rules if rule.criterion == MAX_DEGREE)
+    work = LintWork(
+        files=[file.name for file in files], description=description, folder=Path.cwd(), disassembler="",
+        rules=Policy(rules=(CONFLICT_FREE, *(replace(rule, access=rule.access or EACH) for rule in degrees))),
+        settings=ReplaySettings(EmulationSettings.of(request), build=request.build),
+    )  # fmt: skip
+    return [lint for file in files for lint in _lint_unlaunched(work, file, on_progress)]
+
+
 def _all_linted(
     work: LintWork, kernels: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
 ) -> Iterator[KernelLint]:
@@ -265,10 +281,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     try:
         sizes = {parameter.name: parameter.default for parameter in file.spec.problem} if file.spec else {}
         block = limits.block_of(launch.block, sizes) if launch.block else None
-        if file.spec is not None:
-            compiled = launchless.of_source(file.spec, settings)
-        else:
-            compiled = launchless.of_built(file.file, settings, launch.arch, launch.entry)
+        compiled = launchless.of_file(file, settings, launch)
     except UsageError as error:
         if len(work.files) == 1:
             raise
@@ -276,17 +289,23 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         return
     shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
     started, lints = time.thread_time(), list[KernelLint]()
-    for number, kernel in enumerate(shared):
-        if time.thread_time() - started > MOST_JUDGED_S:
-            late = f"{len(shared) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+    chosen = _some_of_each(shared)
+    judged: Counter[str] = Counter()  # instances of each function
+    for number, kernel in enumerate(chosen):
+        late = time.thread_time() - started > MOST_JUDGED_S
+        if late and judged[kernel.function]:
+            continue
+        if late and time.thread_time() - started > 2 * MOST_JUDGED_S:
+            left = f"{len(chosen) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
             check = Check(
-                outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=late, place=place,
+                outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=left, place=place,
                 code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
             )  # fmt: skip
             lints.append(KernelLint(name=compiled.name, checks=(check,)))
             break
         lints.append(_in_every_launch(work, kernel, block, str(file.file)))
-        on_progress(kernel.name, Done((number + 1) / len(shared)))
+        judged[kernel.function] += 1
+        on_progress(kernel.name, Done((number + 1) / len(chosen)))
     yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
     if not shared:
         message = "no access to shared memory"
@@ -295,7 +314,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
             for kernel in compiled.kernels
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
-    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, block)))
+    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
 
 
 def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
@@ -323,9 +342,30 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
     return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 
 
-def _notes(compiled: CompiledFile, shared: Sequence[CompiledKernel], block: Sizes | None) -> Iterator[str]:
+def _some_of_each(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:
+    """Return at most MOST_INSTANCES of each template, from all over their order; the first of each come first."""
+    by_function: dict[str, list[CompiledKernel]] = {}
+    for kernel in kernels:
+        by_function.setdefault(kernel.function, []).append(kernel)
+    some = [
+        [each[number * len(each) // MOST_INSTANCES] for number in range(MOST_INSTANCES)]
+        if len(each) > MOST_INSTANCES
+        else each
+        for each in by_function.values()
+    ]
+    return [kernel for rank in itertools.zip_longest(*some) for kernel in rank if kernel is not None]
+
+
+def _notes(
+    compiled: CompiledFile, shared: Sequence[CompiledKernel], judged: Mapping[str, int], block: Sizes | None
+) -> Iterator[str]:
     """Yield how a file was compiled, the blocks that its verdict is for, and what a launch would add."""
     yield from (f"{note}." for note in compiled.notes)
+    for function, number in judged.items():
+        instances = [kernel for kernel in shared if kernel.function == function]
+        if number < len(instances):
+            other = shlex.quote(instances[-1].spelled)
+            yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
     if others := len(compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}

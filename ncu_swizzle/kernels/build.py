@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from ncu_swizzle.base.files import is_file, read_bytes, slug
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import guess, kernels_only, limits
+from ncu_swizzle.kernels import kernels_only, limits
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
-from ncu_swizzle.kernels.guess import LaunchGuess, ProjectEntry, signature_of
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.project import KernelSpec, Variant
+from ncu_swizzle.kernels.signature import KernelSignature, signature_of
 from ncu_swizzle.kernels.toolchain import ARCH, KIND, PTXAS, Toolchain
 
 # A PTX file's cubin, from the cache or assembled now.
@@ -76,7 +75,7 @@ def family_of(spec: KernelSpec) -> Family:
     refuse_bad_architecture(launch.arch)
     if source.suffix == PYTHON:
         return _with_variants(family_python_family(spec, source, problem), spec, launch.entry)
-    _refuse_without_launch(spec)
+    refuse_without_launch(spec)
     grid, block = limits.three(launch.grid, "grid"), limits.three(launch.block, "block")
     limits.refuse_bad_sizes(grid, "grid", problem)
     limits.refuse_bad_sizes(block, "block", problem)
@@ -108,17 +107,24 @@ def refuse_bad_architecture(arch: str) -> None:
         raise UsageError(f"{arch!r} is not an architecture", Typed("--arch sm_90"))
 
 
-def _refuse_without_launch(spec: KernelSpec) -> None:
+def refuse_without_launch(spec: KernelSpec) -> None:
+    """Raise LaunchLacking if a kernel's grid or block are not said, or its entry is to be completed."""
+    refuse_unfinished(spec)
     if missing := [what for what in ("grid", "block") if not getattr(spec.launch, what)]:
         raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
 
 
-def lacking(spec: KernelSpec, message: str, named: str = "") -> LaunchLacking:
-    """Return the error for a kernel without a launch, for whoever can tell what it takes; `named`: by --kernel."""
-    error = LaunchLacking(
-        message, f"{shlex.join(['ncu-swizzle', 'init', as_word(str(spec.source))])} describes its launch"
-    )
-    error.spec, error.kernel = spec, named
+def refuse_unfinished(spec: KernelSpec) -> None:
+    """Raise LaunchLacking if something of an entry is still to be said."""
+    if to_do := spec.to_do:
+        raise LaunchLacking(f"{spec.name} has TODO in {', '.join(to_do)}", f"replace each TODO in {spec.origin}")
+
+
+def lacking(spec: KernelSpec, message: str) -> LaunchLacking:
+    """Return the error for a kernel without a launch; before it is shown, the kernel is compiled, see `completed`."""
+    init = shlex.join(["ncu-swizzle", "init", as_word(str(spec.source))])
+    error = LaunchLacking(message, Hint(Typed(init)))
+    error.spec = spec
     return error
 
 
@@ -210,25 +216,18 @@ def family_without_launch(spec: KernelSpec) -> Family:
     return family_of(replace(spec, launch=launch, tolerance={}))
 
 
-def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> tuple[str, str]:
-    """Return the options that the kernel's command lacks, and its entry for ncu-swizzle.toml; empty if unknown."""
-    spec = error.spec
-    if not isinstance(spec, KernelSpec):
-        return error.hint, ""
-    try:
-        cubin = cubin_of(spec, toolchain)
-        guess = guess_in(cubin, names.find(cubin, spec.launch.entry), spec, toolchain)
-    except UsageError as refused:  # it does not compile: that comes before any word on launches
-        raise refused from error
-    except NcuSwizzleError:
-        return error.hint, ""
-    launch = spec.launch
-    shared = launch.shared not in ("", "0")
-    given = {"--grid": launch.grid, "--block": launch.block, "--shared": shared, "--arg": launch.args}
-    lacking = [option for option, value in given.items() if not value]
-    return guess.options(lacking), ProjectEntry(
-        name=spec.name, source=spec.source.name, spec=spec, guess=guess
-    ).text().rstrip()
+def completed(error: LaunchLacking, toolchain: Toolchain = Toolchain()) -> str:
+    """Return what to type for a kernel that lacks a launch. Raises UsageError if it does not even compile."""
+    if isinstance(error.spec, KernelSpec) and not error.spec.to_do:
+        try:
+            cubin = cubin_of(error.spec, toolchain)
+            if entry := error.spec.launch.entry:
+                names.find(cubin, entry)
+        except UsageError as refused:
+            raise refused from error
+        except NcuSwizzleError:  # no compiler here
+            pass
+    return error.hint
 
 
 def in_keywords(options: str) -> str:
@@ -250,14 +249,9 @@ def keywords(options: str) -> dict[str, Any]:
                     for name, texts in values.items()}  # fmt: skip
 
 
-def guess_in(cubin: Cubin, symbol: str, spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
-    """Return a plausible launch of one kernel of a cubin."""
-    disassembled = partial(toolchain.disassemble, cubin.data, cubin.name)
-    return guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled), spec.sizes)
-
-
-def source_text(spec: KernelSpec) -> str:
-    """Return the text that declares a kernel, its headers' included; empty for what is compiled already."""
-    if spec.source.suffix in BINARIES:
-        return ""
-    return "\n".join(text for _, text in limits.texts([spec.source], limits.folders(spec.options)))
+def signed(cubin: Cubin, symbol: str, spec: KernelSpec | None, disassembled: str) -> KernelSignature:
+    """Return what a compiled kernel takes, with the names that its source or its headers have for it."""
+    source = ""
+    if spec is not None and spec.source.suffix not in BINARIES:
+        source = "\n".join(text for _, text in limits.texts([spec.source], limits.folders(spec.options)))
+    return signature_of(cubin, symbol, source, lambda: disassembled)

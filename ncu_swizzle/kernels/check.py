@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import shlex
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from ncu_swizzle.base.errors import BadCatalog, EnvironmentLacking, LaunchLackin
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES, Tiled, element_bytes
-from ncu_swizzle.kernels import arguments, fills, guess
+from ncu_swizzle.kernels import fills, signature
+from ncu_swizzle.kernels.arguments import text_of
 from ncu_swizzle.kernels.family import BINARIES, BYTES, STRUCT, Argument, Family, Kernel
-from ncu_swizzle.kernels.guess import SignatureParameter, dtype_of, pointee_of, signature_of
+from ncu_swizzle.kernels.project import TODO
+from ncu_swizzle.kernels.signature import SignatureParameter, dtype_of, pointee_of, signature_of
 
 # Tensor maps: TMA's descriptors of matrices, encoded by the CUDA driver.
 #
@@ -137,10 +140,9 @@ def refuse_mismatch(
     if len(slot_sizes) == len(sizes) and not faults:
         return
     counted = f"{len(slot_sizes)} parameters, {len(sizes)} arguments" if len(slot_sizes) != len(sizes) else faults[0]
-    fitting = [None if fault else argument for argument, fault in zip(arguments, fault_of, strict=True)]
     raise LaunchLacking(
         f"the arguments do not fit {demangle(function)}: {counted}\n{_table(slot_sizes, types, arguments, sizes)}",
-        _proposal(signature_of(cubin, function, source()).parameters, fitting[: len(parameters)]) or NO_PARAMETERS,
+        _proposal(signature_of(cubin, function, source()).parameters, arguments, fault_of),
     )
 
 
@@ -192,15 +194,30 @@ def _written(argument: Argument) -> str:
     return f"{argument.name}={'tensormap:' * argument.tensor_map}{argument.dtype}{inside}"
 
 
-def _proposal(parameters: Sequence[SignatureParameter], fitting: Sequence[Argument | None]) -> str:
-    """Return --arg options for a kernel, those that fit as they are; sizes are literal: the problem's are unknown."""
-    given = [argument for argument in fitting if argument]
-    shapes = [",".join(argument.shape) for argument in given if argument.shape]
-    numbers = [argument.value for argument in given if not argument.shape and argument.dtype[0] in "iu"]
-    shape, size = (shapes or [str(guess.LINEAR)])[0], (numbers or [str(guess.SQUARE)])[0]
-    guesses = [text for text, _ in guess.arguments(parameters, shape, size)]
-    texts = [arguments.text_of(argument) if argument else guess for guess, argument in zip_longest(guesses, fitting)]
-    return shlex.join(part for text in texts for part in ("--arg", text))
+def _proposal(parameters: Sequence[SignatureParameter], arguments: Sequence[Argument], faults: Sequence[str]) -> str:
+    """Return --arg options for a kernel: what was given, with the types of its parameters; of others what is known."""
+    if not parameters:
+        return NO_PARAMETERS
+    texts = []
+    for number, (text, _) in enumerate(signature.arguments(parameters)):
+        given = arguments[number] if number < len(arguments) else None
+        if given and faults[number]:
+            given = _corrected(given, parameters[number], text)
+        texts.append(text_of(given) if given else text)
+    options = shlex.join(part for text in texts for part in ("--arg", text))
+    return f"an argument for each parameter: {options}" if any(TODO in text for text in texts) else options
+
+
+def _corrected(argument: Argument, parameter: SignatureParameter, known: str) -> Argument | None:
+    """Return an argument with the type of its parameter; None if more is wrong than that."""
+    dtype = re.split(r"[:\[]", known.partition("=")[2])[0]
+    if parameter.pointee is not None and argument.value == "0":
+        return replace(argument, dtype=fills.POINTER, value="nullptr")
+    if dtype == BYTES:
+        return replace(argument, value=str(parameter.size)) if argument.dtype == BYTES and argument.value else None
+    if (parameter.pointee is not None) != bool(argument.shape) or argument.dtype in (BYTES, STRUCT) or argument.box:
+        return None
+    return replace(argument, dtype=dtype)
 
 
 def declaring_text(family: Family, kernel: Kernel) -> str:

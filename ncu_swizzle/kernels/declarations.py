@@ -63,6 +63,13 @@ class Declaration:
         return match[1] if match else ""
 
     @property
+    def parameters(self) -> str:
+        """The text of a function's parameters."""
+        head = _BOUNDS.sub(" ", _without_template(self.head))
+        match = _CALLED.search(head)
+        return head[match.end() : head.rfind(")")] if match else ""
+
+    @property
     def is_template(self) -> bool:
         """Whether it is a template with parameters, not one of its instances or specializations."""
         return re.match(r"\s*template\s*<\s*[^>\s]", self.head) is not None

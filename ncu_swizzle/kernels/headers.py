@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -172,3 +172,100 @@ def _chosen(words: list[str], folder: Path) -> Iterator[str]:
         inside = option.removeprefix("-I").removeprefix("-isystem=")
         if option and not (option.startswith(nvcc_options.FOLDERS) and not Path(inside).is_dir()):
             yield option
+
+
+# What a build without compile_commands.json says in its files.
+
+MOST_TEXTS = 400  # files that a source includes, and files of a build
+MOST_INCLUDING = 2
+_BUILD = re.compile(r"(GNU)?[Mm]akefile|configure|CMakeLists\.txt|setup\.py|BUILD|.*\.(mk|cmake|bzl)")
+_DEFINED = re.compile(r"(?<![\w-])-D ?([A-Za-z_]\w*+)(?:=([\w.+-]++))?+(?![\w(=$])")
+_CMAKE = re.compile(r"(?:add|target)_compile_definitions\s*\(([^()]*+)\)")
+_CMAKE_WORD = re.compile(r"(?<![\w$-])([A-Z_][A-Z0-9_]*+)(?:=([\w.+-]++))?+(?![\w=$])")
+_ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
+_TESTED = re.compile(r"^[ \t]*+#[ \t]*+(?:el)?if(?:n?def)?\b([^\n]*+)", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*+#[ \t]*+include[ \t]*+[<\"]([^>\"\n]++)[>\"]", re.MULTILINE)
+
+
+def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str) -> list[dict[str, Path]]:
+    """Return options that define what a source tests in #if and its build defines, and the files that say so.
+
+    First those alone that what a compiler said against the source leads to, be it in a header; then those that the
+    source itself tests. The nearest file of the build counts; a line that names architectures, for those alone.
+    """
+    own, *others = _with_own_headers(source)
+    words = frozenset(re.findall(r"[A-Za-z_]\w*+", refused))
+    led = {word for text in (own, *others) if not words.isdisjoint(_declared(text)) for word in _tested(text)} | words
+    ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
+    ours |= {word for text in (own, *others) for word in re.findall(r"#[ \t]*+define[ \t]++(\w++)", text)}
+    found: dict[str, tuple[str, Path]] = {}
+    for file in _build_files(Checkout(source.absolute().parent).root, source):
+        for name, value in _defined(file.read_text(errors="replace"), re.sub(r"\D", "", arch)):
+            if name not in ours:
+                found.setdefault(name, (f"-D{name}={value or 1}", file))
+    sets = [dict(found[name] for name in sorted(found) if name in wanted) for wanted in (led, led | _tested(own))]
+    return [options for number, options in enumerate(sets) if options and options not in sets[:number]]
+
+
+def _tested(text: str) -> set[str]:
+    return {word for line in _TESTED.findall(text) for word in re.findall(r"[A-Za-z_]\w*+", line)}
+
+
+def _declared(text: str) -> set[str]:
+    """Return the names of types, macros and functions that a text seems to declare."""
+    return set(re.findall(r"\b(?:struct|class|using|define|enum|concept)[ \t]++(\w++)", text)) | set(
+        re.findall(r"^(?:[\w:*&]++[ \t]++){1,4}+(\w++)[ \t]*+\(", text, re.MULTILINE)
+    )
+
+
+def _defined(text: str, arch: str) -> Iterator[tuple[str, str]]:
+    for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
+        named = _ARCHITECTURE.findall(line)
+        if not named or arch in named:
+            yield from _DEFINED.findall(line)
+    for match in _CMAKE.finditer(text):
+        yield from _CMAKE_WORD.findall(match[1])
+
+
+def _build_files(root: Path, source: Path) -> list[Path]:
+    """Return the files of a checkout that may say how it is built, the nearest first."""
+    found: list[Path] = []
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+        found += (Path(folder, name) for name in sorted(names) if _BUILD.fullmatch(name))
+    near = sorted(found, key=lambda file: _distance(file.parent, source.absolute().parent))
+    return [file for file in near[:MOST_TEXTS] if is_file(file)]
+
+
+def _with_own_headers(source: Path) -> list[str]:
+    """Return the texts of a source and of the headers of its checkout that it includes."""
+    texts: dict[Path, str] = {}
+    waiting = [source.absolute()]
+    while waiting and len(texts) < MOST_TEXTS:
+        file = waiting.pop(0)
+        if file in texts or not is_file(file):
+            continue
+        texts[file] = file.read_text(errors="replace")
+        for header in _INCLUDE.findall(texts[file]):
+            beside = Path(os.path.normpath(file.parent / header))
+            folder = None if is_file(beside) else folder_in_checkout(header, source)
+            waiting.append(Path(os.path.normpath(folder / header)) if folder else beside)
+    return list(texts.values())
+
+
+def including(source: Path) -> list[Path]:
+    """Return the sources of a checkout that include another one, the nearest first."""
+    source = source.absolute()
+    found: list[Path] = []
+    for folder, inner, names in os.walk(Checkout(source.parent).root):
+        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+        for file in (Path(folder, name) for name in names if name.endswith(".cu") and is_file(Path(folder, name))):
+            if file != source and source.name in (text := file.read_text(errors="replace")):
+                named = [each for each in _INCLUDE.findall(text) if Path(each).name == source.name]
+                if any(_same_file(folder, each, source) for each in named):
+                    found.append(file)
+    return sorted(found, key=lambda file: _distance(file.parent, source.parent))[:MOST_INCLUDING]
+
+
+def _same_file(folder: str, header: str, source: Path) -> bool:
+    return Path(os.path.normpath(Path(folder, header))) == source or source.match(header.removeprefix("./"))

@@ -12,7 +12,8 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,24 +28,27 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import headers, launch_sites, toolchain
-from ncu_swizzle.kernels.declarations import UNNAMED, Declaration, PreprocessedUnit, split_arguments
+from ncu_swizzle.kernels.declarations import UNNAMED, Declaration, PreprocessedUnit
 from ncu_swizzle.kernels.family import COMMON, Family, Kernel
+from ncu_swizzle.kernels.instances import Instance, Instances, is_type, launching
 from ncu_swizzle.kernels.launch_sites import LaunchSite
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.toolchain import KIND, Refused, Toolchain
 
 MOST_HEADERS = 200  # of one file that are searched for
 MOST_ROUNDS, PATIENCE = 16, 4  # attempts to compile, each without what was refused; before all host code goes
-MOST_OF_A_KERNEL = 8  # instances
 MOST_INSTANCES = 64
+SHARED = "(with shared memory)"  # behind the name of a kernel whose own text has it
 NOTES = "notes"  # the cache's kind of a build's notes
 _MISSING = re.compile(r"fatal error: (\S+): No such file or directory|cannot open source file \"([^\"]+)\"")
 _ERROR = re.compile(r"^(?P<file>[^\n(]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
 _CONTEXT = re.compile(r"(\d+)(?: of \"?+([^\"\n]+)\"?)?")
 _TORCH = ("torch/", "ATen/", "c10/", "THC/")
 # What a project's header mostly includes: names that mean the same everywhere.
-_STANDARD = "#include <cfloat>\n#include <climits>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n"
-_DISPATCH = re.compile(r"\b(?:AT|THC|TORCH|DISPATCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+|\bAT_DISPATCH_\w+")
+_STANDARD = "".join(
+    f"#include <{name}>\n" for name in ("algorithm", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint",
+                                       "cstdio", "cstdlib", "cstring", "limits", "type_traits")
+)  # fmt: skip
 # What a compiler says when it is asked for less than the source needs, and the option that asks for more.
 _NEEDED = (
     (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
@@ -64,6 +68,22 @@ class Compiled:
     code: bytes
     notes: tuple[str, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()
+    way: CompiledAs | None = None
+
+    @property
+    def lacks(self) -> int:
+        """How many kernels with shared memory it lacks."""
+        return sum(SHARED in name for name, _ in self.lacking)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledAs:
+    """What is compiled for a kernel's file: itself, maybe with its build's macros, or a file that includes it."""
+
+    family: Family
+    kernel: Kernel
+    note: str = ""
+    functions: frozenset[str] = frozenset()  # the kernels that are meant; all without any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +154,51 @@ class _owned:  # noqa: N801 - a predicate
 def compiled(family: Family, kernel: Kernel, arch: str, tools: Toolchain, cached: bool = True) -> Compiled:
     """Return a kernel's cubin: of the whole file if nvcc takes it, else of its kernels.
 
-    Raises UsageError if its kernels cannot be compiled either, with all that is missing.
+    What lacks kernels is compiled again with the macros that its build defines, then as a part of what includes it.
+    Raises UsageError if none of its kernels can be compiled, with all that is missing.
     """
     if family.shipped:
         return Compiled(toolchain.cubin(family, kernel, arch, tools, cached))
+    best, failed = None, None
+    ways = deque([CompiledAs(family=family, kernel=kernel)])
+    while ways and (best is None or best.lacks):
+        way = ways.popleft()
+        try:
+            made = _compiled(way.family, way.kernel, arch, tools, cached)
+        except UsageError as error:
+            failed = failed or error
+            said = f"{error}"
+        else:
+            said = " ".join(reason for _, reason in made.lacking)
+            if best is None or made.lacks < best.lacks:
+                best = replace(made, notes=(*([way.note] if way.note else ()), *made.notes), way=way)
+        if not way.note and (best is None or best.lacks):
+            ways.extend(_other_ways(way, arch, said))
+    if best is None:
+        assert failed is not None
+        raise failed
+    return best
+
+
+def _other_ways(way: CompiledAs, arch: str, said: str) -> Iterator[CompiledAs]:
+    """Yield what may be compiled for a file that lacks kernels, the best first; `said`: against it."""
+    family, kernel = way.family, way.kernel
+    file = family.source(kernel)
+    for macros in headers.macros_of_build(file, toolchain.options(family, kernel), arch, said):
+        words = ", ".join(f"{option} ({shown(place)})" for option, place in macros.items())
+        added = replace(family, options=(*family.options, *macros))
+        yield CompiledAs(family=added, kernel=kernel, note=f"{file.name} was compiled with {words}, as its build is")
+    text = file.read_text(errors="replace")
+    for other in headers.including(file):
+        whole = replace(kernel, file=other.name)
+        yield CompiledAs(
+            family=replace(family, folder=other.parent, kernels=(whole,)), kernel=whole,
+            note=f"{file.name} was compiled as a part of {shown(other)}, which includes it",
+            functions=frozenset(names.declared_kernels(text)),
+        )  # fmt: skip
+
+
+def _compiled(family: Family, kernel: Kernel, arch: str, tools: Toolchain, cached: bool) -> Compiled:
     added: tuple[str, ...] = ()
     source: ReadSource | None = None
     while True:
@@ -260,24 +321,6 @@ def _cached(build: _Build, cached: bool) -> Compiled:
     return made
 
 
-@dataclass(frozen=True)
-class _Instance:
-    """A kernel to instantiate, or to keep though nothing refers to it: its declaration, and template arguments."""
-
-    declaration: Declaration
-    arguments: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        arguments = f"<{', '.join(self.arguments)}>" if self.arguments else ""
-        return f"{self.declaration.name}{arguments}"
-
-    def text(self, number: int) -> str:
-        """Return a line that makes the compiler emit it: a variable of the same namespace that holds its address."""
-        opening = "".join(f"namespace {name} {{ " for name in self.declaration.scope)
-        return f"{opening}static auto ncu_swizzle_{number} = &{self.name};{' }' * len(self.declaration.scope)}"
-
-
 class _Build:
     """One attempt after the other, each without what nvcc refused in the one before."""
 
@@ -331,13 +374,13 @@ class _Build:
                 if self._other_target(refused.log):
                     continue
                 fewer = self._without_refused(refused.log)
-                if number == PATIENCE or not fewer:
+                if number == (0 if self.source.missing else PATIENCE) or not fewer:
                     fewer = otherwise() or fewer
                 if not fewer:
                     break
         raise self._failure()
 
-    def _not_instantiated(self, code: bytes) -> list[_Instance]:
+    def _not_instantiated(self, code: bytes) -> list[Instance]:
         """Return instances of the templates that the cubin has none of, unless an instance was asked for."""
         if launch_sites.instance_arguments(self.kernel.entry):
             return []
@@ -347,8 +390,9 @@ class _Build:
             each for each in self.source.kernels
             if each.is_template and each not in self.left_out and each.name not in self.emitted
         )  # fmt: skip
-        made = (instance for each in lacking for instance in _instances_of(self.source, each))
-        return list(itertools.islice(made, MOST_INSTANCES))
+        named, launchers = Instances(self.source.unit), [each for each in self.launching if each not in self.left_out]
+        made = (instance for each in lacking for instance in named.of(each, launchers))
+        return list(itertools.islice(dict.fromkeys(made), MOST_INSTANCES))
 
     def _text(self) -> str:
         lines = [instance.text(number) for number, instance in enumerate(self.instances)]
@@ -359,9 +403,16 @@ class _Build:
         return f"instances of {self.file.name}"
 
     def _leave_out_host_functions(self) -> bool:
-        new = [each for each in self.source.unit.declarations if each.is_host_function and each not in self.left_out]
-        self.left_out.update(dict.fromkeys(new, ""))
-        return bool(new)
+        """Leave out the host's functions: those that launch no template first, as others instantiate kernels."""
+        hosts = [each for each in self.source.unit.declarations if each.is_host_function and each not in self.left_out]
+        idle = [each for each in hosts if each not in self.launching]
+        self.left_out.update(dict.fromkeys(idle or hosts, ""))
+        return bool(hosts)
+
+    @cached_property
+    def launching(self) -> set[Declaration]:
+        """The host's functions that launch templates, and those that they call."""
+        return launching(self.source.unit, lambda each: each.is_host_function)
 
     def _other_target(self, log: str) -> bool:
         """Compile for the architecture, or link as, a source needs by ptxas's words; return whether that is new."""
@@ -411,13 +462,13 @@ class _Build:
                 and each.name not in self.emitted
                 and not any(one.declaration == each for one in self.instances)
             ):
-                example = ", ".join("float" if _is_type(one) else "32" for one in each.template_parameters)
+                example = ", ".join("float" if is_type(one) else "32" for one in each.template_parameters)
                 yield self._named(each), f"a template that nothing instantiates: --kernel '{each.name}<{example}>'"
 
     def _named(self, kernel: Declaration) -> str:
         """Return a kernel's name, and whether its own text has shared memory: others matter less."""
         text = self.source.unit.text[kernel.start : kernel.end]
-        return f"{kernel.name} (with shared memory)" if "__attribute__((shared))" in text else kernel.name
+        return f"{kernel.name} {SHARED}" if "__attribute__((shared))" in text else kernel.name
 
     def _is_own(self, declaration: Declaration) -> bool:
         return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)
@@ -445,7 +496,10 @@ class _Build:
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
-        lacking = ((name, reason) for name, reason in self._lacking() if reason not in self.refused)  # said already
+        asked = names.function(self.kernel.entry)
+        lacking = (  # without what is said already
+            (name, reason) for name, reason in self._lacking() if name.split()[0] == asked or reason not in self.refused
+        )
         lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in lacking))
         remedies: Iterable[str] = ()
         if missing := self.source.missing:
@@ -474,91 +528,12 @@ def _errors(log: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         yield current
 
 
-# Which instances of templates are compiled.
-
-
-def _is_type(parameter: str) -> bool:
-    return re.match(r"(typename|class)\b", parameter) is not None
-
-
-def _kept(source: ReadSource, entry: str) -> Iterator[_Instance]:
+def _kept(source: ReadSource, entry: str) -> Iterator[Instance]:
     """Yield the kernels that the compiler might drop: those of unnamed namespaces, and the instance of --kernel."""
     wanted, arguments = names.function(entry), tuple(launch_sites.instance_arguments(entry))
     for each in source.kernels:
         if each.is_template:
             if each.name == wanted and arguments:
-                yield _Instance(each, arguments)
+                yield Instance(each, arguments)
         elif UNNAMED in each.scope or re.search(r"\bstatic\b", each.head):
-            yield _Instance(each)
-
-
-def _instances_of(source: ReadSource, kernel: Declaration) -> Iterator[_Instance]:
-    """Yield instances of a template as launches have them; of types alone, without a launch, for float."""
-    made: dict[tuple[str, ...], None] = {}
-    for site in source.sites:
-        if site.name.rpartition("::")[2] == kernel.name:
-            made.update(dict.fromkeys(_arguments_of(site, source)))
-    made.pop((), None)
-    needed = [each for each in kernel.template_parameters if "=" not in each and "..." not in each]
-    if not made and all(map(_is_type, needed)):
-        made[("float",) * len(needed)] = None
-    for arguments in itertools.islice(made, MOST_OF_A_KERNEL):
-        # Types that a launch leaves to its arguments.
-        deduced = needed[len(arguments) :] if all(map(_is_type, needed[len(arguments) :])) else []
-        yield _Instance(kernel, (*arguments, *["float"] * len(deduced)))
-
-
-def _arguments_of(site: LaunchSite, source: ReadSource) -> Iterator[tuple[str, ...]]:
-    """Yield the template arguments of a launch: constants, and for parameters of the function around it its own."""
-    own = site.declaration
-    parameters = [_parameter_name(each) for each in own.template_parameters] if own else []
-    called = _calls_of(own.name, source) if own and parameters else []
-    known = launch_sites.constants(source.unit, site.offset, own)
-    for given in called or [()]:
-        bound = dict(zip(parameters, given, strict=False))
-        yield from itertools.product(*(_values_of(text, site, source, known | bound, own) for text in
-                                       (bound.get(text, text) for text in site.template_arguments)))  # fmt: skip
-
-
-def _parameter_name(declaration: str) -> str:
-    match = re.search(r"(?<!\w)([A-Za-z_]\w*+)\s*+\Z", declaration.partition("=")[0])
-    return match[1] if match else ""
-
-
-def _values_of(
-    text: str, site: LaunchSite, source: ReadSource, known: Mapping[str, str], own: Declaration | None
-) -> list[str]:
-    """Return what a template argument stands for: a constant, the types of a dispatch macro, or itself."""
-    if (value := launch_sites.evaluated(text, known)) is not None:
-        return [str(value)]
-    parameter = next((each for each in own.template_parameters if _parameter_name(each) == text), "") if own else ""
-    if parameter:
-        return (
-            (_dispatched(site, source) or ["float"]) if _is_type(parameter) else _FLAGS if "bool" in parameter else []
-        )
-    if text in ("scalar", "T", "Dtype", "DType") or ("scalar_t" in text and text.isidentifier()):
-        return _dispatched(site, source) or ["float"]
-    return [text]
-
-
-_FLAGS = ["true", "false"]
-
-
-def _calls_of(function: str, source: ReadSource) -> list[tuple[str, ...]]:
-    """Return the template arguments that a function is called or instantiated with."""
-    pattern = rf"\b{re.escape(function)}\s*+<([^<>;{{}}]*+(?:<[^<>]*+>[^<>;{{}}]*+)?+)>\s*+\("
-    found = (tuple(split_arguments(match[1])) for match in re.finditer(pattern, source.unit.text))
-    return list(dict.fromkeys(found))[:MOST_OF_A_KERNEL]
-
-
-def _dispatched(site: LaunchSite, source: ReadSource) -> list[str]:
-    """Return the types that the dispatch macro before a launch stands for; none without one."""
-    start = site.declaration.start if site.declaration else 0
-    macros = _DISPATCH.findall(source.unit.text[start : site.offset])
-    if not macros:
-        return []
-    name = macros[-1]
-    types = ["float", "double"] if "FLOAT" in name or "ALL" in name else ["float"]
-    types += ["at::Half"] if "HALF" in name else []
-    types += ["at::BFloat16"] if "BFLOAT16" in name or "BF16" in name else []
-    return types + (["int"] if "ALL_TYPES" in name or "INTEGRAL" in name else [])
+            yield Instance(each)

@@ -25,7 +25,8 @@ _CONSTANT = re.compile(  # the last of the words before its name is enough
     rf"[\s&]++(?P<name>[A-Za-z_]\w*+)\s*+(?:{_VALUE})"
 )
 _ENUMERATOR = re.compile(r"\benum\b(?:(?!\benum\b)[^{};])*+\{(?P<body>[^{}]*+)\}")
-_DIM3 = re.compile(rf"\bdim3\s++(?P<name>[A-Za-z_]\w*+)\s*+(?:(?P<sizes>{_GROUP})\s*+[;,]|{_VALUE})")
+_DIM3 = re.compile(r"\bdim3\s+(?=[A-Za-z_])")
+_DECLARATOR = re.compile(r"([A-Za-z_]\w*+)\s*+([({=].*)", re.DOTALL)
 _SIZES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "__half": 2, "short": 2, "nv_bfloat16": 2,
     "__nv_bfloat16": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
@@ -146,15 +147,16 @@ def _function_before(text: str, end: int) -> tuple[str, tuple[str, ...]] | None:
 def constants(unit: PreprocessedUnit, until: int, inside: Declaration | None) -> dict[str, str]:
     """Return the constants, and the dim3, that hold at an offset: those of namespaces, and of the function around it.
 
-    A name that is defined twice with different values is none.
+    A name that is defined twice with different values is none; in the function, the innermost definition counts.
     """
     texts = [unit.text[each.start : each.end] for each in unit.declarations if not each.has_body or _is_enum(each)]
     values = _values(texts)
     if inside is not None:
-        local = _values([unit.text[inside.start : until]])
         body = unit.text[inside.start : until]
+        local = dict(_defined(_open_blocks(body)))
         for name, value in _assigned(body):
-            local[name] = value if name not in local else ""
+            if not (name in local and value.startswith(local[name])):  # else it is one of several that are defined
+                local[name] = value if name not in local else ""
         parameters = re.findall(r"(?<!\w)(\w++)\s*+(?:=[^,()=]*+)?(?=[,)])", inside.head)
         values = {name: value for name, value in values.items() if name not in parameters} | local
     return {name: value for name, value in values.items() if value}
@@ -164,19 +166,43 @@ def _is_enum(declaration: Declaration) -> bool:
     return re.match(r"\s*(typedef\s+)?enum\b", declaration.head) is not None
 
 
+def _open_blocks(body: str) -> str:
+    """Return a text without the blocks of statements that end in it."""
+    kept, starts = [""], list[bool]()  # texts of the blocks that are open, and whether those have statements
+    for part in re.split(r"([{};])", body):
+        if part == "{":
+            kept.append("{")
+            starts.append(False)
+        elif part == "}" and starts:
+            block, has_statements = kept.pop(), starts.pop()
+            kept[-1] += " " if has_statements else f"{block}}}"
+        else:
+            kept[-1] += part
+            if part == ";" and starts:
+                starts[-1] = True
+    return "".join(kept)
+
+
 def _values(texts: Iterable[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for text in texts:
-        found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
-        for match in _DIM3.finditer(text):
-            sizes = match["sizes"] or f"({match['braced']})"
-            found.append((match["name"], match["value"] or f"dim3{sizes}"))
-        for match in _ENUMERATOR.finditer(text):
-            pairs = (part.partition("=") for part in match["body"].split(","))
-            found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
-        for name, value in found:
-            values[name] = value.strip() if values.get(name, value.strip()) == value.strip() else ""
+        for name, value in _defined(text):
+            values[name] = value if values.get(name, value) == value else ""
     return values
+
+
+def _defined(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the constants, dim3 and enumerators that a text defines."""
+    found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
+    for match in _DIM3.finditer(text):
+        for part in split_arguments(text[match.end() : match.end() + _LONGEST].partition(";")[0]):
+            if declared := _DECLARATOR.fullmatch(part):
+                value = declared[2].removeprefix("=").strip()
+                found.append((declared[1], value if declared[2].startswith("=") else f"dim3{value}"))
+    for match in _ENUMERATOR.finditer(text):
+        pairs = (part.partition("=") for part in match["body"].split(","))
+        found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
+    yield from ((name, value.strip()) for name, value in found)
 
 
 def _assigned(body: str) -> Iterator[tuple[str, str]]:
@@ -197,12 +223,12 @@ def evaluated(text: str, names: Mapping[str, str], depth: int = 0) -> int | None
     if depth > 16 or len(text) > _LONGEST:
         return None
     expression = re.sub(r"\b(?:static_cast|int|unsigned|size_t)\s*<[^<>]*>\s*\(", "(", text)
-    expression = re.sub(r"\(\s*(?:unsigned\s+)?(?:int|size_t|long|unsigned|u?int\d+_t)\s*\)", "", expression)
     expression = re.sub(
         r"\bsizeof\s*+\(\s*+(\w++(?: ++\w++)*+)\s*+\)",
         lambda m: str(_SIZES.get(m[1]) or names.get(f"sizeof {m[1]}", "unknown")),
         expression,
     )
+    expression = re.sub(r"\(\s*(?:unsigned\s+)?(?:int|size_t|long|unsigned|u?int\d+_t)\s*\)", "", expression)
     expression = re.sub(r"\b(0[xX][\da-fA-F]+|\d+)[uUlLzZ]+\b", r"\1", expression)
     expression = re.sub(r"(?<!/)/(?!/)", "//", expression).strip()
     try:

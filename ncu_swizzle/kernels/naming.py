@@ -33,7 +33,7 @@ from ncu_swizzle.kernels import build, headers
 from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, LaunchOptions
-from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
+from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, project_in, specs
 
 INSIDE = "::"
 JUDGES = " judges its kernels in every launch"
@@ -123,7 +123,9 @@ def _beside(project: Project | None, without: Sequence[Path] = ()) -> Catalog:
     """Return the shipped and the project's kernels, except those in the files `without`."""
     if project is None:
         return shipped()
-    others = (spec for spec in specs(project) if not any(_same(spec.source, file) for file in without))
+    others = (
+        spec for spec in specs(project) if not spec.to_do and not any(_same(spec.source, file) for file in without)
+    )
     return merge((*shipped().families, *(_family(spec, project) for spec in others)))
 
 
@@ -133,9 +135,16 @@ def _family(spec: KernelSpec, project: Project) -> Family:
     except NcuSwizzleError as error:
         located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
         if isinstance(located, LaunchLacking):
-            init = f"ncu-swizzle init {shlex.quote(as_word(str(spec.source)))} --config new.toml"
-            located.hint = Hint(f"{init} writes what is missing")
+            init = Typed(shlex.join(["ncu-swizzle", "init", as_word(str(spec.source)), "--config", "new.toml"]))
+            located.hint = Hint(init, " writes what is known of it")
         raise located from error
+
+
+def _refuse_to_do(names: Sequence[str], project: Project | None) -> None:
+    """Raise LaunchLacking if a name is that of an entry in which something is still to be said."""
+    for spec in specs(project) if project and names else ():
+        if spec.name in names:
+            build.refuse_unfinished(spec)
 
 
 def catalog_with(words: Sequence[str], description: KernelDescription) -> tuple[Catalog, list[list[str]]]:
@@ -144,15 +153,20 @@ def catalog_with(words: Sequence[str], description: KernelDescription) -> tuple[
     A file stands for all of its variants, any other word for itself; the description is of every file.
     """
     files = list(dict.fromkeys(word for word in words if is_kernel_file(word)))
+    project = project_file(
+        description.sources.config,
+        split_name(files[0])[0].absolute().parent if files else Path.cwd(),
+        description.sources.trust,
+    )
+    _refuse_to_do([word for word in words if word not in files], project)
     if not files:
         description.refuse_beside(words[0])
-        families = everything(description.sources).families
+        families = _beside(project).families
         if description.launch.arch or description.launch.sample is not None:
             families = tuple(adapted(family, description) for family in families)
         return Catalog(families), [[word] for word in words]
     split = [split_name(file) for file in files]
     sources = [source for source, _ in split]
-    project = project_file(description.sources.config, sources[0].absolute().parent, description.sources.trust)
     own = [spec for source in sources for spec in declared(source, description.sources.trust)]
     project_specs = [spec for spec in (specs(project) if project else ()) if not _is_of(spec, own)]
     families = _distinct(
@@ -203,7 +217,7 @@ def family_of(source: Path, description: KernelDescription, described: Sequence[
     spec = None if _is_complete(source, description, described) else _spec(source, description, described)
     if spec is None:
         spec = _described_here(source, description)
-    family = build.family_of(_overridden(spec, description))
+    family = _launched(_overridden(spec, description), description)
     if source.suffix == PYTHON:  # who names a file on the command line wants it compiled
         family = replace(family, untrusted=False)
     return _before_and_after(family, description) if description.pair else family
@@ -226,10 +240,27 @@ def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
         return _undescribed(source, launch.entry, LaunchOptions(entry=launch.entry))
     names = build.kernels_in(source, description.options)
     if len(names) > 1 and not (launch.grid and launch.block):
-        first = _overridden(_undescribed(source, names[0], LaunchOptions(entry=names[0])), description)
-        raise build.lacking(first, f"{build.several(source, names)}; no launch is described", names[0])
+        spec = _overridden(_undescribed(source, source.stem), description)
+        raise _with_init(build.lacking(spec, f"{build.several(source, names)}; no launch is described"), description)
     only = build.only_kernel(source, description.options)
     return _undescribed(source, only, LaunchOptions(entry=only))
+
+
+def _launched(spec: KernelSpec, description: KernelDescription) -> Family:
+    """Return the family of a kernel; if its launch is not said, the hint has all that was typed."""
+    try:
+        return build.family_of(spec)
+    except LaunchLacking as error:
+        raise error if spec.to_do else _with_init(error, description) from error
+
+
+def _with_init(error: LaunchLacking, description: KernelDescription) -> LaunchLacking:
+    """Return the error for a kernel without a launch, with what writes that down: a command with all that was typed."""
+    spec = error.spec
+    if isinstance(spec, KernelSpec):
+        typed = replace(description, launch=replace(description.launch, arch="", sample=None))
+        error.hint = Hint(Typed(typed.command("init", str(spec.source))))
+    return error
 
 
 def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
@@ -361,7 +392,15 @@ def _without_launch(word: str, description: KernelDescription) -> KernelSpec | N
         for target in described_in(file, description.sources)
         if launch.entry in ("", target.name, target.kernel.entry)
     ]
-    return None if own else _overridden(_undescribed(file, file.stem), description.of_entry(entry))
+    if own:
+        return None
+    sources = description.sources
+    project = project_file(sources.config, file.resolve().parent, sources.trust)
+    begun = [spec for spec in (specs(project) if project else ()) if spec.to_do and _same(spec.source, file)]
+    undescribed = _undescribed(file, file.stem)
+    if begun:  # how it is compiled is said, even if its launch is not
+        undescribed = replace(undescribed, options=begun[0].options, origin=begun[0].origin)
+    return _overridden(undescribed, description.of_entry(entry))
 
 
 def _undescribed(source: Path, name: str, launch: LaunchOptions = LaunchOptions()) -> KernelSpec:
@@ -395,10 +434,18 @@ def _in_word(word: str, description: KernelDescription, alone: bool) -> Iterator
             raise BadFile(f"{word} is a folder", "name its .cu files, or its ncu-swizzle.toml")
         yield from with_source(Catalog(families))
     elif path.suffix == ".toml" and is_file(path):
-        own = everything(CatalogOptions(str(path), trust=sources.trust))
-        yield from (target for target in with_source(own) if not target.family.shipped)
+        own_project = project_in(path, sources.trust)
+        own = [target for target in with_source(_beside(own_project)) if not target.family.shipped]
+        for spec in specs(own_project):
+            if to_do := spec.to_do:
+                if not own:
+                    build.refuse_unfinished(spec)
+                yield Skipped(spec.name, f"TODO in {', '.join(to_do)}")
+        yield from own
     else:
-        yield everything(sources).target(word)
+        project = project_file(sources.config, Path.cwd(), sources.trust)
+        _refuse_to_do([word], project)
+        yield _beside(project).target(word)
 
 
 def _shipped_in(path: Path) -> tuple[Family, ...]:

@@ -34,6 +34,7 @@ OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
 IGNORE = "ignore"
 KEYS = ("check", "kernel", IGNORE)
 NONE = "none"
+TODO = "TODO"  # in an entry: what its user has to say
 HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes [kernel.NAME]"
 
 
@@ -164,6 +165,13 @@ class KernelSpec:
     def named(cls, entry: str, source: Path) -> KernelSpec:
         """Return a file's kernel of which nothing but its function is said."""
         return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
+
+    @property
+    def to_do(self) -> list[str]:
+        """What is still to be said of its launch, in an entry that ``ncu-swizzle init`` wrote."""
+        texts = {"grid": self.launch.grid, "block": self.launch.block, "shared": self.launch.shared}
+        texts["args"] = " ".join(self.launch.args)
+        return [key for key, text in texts.items() if re.search(rf"\b{TODO}\b", text)]
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -19,12 +19,15 @@ from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.base.validate import made
+from ncu_swizzle.engines import launchless
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledKernel
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.kernels import build, naming
-from ncu_swizzle.kernels.build import cubin_of
-from ncu_swizzle.kernels.family import Family, Kernel
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.family import SOURCE, Family, Kernel
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.kernels.signature import arguments
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven, shown, without_empty
 
@@ -263,7 +266,7 @@ class _Lines:
 
 
 def list_kernels(caller: Caller, file: str = "") -> Answer:
-    """Answer the kernels of a file, with a guessed launch each; without a file, of the project and the catalogue."""
+    """Answer the kernels of a file, with what is known of launches; without one, of the project and the catalogue."""
     if file:
         return _of_file(caller, file)
     config = caller.folders.config(Path.cwd())
@@ -288,22 +291,28 @@ def _of_file(caller: Caller, file: str) -> Answer:
         for family, kernel in naming.everything(CatalogOptions(config))
         if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
     ]
-    toolchain = Toolchain(timeout_s=caller.timeout_s)
+    settings = EmulationSettings(Toolchain(timeout_s=caller.timeout_s))
     spec = KernelSpec(name=source.stem, source=source)
-    cubin = cubin_of(spec, toolchain)
-    guesses = [build.guess_in(cubin, symbol, spec, toolchain) for symbol in cubin.kernels]
-    guessed: list[dict[str, Any]] = [
-        {"function": guess.launch.entry, "launch": build.keywords(guess.options(["--grid", "--block", "--arg"]))}
-        for guess in guesses
-        if not any(_names(kernel, guess.launch.entry) for _, kernel in described)
-    ]
-    rows = (*({**_row(*variant), "described": True} for variant in described), *guessed)
-    words = "; launches are guessed from signatures: check them" if guessed else ", with described launches"
-    arguments: dict[str, Any] = {"files": [file]}
-    if guessed:  # the first kernel that nothing describes
-        named = {"kernel": guessed[0]["function"]} if len(guesses) > 1 else {}
-        arguments["launch"] = {**named, **guessed[0]["launch"]}
-    return Answer(summary=f"{file}: {len(guesses)} kernels{words}.", rows=rows, next=Call("lint", arguments))
+    if source.suffix == SOURCE:
+        kernels = launchless.of_source(spec, settings).kernels
+    else:
+        kernels = launchless.of_built(source, settings).kernels
+    others = tuple(
+        _known(kernel) for kernel in kernels if not any(_names(variant, kernel.spelled) for _, variant in described)
+    )
+    words = "; a launch takes grid, block, and args: replace each TODO" if others else ", with described launches"
+    rows = (*({**_row(*variant), "described": True} for variant in described), *others)
+    return Answer(summary=f"{file}: {len(kernels)} kernels{words}.", rows=rows, next=Call("lint", {"files": [file]}))
+
+
+def _known(kernel: CompiledKernel) -> Row:
+    """Return what is known of a kernel's launch: its blocks, and what each argument is, TODO in place of the rest."""
+    blocks = [shape for shape in kernel.blocks() if shape.certain]
+    texts = [text for text, _ in arguments(kernel.signature.parameters)]
+    return without_empty({
+        "function": kernel.spelled,
+        "launch": without_empty({"block": ",".join(map(str, blocks[0].sizes)) if blocks else "", "args": texts}),
+    })  # fmt: skip
 
 
 def _names(kernel: Kernel, function: str) -> bool:

@@ -185,10 +185,12 @@ def hint(error: NcuSwizzleError) -> Hint:
     """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
     lacking = error.__cause__ if isinstance(error.__cause__, LaunchLacking) else error  # said in keywords of Python
     if isinstance(lacking, LaunchLacking):
-        options, _ = build.completed(lacking)
-        if options.startswith("--"):
-            kernel = {"kernel": lacking.kernel} if lacking.kernel else {}
-            return Hint(f"launch={in_json({**kernel, **build.keywords(options)}).strip()}")
+        hint = build.completed(lacking)
+        if hint.startswith("--"):
+            return Hint(f"launch={in_json(build.keywords(hint)).strip()}")
+        if isinstance(lacking.spec, project.KernelSpec) and not lacking.spec.to_do:
+            call = in_json({"file": str(lacking.spec.source)}).strip()
+            return Hint(f"list_kernels {call} answers what is known of its launch")
     if isinstance(error, UnknownKernel):
         return Hint("list_kernels names all kernels; with file, those in a file")
     return Hint(*(_sent(part) if isinstance(part, Typed) else part for part in error.hint.parts))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.explain import explained, own_kernels
+from ncu_swizzle.explain import every_launch, explained, own_kernels
 from ncu_swizzle.explain import explained as suggesting
+from ncu_swizzle.explain.every_launch import EveryLaunchAnswer
 from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQuery
@@ -61,10 +62,22 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
     """
     query = ExplainQuery(what=kernel, show=MAP, access=access, kernel=_query(caller, kernel, launch))
+    if file := every_launch.without_launch(query):
+        return _in_every_launch(every_launch.answered(query, file))
     subject = explained.explanation(query).subject
     if subject is None or subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
     return explanation(subject, Call("suggest", {"kernel": kernel, **caller.again(kernel, launch)}))
+
+
+def _in_every_launch(answer: EveryLaunchAnswer) -> Answer:
+    """Answer the degrees of a file's accesses in every launch: none is described."""
+    rows = [
+        {"kernel": kernel.kernel, "blocks": kernel.blocks, **asdict(row)}
+        for kernel in answer.kernels
+        for row in kernel.rows
+    ]
+    return Answer(summary=" ".join(answer.notes), rows=tuple(rows))
 
 
 def explanation(subject: Subject, following: Call | None = None) -> Answer:

@@ -67,7 +67,7 @@ Launch = Annotated[
     Field(
         description="How the kernel is launched, unless ncu-swizzle.toml says it. args: one per parameter, in order, "
         'such as "x=float32[n]:random", "y=float32[n]:out", "n=int32:n"; problem: the sizes in them. A call without '
-        "it says what is missing, with a guess."
+        "it judges what holds in every launch, or says what is missing."
     ),
 ]
 PageNumber = Annotated[int, Field(description="Of a long answer; pages have about 2,000 tokens.", ge=1)]
@@ -78,7 +78,7 @@ Here: TypeAlias = Context[Any, Any]
 
 
 def list_kernels(file: str = "") -> None:
-    """List the kernels of a file, with guessed launches; without a file, those of the project and the catalogue."""
+    """List the kernels of a file, with what is known of launches; without a file, the project's and the catalogue's."""
 
 
 def lint(

@@ -1,8 +1,7 @@
-"""Kernels that project files, Python files and command lines describe; the launch that is guessed from a cubin."""
+"""Kernels that project files, Python files and command lines describe; what a cubin says of a launch."""
 
 import os
 import re
-import shlex
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -10,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel, UsageError
+from ncu_swizzle.commands.describe_kernel import ProjectEntry
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends.compiled import overridden
-from ncu_swizzle.kernels import build, catalog, check, fills, limits, naming, project, toolchain
-from ncu_swizzle.kernels.arguments import UNKNOWN, parse_arguments
-from ncu_swizzle.kernels.family import LITERAL, Family, Parameter, Target, read, write
-from ncu_swizzle.kernels.guess import KernelSignature, ProjectEntry, SignatureParameter, guess, signature_of
+from ncu_swizzle.kernels import build, catalog, limits, naming, project, toolchain
+from ncu_swizzle.kernels.arguments import UNKNOWN
+from ncu_swizzle.kernels.family import LITERAL, Family, Target, read, write
+from ncu_swizzle.kernels.launch_sites import WrittenLaunch
 from ncu_swizzle.kernels.options import CatalogOptions, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec, declared, specs
+from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, signature_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import EXAMPLE, FULL, KERNEL, description, own
@@ -320,49 +321,31 @@ def test_without_its_source_the_ptx_tells_pointers_from_numbers() -> None:
 
 @NEEDS_ALL
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["plane", "ranked"])
-def test_a_guessed_launch_is_one_that_is_accepted(kind: str, name: str, tmp_path: Path) -> None:
+def test_an_entry_says_what_is_known_and_what_is_to_be_done(kind: str, tmp_path: Path) -> None:
     (tmp_path / "source.cu").write_text(SOURCE)
-    for source in (SOURCE, ""):
-        kernel = signature(kind, name, source)
-        guessed = guess(kernel)
-        arguments = parse_arguments(guessed.launch.args, Path(), guessed.problem)
-        sizes = [
-            8 if argument.shape else len(fills.scalar(argument, guessed.problem).tobytes()) for argument in arguments
-        ]
-        check.refuse_mismatch(cubin(kind), kernel.symbol, arguments, sizes)
-        spec = KernelSpec(name=name, source=tmp_path / "source.cu")
-        text = ProjectEntry(name=name, source="source.cu", spec=spec, guess=guessed).text()
-        entry = tomllib.loads(text)["kernel"][name]
-        launch = LaunchOptions(**{key: entry[key] for key in ("entry", "grid", "block")}, args=guessed.launch.args)
-        problem = tuple(Parameter(*item) for item in guessed.problem.items())
-        family = build.family_of(KernelSpec(name=name, source=spec.source, launch=launch, problem=problem))
-        resolved = Target(family, family.kernels[0], guessed.problem).launch
-        x, y, z = resolved.block
-        assert x * y * z <= kernel.max_threads
-        assert min(resolved.grid) >= 1
-
-
-def test_one_axis_of_blocks_covers_the_rows_and_columns_that_two_sizes_tell_of() -> None:
-    parameters = [(8, "keys", "unsigned*"), (4, "length", "unsigned"), (4, "ascending", "unsigned")]
-    signature = KernelSignature(
-        symbol="sorted", function="sorted", parameters=tuple(SignatureParameter(*each) for each in parameters)
+    spec = KernelSpec(name="plane", source=tmp_path / "source.cu")
+    launches = (WrittenLaunch(file="a/run.cu", line=7, grid=None, block=(32, 8, 1), shared=512),)
+    written = ProjectEntry(
+        name="plane", source="source.cu", spec=spec, signature=signature(kind, "plane"), launches=launches
     )
-    guessed = guess(signature)
-    assert (guessed.problem, guessed.launch.grid) == ({"n": 1024}, "n*n//2048")
+    entry = tomllib.loads(written.text())["kernel"]["plane"]
+    assert (entry["grid"], entry["block"], entry["shared"]) == ("TODO", "32,8", "512")
+    assert "# run.cu:7" in written.text()
+    assert not written.complete
+    assert [text.partition("=")[0] for text in entry["args"]] == ["in", "out", "c", "stride", "scale", "corner"]
+    launch = LaunchOptions(grid=entry["grid"], block=entry["block"], args=tuple(entry["args"]))
+    assert "TODO in grid, args" in refused(build.family_of, KernelSpec(name="k", source=spec.source, launch=launch))
 
 
 def test_hostile_names_stay_in_their_strings() -> None:
     hostile = 'x"]\n[check]\nmax-degree = 9\n#'
     parameters = (SignatureParameter(8, "p", f"{hostile}*"), SignatureParameter(24))
-    guessed = guess(KernelSignature(symbol="k", function=f"k<{hostile}>", parameters=parameters))
-    content = tomllib.loads(
-        ProjectEntry(name=hostile, source=hostile, spec=KernelSpec(name="k", source=Path("k.cu")), guess=guessed).text()
-    )
+    kernel = KernelSignature(symbol="k", function=f"k<{hostile}>", parameters=parameters)
+    spec = KernelSpec(name="k", source=Path("k.cu"))
+    content = tomllib.loads(ProjectEntry(name=hostile, source=hostile, spec=spec, signature=kernel).text())
     assert content.keys() == {"kernel"}
     assert content["kernel"][hostile]["source"] == hostile
-    assert "\n" not in guessed.options(["--arg"])
-    assert shlex.split(guessed.options(["--grid", "--block", "--arg"]))[-1] == "a2=bytes:24"
+    assert content["kernel"][hostile]["args"] == ["p=uint8[TODO]:TODO", "a2=bytes:TODO"]
 
 
 def test_includes_that_never_end_are_followed_to_an_end(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""``explain`` of kernels of which no launch is described: the degrees of their accesses in every launch, by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.base.degrees import AccessDegree, shape_of
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.files import is_file
+from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.engines import launchless
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
+from ncu_swizzle.explain import shown
+from ncu_swizzle.explain.query import ExplainQuery
+from ncu_swizzle.kernels import limits, naming
+from ncu_swizzle.kernels.naming import Unlaunched
+from ncu_swizzle.render.listing import table_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessRow:
+    """Accesses of one line that are alike: where, what, how many, and what is said of their degree."""
+
+    line: str
+    opcode: str
+    count: int
+    degree: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAnswer:
+    """A kernel, the blocks that it is looked at with, and its accesses to shared memory."""
+
+    kernel: str
+    blocks: str
+    rows: tuple[AccessRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryLaunchAnswer:
+    """What is known of a file's kernels in every launch, and how they were compiled."""
+
+    kernels: tuple[KernelAnswer, ...]
+    notes: tuple[str, ...]
+
+
+def without_launch(query: ExplainQuery) -> Unlaunched | None:
+    """Return the file that is asked for, if none of its launches is described."""
+    path = Path(query.subject)
+    if not is_file(path) or not (naming.is_kernel_file(query.subject) or fatbin.is_built(path)):
+        return None
+    found = naming.resolve_all([query.subject], query.kernel.description)
+    return found[0] if len(found) == 1 and isinstance(found[0], Unlaunched) else None
+
+
+def answered(query: ExplainQuery, file: Unlaunched) -> EveryLaunchAnswer:
+    """Return the answer for a file, or a line of it. Raises UsageError, and what compiling it raises."""
+    launch = query.kernel.description.launch
+    compiled = launchless.of_file(file, EmulationSettings.of(query.kernel.request), launch)
+    block = limits.block_of(launch.block, dict(query.kernel.description.problem)) if launch.block else None
+    kernels = tuple(_answers(compiled, block, query.access or query.line))
+    if not kernels:
+        where = f" at {query.access or query.line}" if query.access or query.line else ""
+        raise UsageError(f"no kernel of {file.name} accesses shared memory{where}", f"ncu-swizzle lint {file.name}")
+    return EveryLaunchAnswer(kernels=kernels, notes=(*(f"{note}." for note in compiled.notes), NEEDS_LAUNCH))
+
+
+NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-swizzle init describes one."
+
+
+def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
+    for kernel in compiled.kernels:
+        if kernel.accesses_shared and (rows := tuple(_rows(kernel, block, wanted))):
+            shapes = " or ".join(shape_of(shape.sizes) for shape in kernel.blocks(block))
+            yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
+
+
+def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[AccessRow]:
+    judged = kernel.judged(block)
+    counted: dict[tuple[str, str, str], int] = {}
+    for access in judged.accesses():
+        place = judged.lines.get(access[0].offset)
+        line = f"{Path(place[0]).name}:{place[1]}" if place else ""
+        if wanted in ("", line, access[0].opcode):
+            key = line, access[0].opcode, _said(access)
+            counted[key] = counted.get(key, 0) + 1
+    yield from (
+        AccessRow(line=line, opcode=opcode, count=count, degree=degree)
+        for (line, opcode, degree), count in counted.items()
+    )
+
+
+def _said(access: Sequence[AccessDegree]) -> str:
+    """Return what is said of an access for all shapes of blocks, the worst if they differ."""
+    unknown = next((each for each in access if each.most is None), None)
+    return (unknown or max(access, key=lambda each: each.most or 0)).in_words
+
+
+def show(answer: EveryLaunchAnswer, console: Console) -> None:
+    """Print a table for each kernel."""
+    for kernel in answer.kernels:
+        console.print(table_line(f"{kernel.kernel}, in every launch with blocks of {kernel.blocks}", style="bold"))
+        table = shown.columns("line", "instruction", "accesses", "degree")
+        for row in kernel.rows:
+            table.add_row(row.line, row.opcode, str(row.count), row.degree)
+        console.print(table)
+        console.print()
+    for note in answer.notes:
+        console.print(table_line(note))
