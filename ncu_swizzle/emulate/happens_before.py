@@ -70,7 +70,10 @@ class HappensBefore:
     instructions: Sequence[SassInstruction]
     blocks: range  # of the running ones: those of one cluster
     lacking: dict[str, int | None] = field(default_factory=dict)  # what is not followed, and at which byte of the code
-    lost: bool = False  # whether a wait was passed that is not followed: only lanes of a warp are judged from then on
+    # Whether a wait was passed that is not followed: only lanes of a warp are judged from then on. After a lock, or a
+    # flag, until all warps meet at a barrier.
+    lost: bool = False
+    locked: bool = False
     n: int = field(init=False)  # warps
     copies: int = field(init=False)  # the agent of the first warp's copies, and of the first warpgroup's wgmmas
     tiles: int = field(init=False)
@@ -282,6 +285,8 @@ class HappensBefore:
                 self._open(self._gate(number, block), doubted, here, int(inside.sum()))
             elif len(here):
                 self._acquire(here, self._published(here).max(axis=0))
+                if self.locked and len(here) == self.n:
+                    self.lost = self.locked = False
 
     def _gate(self, number: int, block: int) -> _Gate:
         found = self.gates.get((number, block))
@@ -381,7 +386,11 @@ class HappensBefore:
         """An order that is not followed: whatever comes next is taken to be ordered after all before."""
         self.lacking.setdefault(event.data, self.instructions[event.number].offset)
         # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
-        self.lost |= self.instructions[event.number].opcode == "SYNCS" or event.data == LOCK
+        if event.data == LOCK:
+            self.locked |= not self.lost
+            self.lost = True
+        elif self.instructions[event.number].opcode == "SYNCS":
+            self.lost, self.locked = True, False
         self._converge(np.arange(self.n))
         self.clock[:] = self.visible[:] = self.now
         np.fill_diagonal(self.clock, ALWAYS)
