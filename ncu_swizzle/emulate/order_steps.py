@@ -255,7 +255,8 @@ def _in_warp(instruction: SassInstruction) -> Step:
     def step(m: Machine) -> None:
         selected, doubtful = m.ordering_lanes(guard(m) if guard else None)
         rows = np.asarray((lanes := selected | doubtful).any(axis=1))
-        m.count_order(m.view.warps[rows])
+        if fences_by_guard(instruction):
+            m.count_order(m.view.warps[rows])
         m.note_lanes(m.view.warps[rows], lanes[rows])
 
     return step
@@ -284,7 +285,8 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
         lanes = selected | doubtful
         executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
-        m.count_order(warps)
+        if guard:  # else it is counted as any instruction, in code that notes nothing, too
+            m.count_order(warps)
         if len(warps):
             m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
 

@@ -75,6 +75,7 @@ class RaceCheck:
             yield np.concatenate(list(again.values()))
         elif again:  # too many: those of one cluster may be few enough
             yield from again.values()
+        self.kinds.update(kind for these in again for kind in these)
 
     def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
         """Return the stores that race with stores, whose values may be the same."""
