@@ -378,7 +378,7 @@ class Races(HappensBefore):
         """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
         for (block, agent), (at, number) in self.remote.items():
             warps = np.arange(self.n)[self._warps(block)]
-            if not (self._knows(self.clock, _together(warps, warps[:1]), agent, ALL_LANES) >= at).any():
+            if self._later(self.clock, _together(warps, warps[:1]), at, agent, ALL_LANES).all():
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: nothing that it waits for follows"
@@ -443,23 +443,23 @@ class Races(HappensBefore):
         """Compare with the last write of each unit."""
         units = made.units
         last, writer = self.write_event[units], self.write_agent[units]
-        unordered = last > self._knows(self.clock, made, writer, self.write_lane[units])
+        unordered = self._later(self.clock, made, last, writer, self.write_lane[units])
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
             # What threads and cp.async write, they write through the generic proxy (PTX ISA, "Async proxy").
-            seen = self._knows(self.visible, made, writer, self.write_lane[units])
-            hidden = (last > seen) & (writer < self.tiles) & ~unordered
+            unseen = self._later(self.visible, made, last, writer, self.write_lane[units])
+            hidden = unseen & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
 
     def _after_lanes(self, made: Footprint, does: str, by: Any) -> None:
         """Compare with what other lanes of the same warp did."""
-        warps, units, lanes = made
+        warps, units, _ = made
         last, wrote = self.write_event[units], self.write_lane[units]
-        apart = (self.write_agent[units] == warps) & (wrote != lanes) & (last > self._since(made, wrote))
+        apart = self._unmet(made, last, wrote) & (self.write_agent[units] == warps)
         self._report(made, apart, last, warps, does=does, before=WRITE, agent=by, code=codes.LANES)
         if does in (WRITE, ATOMIC):
             read, reader = self.read_event[units, warps], self.read_lane[units, warps]
-            apart = (reader != lanes) & (read > self._since(made, reader))
+            apart = self._unmet(made, read, reader)
             self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
 
     def _after_reads(self, made: Footprint, table: Any, before: str, does: str, by: Any) -> None:
@@ -473,7 +473,7 @@ class Races(HappensBefore):
             others: Any = ALL_LANES
             if table is self.read_event:
                 others = np.where(readers < self.n, self.read_lane[chosen.units, readers % self.n], ALL_LANES)
-            where = last > self._knows(self.clock, chosen, readers, others)
+            where = self._later(self.clock, chosen, last, readers, others)
             self._report(chosen, where, last, readers, does=does, before=before, agent=agent)
 
     def _after_generic(self, made: Footprint, by: int, last: Any, writer: Any) -> None:
@@ -482,8 +482,8 @@ class Races(HappensBefore):
         `last`: the last write of each unit, by its `writer`.
         Not if the warp has arrived at an mbarrier since: so CUTLASS's pipelines release a stage, without a fence.
         """
-        known, seen = (self._knows(table, made, writer, ALL_LANES) for table in (self.clock, self.visible))
-        hidden = (last > seen) & (last <= known) & (writer < self.tiles) & (last > self.released[writer % self.n])
+        unordered, unseen = (self._later(table, made, last, writer, ALL_LANES) for table in (self.clock, self.visible))
+        hidden = unseen & ~unordered & (writer < self.tiles) & (last > self.released[writer % self.n])
         self._report(made, hidden, last, writer, does=WRITE, before=WRITE, agent=by, code=codes.OVERWRITES)
         read = self.read_event[made.units, : self.n]
         known = self.clock[self.rows[made.warps, made.lanes], : self.n]
