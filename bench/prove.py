@@ -44,7 +44,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.modules import Module, renamed
 from ncu_swizzle.certify.replay import Assembled
-from ncu_swizzle.certify.verdict import Outcome
+from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.code import parse_instruction
 from ncu_swizzle.emulate.counts import bank_0
@@ -119,7 +119,7 @@ class Judged:
 
 def ptx_of(target: Target) -> str:
     """Return the unoptimised PTX of a kernel's unit. Raises UsageError if it does not compile."""
-    unit = halves.of_target(target)
+    unit = replace(halves.of_target(target), device_only=True)
     tree = Tree(unit.source.parent, unit.source.parent)
     return halves.compiled(unit, unit.archs[0], Toolchain(), tree, cached=False).ptx
 
@@ -232,18 +232,22 @@ def _of_programs(seeds: range, folder: Path) -> Iterator[Case]:
         own.mkdir()
         (own / "k.cu").write_text(each.text, encoding="utf-8")
         wrong = [answers[f"{each.name}_{number}"].wrong for number in range(len(texts[each.name]))]
-        yield from _hasty(f"adversary {each.name}", own, launch, (), texts[each.name], wrong)
+        yield from _hasty(f"adversary {each.name}", _target(own, launch), texts[each.name], wrong)
 
 
 def _trap(folder: Path, trap: str) -> Iterator[Case]:
     """Yield hasty changes of a kernel in a folder: k.cu, and args.json with the options that describe its launch."""
-    words = json.loads((Path(trap) / "args.json").read_text())
+    shutil.copytree(trap, folder, dirs_exist_ok=True)
+    before = described(folder, json.loads((folder / "args.json").read_text(encoding="utf-8")))
+    texts = in_a_hurry((folder / "k.cu").read_text(encoding="utf-8"))
+    yield from _hasty(f"trap {Path(trap).name}", before, texts, [None] * len(texts))
+
+
+def described(folder: Path, words: Sequence[str]) -> Target:
+    """Return the kernel of k.cu whose launch some words describe, as they follow ``fix k.cu``."""
     given: dict[str, list[str]] = {}
     for name, value in zip(words[::2], words[1::2], strict=False):
         given.setdefault(name, []).append(value)
-    for file in (path for path in Path(trap).rglob("*") if path.is_file()):
-        (folder / file.relative_to(trap)).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file.relative_to(trap)).write_bytes(file.read_bytes())
     launch = LaunchOptions(
         entry=given.get("--kernel", [""])[0],
         grid=given.get("--grid", ["1"])[0],
@@ -254,21 +258,17 @@ def _trap(folder: Path, trap: str) -> Iterator[Case]:
     options = [f"-D{text}" for name in ("-D", "--define") for text in given.get(name, [])]
     options += [f"-I{folder / text}" for text in given.get("-I", [])]
     options += [f"-std={text}" for text in given.get("--std", [])]
-    texts = in_a_hurry((folder / "k.cu").read_text())
-    yield from _hasty(f"trap {Path(trap).name}", folder, launch, tuple(options), texts, [None] * len(texts))
+    return _target(folder, launch, options)
 
 
-def _hasty(
-    name: str,
-    folder: Path,
-    launch: LaunchOptions,
-    options: tuple[str, ...],
-    texts: Sequence[tuple[str, str]],
-    wrong: Sequence[bool | None],
-) -> Iterator[Case]:
-    family = build.family_of(KernelSpec(name="k", source=folder / "k.cu", launch=launch, options=options))
-    before = Target(family, family.kernels[0], family.problem())
-    text = (folder / "k.cu").read_text(encoding="utf-8")
+def _target(folder: Path, launch: LaunchOptions, options: Sequence[str] = ()) -> Target:
+    spec = KernelSpec(name="k", source=folder / "k.cu", launch=launch, options=tuple(options))
+    family = build.family_of(spec)
+    return Target(family, family.kernels[0], family.problem())
+
+
+def _hasty(name: str, before: Target, texts: Sequence[tuple[str, str]], wrong: Sequence[bool | None]) -> Iterator[Case]:
+    text = before.source.read_text(encoding="utf-8")
     change = change_of(name, before, before, (text, text))
     for (what, changed), is_wrong in zip(texts, wrong, strict=True):
         yield Case(change=change, what=what, text=changed, expected="wrong" if is_wrong else "")
@@ -310,22 +310,26 @@ def _judged(case: Case) -> tuple[str, str]:
             after = change_of("", change.targets[0], target).after
     try:
         verdict = certify(change.before, after, kernel=change.symbol, block=change.block, dynamic=change.dynamic)
+        rest = _of_others(change.before, after, change.symbol) if verdict.outcome is Outcome.PROVED else ()
     except ValueError as error:
         return INVALID, str(error)
-    if verdict.outcome is not Outcome.PROVED:
-        found = (
-            verdict.counterexample.what
-            if verdict.counterexample
-            else verdict.obstacle.reason
-            if verdict.obstacle
-            else ""
-        )
-        return (REFUTED if verdict.outcome is Outcome.REFUTED else UNPROVED), found
+    for each in (verdict, *rest):
+        if each.outcome is not Outcome.PROVED:
+            found = each.counterexample.what if each.counterexample else each.obstacle.reason if each.obstacle else ""
+            return (REFUTED if each.outcome is Outcome.REFUTED and each is verdict else UNPROVED), found
     if case.expected == "wrong":
         return WRONG, "another oracle says so"
     if not (case.ptx or case.text):
         return PROVED, ", ".join(verdict.assumptions)
     return oracle(change, after)
+
+
+def _of_others(before: str, after: str, symbol: str) -> Iterator[KernelVerdict]:
+    """Yield the verdicts on the unit's other kernels: nobody says how they are launched."""
+    old, new = Module(before), Module(after)
+    for other in old.kernels:
+        if other != symbol and other in new.kernels and old.code(other) != new.code(other):
+            yield certify(before, after, kernel=other)
 
 
 def oracle(change: Change, after: str) -> tuple[str, str]:

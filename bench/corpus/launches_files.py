@@ -30,12 +30,17 @@ def launches_file(chance: Random) -> Draft:
     elif damage in CUBIN_DAMAGES:
         content = _with_cubin(content, _entries(other), damage, chance)
     elif damage == "a hostile entry":
-        content = {**content, hostile.text(chance)[:60_000].encode("utf-8", "replace").decode(): b"x"}
+        content = {**content, _name(chance): b"x"}
     data = _packed(content)
     if damage in bytewise.BINARY:
         data = bytewise.BINARY[damage](data, _packed(_entries(other)), chance)
     command, outputs = commands.replaying("app.launches", chance)
     return Draft(damage, source, {"app.launches": data}, command, False, outputs)
+
+
+def _name(chance: Random) -> str:
+    """Return an entry's name, of as many bytes as a zip file's can have."""
+    return hostile.text(chance).encode("utf-8", "replace")[:60_000].decode("utf-8", "ignore")
 
 
 @functools.cache

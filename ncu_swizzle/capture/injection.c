@@ -56,7 +56,7 @@ static void on_return(const CallbackData *call) {
     if (error && in_call.from < in_call.to) {
         HOLD_LOCK;
         cuGetErrorName(error, &name);
-        refuse(in_call.from, in_call.to, in_call.recorded, name ? name : "an unknown error", call->symbol);
+        refuse(in_call.from, in_call.to, in_call.recorded, name ? name : "an unknown error", in_call.name);
     }
 }
 

@@ -107,9 +107,11 @@ static int is_full(void) {
     return count(&counters->claimed, 0) >= most_launches;
 }
 
-// What the call that a thread is in launches: the numbers in `seen`, and how many of these launches are recorded.
+// What the call that a thread is in launches: the numbers in `seen`, how many of these launches are recorded, and the
+// last one's name.
 static __thread struct {
     uint64_t from, to, recorded;
+    const char *name;
 } in_call;
 
 static void see(uint64_t launches) {
@@ -144,21 +146,22 @@ static void write_launch(const Launch *launch, const char *name, Handle function
 }
 
 // Records a launch, unless the filters leave it out or enough are recorded.
+//
+// A program may launch what is no kernel, a function of the host for one. The driver refuses it, but CUPTI has read its
+// name by then, from anywhere: names count only of what has a module.
 static void record(const Launch *launch) {
     Handle function = NULL, handle = NULL;
-    const char *name = launch->name;
+    const char *name = NULL;
     see(1);
-    if (is_full()) {
-        if (has_filter() && name && !is_wanted(name)) {
-            count(&counters->unwanted, 1);
-        }
+    if (is_full() && !has_filter()) {
         return;
     }
     HOLD_LOCK;
     int unresolved = resolve(launch->function, &function, &handle);
-    if (!name && (unresolved || cuFuncGetName(&name, function))) {
-        name = "";
+    if (!unresolved && !(name = launch->name) && cuFuncGetName(&name, function)) {
+        name = NULL;
     }
+    in_call.name = name = name ? name : "";
     if (!is_wanted(name)) {
         count(&counters->unwanted, 1);
     } else if (claim()) {

@@ -54,8 +54,6 @@ def _query(query: Query, kernel: str) -> Iterator[str]:
     where = located(query.line)
     said = _plain(f"{kernel}{f', {where}' if where else ''}: {query.says}").replace('"', '""')
     yield f'\n(reset)\n(echo "{said}")\n{query.smt.strip()}\n'
-    if "(check-sat)" not in query.smt:
-        yield "(check-sat)\n"
 
 
 def _plain(text: str) -> str:

@@ -18,6 +18,7 @@ NUMBERLESS = "what code does with __LINE__, such as in messages, does not matter
 NOT_COVERED = (
     "what the kernel costs: time, registers, shared memory, blocks per SM",
     "errors of the compilers and of the assembler, which translate both versions",
+    "templates that nothing here instantiates",
     "code that is compiled elsewhere: other options, NVRTC, files outside of the checkout",
 )
 

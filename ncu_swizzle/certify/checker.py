@@ -19,18 +19,20 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from ncu_swizzle.certify import invariants, terms
+from ncu_swizzle.certify import invariants, smtlib, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import GENERIC, NUMBER, Memory, Run, Shape
+from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Memory, Run, Shape
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,
@@ -65,6 +67,7 @@ MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 MOST_PAIRS = 20_000  # of accesses
 SAMPLES = 5  # of each access, to find one mapping of all
+BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
 CPU_S = 30.0  # of one kernel
 # What is assumed, in turn, as far as it is needed.
 LEVELS = (
@@ -90,7 +93,7 @@ def certify(
     each version. With `certificate` the verdict has the queries. Raises ValueError for text that is not PTX, and
     EnvironmentLacking without a solver.
     """
-    modules = parse(before), parse(after)
+    modules = _parsed(before), _parsed(after)
     names = _kernels(modules, kernel)
     block = block or modules[0].functions[names[0]].threads
     verdict = KernelVerdict(
@@ -109,6 +112,7 @@ def certify(
             return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
 
 
+_parsed = lru_cache(4)(parse)  # a unit's kernels come one after the other
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 
@@ -167,6 +171,13 @@ class Comparison:
         self.names = _paired(modules)
         self._check_modules()
         self._sizes = {SHARED + old.name: (old, new) for old, new in self._arrays()}
+        self._same_layout = all(
+            (old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()
+        ) and [symbol.name for symbol in modules[0].shared()] == [
+            self.names[symbol.name] for symbol in modules[1].shared()
+        ]
+        # Sizes that the launch decides are the same unless it is known that they differ.
+        self._resized = not self._same_layout or bool(dynamic and dynamic[0] != dynamic[1])
         self._assumed: set[Assumption] = set()
         self._queries: list[Query] = []
         self._started = time.process_time()
@@ -263,7 +274,7 @@ class Comparison:
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
             run = Run(graph, module, kernel, self.block, "ba"[n], names)
-            run.split = self._split
+            run.split, run.resized, run.check = self._split, self._resized, self._check_time
             run.run()
             versions.append(run)
             self._check_time()
@@ -291,8 +302,9 @@ class Comparison:
 
     def _compare_structure(self) -> None:
         old, new = self.old, self.new
-        if [block.successors for block in old.graph.blocks] != [block.successors for block in new.graph.blocks]:
-            raise Different("the versions branch differently")
+        for one, other in itertools.zip_longest(old.graph.blocks, new.graph.blocks):
+            if one is None or other is None or one.successors != other.successors or one.traps != other.traps:
+                raise Different("the versions branch differently", (one or other).line)
         if old.reached != new.reached or old.dead != new.dead:
             raise Different("the versions do not execute the same branches")
         for one, other in zip(old.effects, new.effects, strict=True):
@@ -377,7 +389,7 @@ class Comparison:
                     for symbol in symbols:
                         escaped.setdefault(symbol, (f"{what} depends on it", at))
                 elif one.symbols or other.symbols:
-                    self._gather(arrays, doubtful, number, memory, at)
+                    self._gather(arrays, doubtful, number, memory, what, at)
                     continue
                 else:
                     doubtful.update(dict.fromkeys(symbols, at))
@@ -429,6 +441,7 @@ class Comparison:
         doubtful: dict[Term, Location | None],
         number: int,
         memory: tuple[Memory, Memory],
+        what: str,
         at: Location | None,
     ) -> None:
         """Enter an access to a shared array, all rows of a fragment's."""
@@ -447,7 +460,8 @@ class Comparison:
         conditions = [*conditions, *guards]
         width = memory[0].width
         if width is None:
-            array.opaque.append((f"{memory[0].space} access", at))
+            described = ".tensor." in what
+            array.opaque.append((DESCRIBED if described else "how much of a mapped array is accessed is not known", at))
         for row in range(memory[0].reaches):
             rows = [
                 offset + scale(each.stride, row) if each.stride is not None else offset
@@ -459,7 +473,7 @@ class Comparison:
                     before=rows[0],
                     after=rows[1],
                     width=width or 1,
-                    align=memory[0].align,
+                    align=memory[0].align if row == 0 else min(memory[0].align, BETWEEN),
                     write=memory[0].write,
                     reached=conditions,
                     line=at,
@@ -482,24 +496,21 @@ class Comparison:
             old, new = (self._bytes(array.symbol, n) for n in (0, 1))
             smaller = old is not None and new is not None and new < old
             array.mapped = smaller or any(self._may_move(access) for access in array.accesses)
-        same_layout = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values()) and [
-            symbol.name for symbol in self.modules[0].shared()
-        ] == [self.names[symbol.name] for symbol in self.modules[1].shared()]
         for symbol, (reason, at) in escaped.items():
             name = symbol.name.removeprefix(SHARED)
             if symbol in arrays and arrays[symbol].mapped:
                 raise Unfollowed(f"the address of {name} does not stay in accesses: {reason}", at)
-            if not same_layout:
+            if not self._same_layout:
                 raise Unfollowed(f"{name} may be at another address, which is seen: {reason}", at)
             self._assumed.add(Assumption.LAYOUT)
         for array in arrays.values():
             if array.mapped and array.symbol in doubtful:
                 raise Unfollowed("a pointer may be to a mapped array or to another one", doubtful[array.symbol])
             if array.mapped and array.opaque:
-                raise Unfollowed("how much of a mapped array is accessed is not known here", array.opaque[0][1])
-            self._check_alignment(array, same_layout)
+                raise Unfollowed(*array.opaque[0])
+            self._check_alignment(array)
 
-    def _check_alignment(self, array: ArrayAccesses, same_layout: bool) -> None:
+    def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
 
         Arrays lie one after the other: they all begin at multiples of what all sizes are multiples of.
@@ -507,7 +518,7 @@ class Comparison:
         old, new = self._sizes[array.symbol.name]
         if new.align < old.align:
             raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
-        if same_layout or len(self._sizes) == 1:
+        if self._same_layout or len(self._sizes) == 1:
             return
         sizes = {symbol.size for pair in self._sizes.values() for symbol in pair}
         kept = max(new.align, math.gcd(32, *sizes))
@@ -660,7 +671,7 @@ class Comparison:
                 one.symbol,
                 [(each, _untagged(found, view.tag)) for each, view in ((one, first), (other, second))],
             )
-        self._note("two accesses meet in both versions alike", one.line, [*conditions, *levels[self._level]])
+        self._keep("two accesses meet in both versions alike", one.line, [*conditions, *levels[self._level]])
 
     def _refuted(self, what: str, symbol: Term, found: Sequence[tuple[MappedAccess, dict[Term, int]]]) -> _Refuted:
         values: dict[str, int] = {}
@@ -668,7 +679,7 @@ class Comparison:
         exact = True
         for access, of in found:
             offsets = [_evaluated(term, of) for term in (access.before, access.after)]
-            values |= {leaf.name: signed(value, leaf.width) for leaf, value in of.items() if leaf.op == ATOM}
+            values |= {_shown(leaf): signed(value, leaf.width) for leaf, value in of.items() if leaf.op == ATOM}
             exact &= all(leaf.op == ATOM and leaf.name.startswith((*UNIFORM, "tid.")) for leaf in of)
             thread = tuple(_named(of, f"tid.{axis}") for axis in "xyz")
             accesses.append(
@@ -696,12 +707,15 @@ class Comparison:
     def _note(
         self, says: str, at: Location | None, conditions: Sequence[Term], access: MappedAccess | None = None
     ) -> None:
+        """Keep a query that was answered, with what was assumed and is known."""
+        if self._certificate:
+            asked = [*conditions, *(self._levels([access])[self._level] if access is not None else [])]
+            self._keep(says, at, [*asked, *self.facts.about(asked)])
+
+    def _keep(self, says: str, at: Location | None, conditions: Sequence[Term]) -> None:
         """Keep a query that was answered, for the certificate."""
         if self._certificate:
-            assumed = self._levels([access])[self._level] if access is not None else []
-            asked = [*conditions, *assumed]
-            written = self.solver.written([*asked, *self.facts.about(asked)])
-            self._queries.append(Query(says=says, line=at, smt=written))
+            self._queries.append(Query(says=says, line=at, smt=smtlib.script(conditions)))
 
     def _check_time(self) -> None:
         if time.process_time() - self._started > CPU_S:
@@ -779,6 +793,11 @@ def _distinct(accesses: Sequence[MappedAccess]) -> list[MappedAccess]:
 
 def _leaves(of: Sequence[Term]) -> list[Term]:
     return sorted({leaf for term in of for leaf in term.atoms}, key=lambda leaf: leaf.id)
+
+
+def _shown(leaf: Term) -> str:
+    """Return an atom's name; a parameter's without its place and size."""
+    return re.sub(r"^param:(parameter \d+)\+0\.\d+$", r"\1", leaf.name)
 
 
 def _untagged(values: dict[Term, int], tag: str) -> dict[Term, int]:

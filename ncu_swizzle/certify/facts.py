@@ -160,8 +160,9 @@ class Facts:
                 seen.add(leaf)
                 for run in self.runs:
                     if (phi := run.phis.get(leaf)) is not None:
-                        waiting += [value for _, value in phi.incoming]
-                        waiting += [phi.base] if phi.base is not None else []
+                        waiting += [
+                            value for _, value in phi.incoming
+                        ]  # offsets, if it has a base: an address names that
         return seen
 
 

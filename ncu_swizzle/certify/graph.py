@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ncu_swizzle.certify.ptx import Function, Instruction, Module, Unfollowed, split
+from ncu_swizzle.certify.verdict import Location
 
 Key = TypeVar("Key")
 DEEPEST = 30  # calls within calls
@@ -26,6 +27,15 @@ class Block:
     instructions: list[Instruction]
     successors: list[int]
     predecessors: list[int] = field(default_factory=list)
+
+    @property
+    def traps(self) -> bool:
+        """Whether it ends the whole grid, which no edge shows."""
+        return bool(self.instructions) and self.instructions[-1].opcode == "trap"
+
+    @property
+    def line(self) -> Location | None:
+        return next((each.line for each in self.instructions if each.line), None)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,7 +57,7 @@ class Graph:
         for number, block in enumerate(self.blocks):
             for source in block.predecessors:
                 if source >= number and not self.dominates(number, source):
-                    raise Unfollowed("a loop has two entries", _line(block))
+                    raise Unfollowed("a loop has two entries", block.line)
 
     def _dominators(self) -> list[int]:
         """Return each block's immediate dominator (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm)."""
@@ -115,7 +125,7 @@ class Graph:
             reads, writes = set[str](), set[str]()
             for instruction in block.instructions:
                 results = instruction.results()
-                reads |= set(_read(instruction, results)) & self.registers.keys() - writes
+                reads |= {name for name in _read(instruction, results) if name in self.registers} - writes
                 if instruction.guard:  # it keeps what was there
                     reads |= set(results) - writes
                 writes |= set(results)
@@ -150,10 +160,6 @@ def _read(instruction: Instruction, results: Sequence[str]) -> Iterator[str]:
         yield from _INLINED.findall(operand)
     if instruction.guard:
         yield instruction.guard
-
-
-def _line(block: Block) -> tuple[str, int] | None:
-    return next((each.line for each in block.instructions if each.line), None)
 
 
 def _reverse_postorder(start: Key, successors: dict[Key, list[Key]]) -> list[Key]:
@@ -231,7 +237,7 @@ class _Inliner:
             else:
                 operands = tuple(_renamed(operand, renamed) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
-            self._items.append(Instruction(opcode, operands, guard, item.negated, item.line, targets))
+            self._items.append(Instruction(opcode, operands, guard, item.negated, item.line, targets, item.inline))
 
     def _call(self, item: Instruction, path: str, renamed: Callable[[str], str]) -> None:
         parts = list(item.operands)

@@ -109,12 +109,23 @@ def outside_of_kernels(before: Module, after: Module, symbols: Iterable[str]) ->
         if old == new or old.kind in ("entry", "shared"):
             continue
         if old.kind == "func" and (name in reached or new is None) and not _is_visible(old):
+            # Whoever has its address may call it: kernels that do not change among them.
+            if any(_takes_address(part, name) for module in (before, after) for part in module.parts.values()):
+                return f"the address of the function {name_of(name)} is taken, and it differs"
             continue
         if new is not None:
             return f"the {_kind(old)} {name_of(name)} differs"
         if _is_visible(old):
             return f"the new version lacks the {_kind(old)} {name_of(name)}"
     return ""
+
+
+def _takes_address(part: Part, name: str) -> bool:
+    """Return whether code or initial values name a function, but for calling it, or declaring it."""
+    if not re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", part.text):
+        return False
+    uses = re.sub(r"\bcall\b[^;]*;|\.func\b[^;{]*[;{]", "", part.text)
+    return re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", uses) is not None
 
 
 def _kind(part: Part) -> str:

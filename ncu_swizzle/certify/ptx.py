@@ -36,6 +36,7 @@ class Instruction:
     negated: bool = False
     line: Location | None = None
     targets: tuple[str, ...] = ()  # labels that an indexed branch may take
+    inline: bool = False  # of an asm statement, which the compiler takes as it is
 
     @property
     def parts(self) -> list[str]:
@@ -49,7 +50,8 @@ class Instruction:
     def results(self) -> list[str]:
         """Return the registers that it writes. What is in brackets first is memory, not a result."""
         head = self.parts[0]
-        if not self.operands or head in NO_RESULT or self.operands[0].startswith("["):
+        without = head in NO_RESULT and "red" not in self.parts  # a barrier may count predicates
+        if not self.operands or without or self.operands[0].startswith("["):
             return []
         if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval")):
             return []
@@ -143,13 +145,17 @@ _DECLARED = re.compile(
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
 _GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
 
+INLINE = ("// begin inline asm", "// end inline asm")  # what the compiler puts around asm statements
+
 
 def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for each kind of token
     """Yield what semicolons, braces of scopes and the ends of line directives separate; braces by themselves."""
     buffer, depth, skipping = "", 0, False
     for match in _TOKEN.finditer(text):
         token = match[0]
-        if token.startswith(("//", "/*")):
+        if token.strip() in INLINE and depth == 0:
+            yield token.strip()
+        elif token.startswith(("//", "/*")):
             buffer += " "
         elif token == "\n":
             if depth == 0 and _LINE_DIRECTIVE.match(buffer):
@@ -175,7 +181,10 @@ def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for eac
                 buffer += "" if skipping else token
         elif token == "}":
             if depth == 0:
+                if buffer.strip():  # labels of what follows the last instruction
+                    yield buffer.strip()
                 yield "}"
+                buffer = ""
                 continue
             depth -= 1
             if skipping and depth == 0:
@@ -286,6 +295,7 @@ class _FunctionReader:
         self._targets: dict[str, tuple[str, ...]] = {}
 
     _line: Location | None
+    _inline = False
 
     def read(self, statement: str) -> bool:
         """Take a statement; return False if it is the function's last brace."""
@@ -293,6 +303,8 @@ class _FunctionReader:
             self._count += 1
             self._scopes.append({})
             self._starts.append(len(self.function.body))
+        elif statement in INLINE:
+            self._inline = statement == INLINE[0]
         elif statement == "}":
             self._scopes.pop()
             self._close_labels(self._starts.pop())
@@ -359,4 +371,4 @@ class _FunctionReader:
         opcode, _, rest = text.partition(" ")
         operands = tuple(" ".join(part.split()) for part in split(rest))
         targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
-        self.function.body.append(Instruction(opcode, operands, guard, negated, self._line, targets))
+        self.function.body.append(Instruction(opcode, operands, guard, negated, self._line, targets, self._inline))

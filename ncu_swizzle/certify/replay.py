@@ -40,7 +40,7 @@ REPLAY_S = 20.0
 BUFFER = 1 << 20  # bytes of zeros behind every pointer: data are arguments, too, and zeros are as good as any
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
 NOTHING = -1  # written by no thread
-_NUMBER = re.compile(r"param_(\d+)$")
+_NUMBER = re.compile(r"parameter (\d+)$")
 _TARGET = re.compile(r"^\.target sm_(\d+)", re.MULTILINE)
 
 

@@ -49,7 +49,7 @@ def computed(instruction: Instruction, value: Operands) -> list[Term]:
     """Return the results of an instruction of `PURE`, in the order of its results."""
     parts, kind = instruction.parts, instruction.type
     integral = is_integer(kind) or kind == "pred"
-    known = _RULES.get(parts[0]) if integral and "sat" not in parts and "cc" not in parts else None
+    known = _RULES.get(parts[0]) if integral and not {"sat", "cc", "relu"} & set(parts) else None
     if known is not None and (results := known(instruction, value)) is not None:
         return results
     width = BITS.get(kind, 32)

@@ -1,4 +1,4 @@
-"""Whether conditions on bit vectors can all hold: asked of Bitwuzla, and written as SMT-LIB for any other solver."""
+"""Whether conditions on bit vectors can all hold: asked of Bitwuzla."""
 
 from __future__ import annotations
 
@@ -62,10 +62,6 @@ class Solver:
         if result != self._api.Result.SAT:
             return Answer.UNKNOWN, []
         return Answer.POSSIBLE, [int(str(solver.get_value(self._term(term)).value(2)), 2) for term in wanted]
-
-    def written(self, conditions: Iterable[Term]) -> str:
-        """Return the conditions in SMT-LIB: unsat means that they cannot all hold."""
-        return str(self._asserted(conditions).print_formula("smt2", 10))
 
     def _asserted(self, conditions: Iterable[Term]) -> Any:
         options = self._api.Options()

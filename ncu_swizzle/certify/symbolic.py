@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import semantics
@@ -55,13 +55,24 @@ PASSES = 60
 MOST_ITERATIONS = 1_024  # of a loop that is stepped through
 MOST_OFFSETS = 5_000  # of one access to local memory
 GENERIC = "generic"
+DESCRIBED = "the layout is in a descriptor"
 TABLE_BYTES = 4_096
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
-# decides is read anew by each instruction; what shared memory's size decides may differ between the versions.
+# decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
 _SIZES = ("%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%reserved_smem")
-_FIXED = ("%laneid", "%lanemask", "%cluster", "%nclusterid", "%is_explicit_cluster", "%nwarpid", "%nsmid", "%gridid")
+_FIXED = (
+    *_SIZES,
+    "%laneid",
+    "%lanemask",
+    "%cluster",
+    "%nclusterid",
+    "%is_explicit_cluster",
+    "%nwarpid",
+    "%nsmid",
+    "%gridid",
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -108,7 +119,12 @@ class State:
     slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
 
     def copy(self) -> State:
-        return State(dict(self.registers), {name: dict(slots) for name, slots in self.slots.items()})
+        """Return a copy. What an object holds is shared: a store replaces it."""
+        return State(dict(self.registers), dict(self.slots))
+
+    def kept(self, live: Set[str]) -> State:
+        """Return a copy with the registers that are live alone."""
+        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
@@ -136,6 +152,8 @@ class Escape:
 class Run:
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
+    `resized`: the versions have other amounts of shared memory.
+
     `names` are those of shared arrays in the old version, by the name here.
     """
 
@@ -143,8 +161,10 @@ class Run:
         self, graph: Graph, module: Module, kernel: str, block: Shape | None, version: str, names: Mapping[str, str]
     ) -> None:
         self.graph, self.module, self.block, self.version = graph, module, block, version
-        self.parameters = {name: f"p{n}" for n, name in enumerate(module.functions[kernel].parameters)}
+        self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
         self.split: set[tuple[int, str]] = set()
+        self.resized = False
+        self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long
         shared = [symbol.name for symbol in module.shared()]
         extern = [symbol.name for symbol in module.shared() if symbol.size == 0]
         # All arrays without a size are one: they begin at the same address.
@@ -204,6 +224,7 @@ class Run:
         self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
         for number in range(count):
             if self.reached[number]:
+                self.check()
                 self._run_block(number)
 
     def _run_block(self, number: int) -> None:
@@ -248,7 +269,7 @@ class Run:
         if not states:
             return State()
         if len(states) == 1 and not header:
-            return states[0].copy()
+            return states[0].kept(self._live[number])
         state = State()
         for name in sorted(self._live[number], key=_register_order):
             values = [each.registers.get(name) for each in states]
@@ -399,7 +420,7 @@ class Run:
     @staticmethod
     def _store(state: State, slot: Slot, value: Term) -> None:
         name, offset, size = slot
-        slots = state.slots.setdefault(name, {})
+        slots = state.slots[name] = dict(state.slots.get(name, {}))
         for start, length in list(slots):
             if start < offset + size and offset < start + length and (start, length) != (offset, size):
                 old = slots.pop((start, length))
@@ -571,10 +592,9 @@ class Run:
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
             return narrowed(self._lane(), width)
-        if name.startswith(_SIZES):
-            self._escape_all("the size of shared memory is read")
         if name.startswith(_FIXED):
-            return atom(f"special:{name}", width)
+            own = f":{self.version}" if self.resized and name.startswith(_SIZES) else ""
+            return atom(f"special:{name}{own}", width)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
         self._add(Effect(f"mov {name}", [], [], None, self._line))
         return atom(f"ld:{self._number}.{len(self.effects[self._number]) - 1}", width)
@@ -746,14 +766,17 @@ class Run:
             effect.values = [narrowed(self._value(name, width), width) for name in names]
             self._add(effect)
             return
-        at = self._repeated(effect)
+        at = self._repeated(effect, instruction.inline)
         for n, name in enumerate(names):
             self._set(name, atom(f"ld:{self._number}.{at}.{n}", width), guard, instruction.type.startswith("s"))
 
-    def _repeated(self, effect: Effect) -> int:
-        """Add a load and return its place in its block: that of the same load, if only loads stand between them."""
+    def _repeated(self, effect: Effect, inline: bool) -> int:
+        """Add a load and return its place in its block: that of the same load, if only loads stand between them.
+
+        C++ has no race between the two, unless they are volatile; who writes asm may mean to see one.
+        """
         before = self.effects[self._number]
-        volatile = {"volatile", "relaxed", "acquire", "mmio"} & set(effect.opcode.split("."))
+        volatile = inline or {"volatile", "relaxed", "acquire", "mmio"} & set(effect.opcode.split("."))
         for at in range(len(before) - 1, -1, -1) if not volatile and effect.guard is None else ():
             other = before[at]
             if not other.opcode.startswith("ld."):
@@ -856,14 +879,19 @@ class Run:
                 stride = scale(sext(pitch, 64), bits // 8)
                 yield Memory(address, length * bits // 8, space, write, 32, lines, stride)
                 return
-        elif head == "cp" and position:
-            write = False
+        elif head == "cp":
+            size = self._value(operands[2], 32) if "bulk" in parts and "tensor" not in parts else None
+            whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
+            if position < 2 and whole and size is not None:  # the third is its barrier
+                yield Memory(address, size.value, space, position == 0, 16)
+                return
+            write = position != 1
         yield Memory(address, width, space, write, _alignment(width))
 
     def _add(self, effect: Effect) -> None:
         described = effect.opcode.startswith(("wgmma", "tcgen05"))
         for value in effect.values:
-            self._leak(value, "the layout is in a descriptor" if described else f"it is a value of {effect.opcode}")
+            self._leak(value, DESCRIBED if described else f"it is a value of {effect.opcode}")
         self.effects[self._number].append(effect)
 
     def _leak(self, value: Term, reason: str) -> None:
@@ -871,10 +899,6 @@ class Run:
         for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
             self.escapes.setdefault(symbol, []).append(Escape(reason, self._line))
         self._lose([value])
-
-    def _escape_all(self, reason: str) -> None:
-        for symbol in self.module.shared():
-            self._leak(atom(SHARED + self.names[symbol.name], 32), reason)
 
 
 def _register_order(name: str) -> tuple[str, str, int]:

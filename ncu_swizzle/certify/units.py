@@ -124,6 +124,7 @@ class Versions:
     def _halves(self, version: int, unit: Unit, arch: str, checking: Checking) -> Halves:
         """Return the halves of a version. Raises UsageError if they have another version's text: behind a link."""
         tree = self.trees[version]
+        unit = replace(unit, device_only=self.entries is not None)
         compiled = halves.compiled(unit, arch, checking.toolchain, tree, checking.cached)
         real = {os.path.realpath(path) for path in self.changed} if not tree.is_original else ()
         for path in compiled.read:

@@ -262,7 +262,7 @@ class Advice:
     end: int
     offsets: tuple[int, ...]
     text: str
-    layout: bool = True  # the layout is what conflicts, and not which lanes take part
+    layout: bool = True  # False if nothing but which lanes take part conflicts: no change helps
 
 
 def advise(
@@ -312,7 +312,7 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
         why = "; ".join(dict.fromkeys(why for _, why in suggestion.fixed))
         # No two words of a phase share a bank: the active lanes are spread over more phases than their bytes fill.
         lanes = "no layout does better, only which lanes take part decides the wavefronts"
-        return f"{operations}: {why or lanes}{judged}", False
+        return f"{operations}: {why or lanes}{judged}", bool(why)
     if best is not None:
         cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes > 0 else ""
         rest = "".join(f"; what {name} has left: {why}" for name, why in suggestion.fixed)

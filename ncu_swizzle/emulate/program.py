@@ -35,7 +35,7 @@ from ncu_swizzle.emulate.effects import (
 )
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, TimedBranches, needed, read_alike, timing
+from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, Slice, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
@@ -199,15 +199,13 @@ def prepare(
             step, emulated = (
                 (stand_in, True)
                 if stand_in
-                else _enduring_step(instruction, index, part.needed[index], part.shared, failures)
+                else _enduring_step(instruction, index, part, read_alike(flow, part, index), failures)
             )
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
             before += [_noting(instruction)] if order else []
-        if step and emulated and read_alike(flow, part, index):
-            step = _despite_its_guard(instruction, step)
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)
@@ -279,7 +277,7 @@ def both(first: Step, second: Step | None) -> Step:
 
 
 def _enduring_step(
-    instruction: SassInstruction, index: int, matters: bool, contents: bool, failures: dict[int, str]
+    instruction: SassInstruction, index: int, part: Slice, alike: bool, failures: dict[int, str]
 ) -> tuple[Step | None, bool]:
     """Return what `_step` does. If that fails, or its step, all that the instruction may write becomes unknown.
 
@@ -287,7 +285,9 @@ def _enduring_step(
     stores to global memory are recorded, to be compared, one could be missing: there it stays an error.
     """
     try:
-        step, emulated = _step(instruction, index, matters, contents)
+        step, emulated = _step(instruction, index, part.needed[index], part.shared)
+        if step and emulated and alike:
+            step = _despite_its_guard(instruction, step)
     except Exception as error:  # what is raised here is nobody's but ours
         failures[index] = mistake(error)
         return _losing(instruction, index), True
@@ -312,8 +312,10 @@ def _enduring_step(
 def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
     """Return a step that computes without the guard if that is not known; the step itself of what does more."""
     guard = operands.guard_operands(instruction.guard)
+    if guard is None or instruction.opcode in ACROSS_LANES:
+        return step
     anyhow = operands.compiled(replace(instruction, guard=None))
-    if guard is None or anyhow is None or instruction.opcode in ACROSS_LANES:
+    if anyhow is None:
         return step
 
     def despite(m: Machine) -> None:

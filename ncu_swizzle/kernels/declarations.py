@@ -15,8 +15,9 @@ from functools import cached_property
 _MARKER = re.compile(r'^#(?:line)?[ \t]+(\d+)[ \t]+"((?:[^"\\\n]|\\.)*)"([ \t\d]*)$', re.MULTILINE)
 _TOKEN = re.compile(
     r"""(?P<line>^[ \t]*\#[^\n]*)                                  # a marker or a pragma
-    |R"(?P<mark>[^\s()\\]{0,16})\((?:.*?)\)(?P=mark)"              # a raw string
-    |"(?:[^"\\\n]|\\.)*" | (?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'     # a string, a character; not 1'000
+    |R"(?P<mark>[^\s()\\]{0,16})\((?:.*?\)(?P=mark)"|.*+)         # a raw string
+    |"(?:[^"\\\n]|\\.)*+"?+                                     # a string, to the line's end if nothing ends it
+    |(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*+'?+                      # a character; not 1'000
     |(?P<open>[({\[]) | (?P<close>[)}\]]) | (?P<end>;)""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
@@ -24,8 +25,9 @@ _NAMESPACE = re.compile(r"(?:inline\s+)?namespace\b\s*(?P<name>[\w:]*)[^;=]*|ext
 _TYPE = re.compile(r"\b(?:class|struct|union|enum)\b")
 _DEVICE = re.compile(r"__attribute__\(\((?:device|global|constant|managed|shared)\)\)")
 _GLOBAL = re.compile(r"__attribute__\(\(global\)\)")
-_CALLED = re.compile(r"(~?\w+)\s*\(")
-_BOUNDS = re.compile(r"__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)", re.DOTALL)
+_CALLED = re.compile(r"(?<!\w)(~?\w++)\s*+\(")
+_GROUP = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\))*+\)"
+_BOUNDS = re.compile(rf"__(?:attribute|launch_bounds)__\s*+{_GROUP}")
 UNNAMED = ""
 
 

@@ -23,7 +23,7 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.kernels import limits, nvcc_options, toolchain
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.kernels.nvcc_options import Checkout
-from ncu_swizzle.kernels.toolchain import ARCH, INHERITED, Refused, Toolchain
+from ncu_swizzle.kernels.toolchain import ARCH, INHERITED, PTX_ONLY, Refused, Toolchain
 
 CPP = (".cu", ".cpp", ".cc", ".cxx", ".c++", ".c")  # what nvcc compiles, by itself or by the host's compiler
 # Debug information would be compared, too, and -G excludes -lineinfo. -O stays: it is the host compiler's, and the
@@ -52,6 +52,7 @@ class Unit:
     archs: tuple[str, ...] = ("sm_90a",)
     origin: str = ""  # where its options are from; empty: a described kernel
     undescribed: bool = False  # nothing says that it is compiled by itself
+    device_only: bool = False  # nobody asks for its host's half, which need not compile
 
     @property
     def folders(self) -> list[Path]:
@@ -64,7 +65,7 @@ class Halves:
     """A unit compiled for one architecture. Names of internal symbols, and paths, are the same in every copy."""
 
     ptx: str  # unoptimised; empty if the unit is not CUDA
-    host: str  # what the host's compiler makes of it, but for the fat binary
+    host: str  # what the host's compiler makes of it, but for the fat binary; empty for the device's half alone
     read: tuple[Path, ...]  # in the copy
 
 
@@ -157,7 +158,8 @@ class Compilation:
         placed = () if self.tree.is_original else (f"-ffile-prefix-map={self.tree.root}={self.tree.project}",)
         mapped = (f"-Xcompiler={option}" for option in placed)
         target = f"-gencode=arch=compute_{number},code=compute_{number}"
-        return (*self.unit.options, *mapped, target, "-lineinfo", "-Xcicc", "-O0")
+        half = (PTX_ONLY,) if self.unit.device_only else ()
+        return (*self.unit.options, *mapped, target, "-lineinfo", "-Xcicc", "-O0", *half)
 
     @property
     def _key(self) -> str:

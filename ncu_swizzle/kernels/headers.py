@@ -112,7 +112,9 @@ def _empty_submodules(source: Path) -> Iterator[str]:
     file = root / ".gitmodules"
     if not is_file(file):
         return
-    for match in re.finditer(r"^\s*path\s*=\s*(\S+)\s*$", file.read_text(errors="replace"), re.MULTILINE):
+    for match in re.finditer(
+        r"^[ \t]*+path[ \t]*+=[ \t]*+(\S++)[ \t\r]*+$", file.read_text(errors="replace"), re.MULTILINE
+    ):
         folder = root / match[1]
         if Checkout(root).holds(folder) and not (folder.is_dir() and any(folder.iterdir())):
             yield match[1]

@@ -40,7 +40,7 @@ MOST_INSTANCES = 64
 NOTES = "notes"  # the cache's kind of a build's notes
 _MISSING = re.compile(r"fatal error: (\S+): No such file or directory|cannot open source file \"([^\"]+)\"")
 _ERROR = re.compile(r"^(?P<file>[^\n(]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.*)$")
-_CONTEXT = re.compile(r"at line (\d+)(?: of \"?([^\"\n]+)\"?)?$")
+_CONTEXT = re.compile(r"(\d+)(?: of \"?+([^\"\n]+)\"?)?")
 _TORCH = ("torch/", "ATen/", "c10/", "THC/")
 # What a project's header mostly includes: names that mean the same everywhere.
 _STANDARD = "#include <cfloat>\n#include <climits>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n"
@@ -417,7 +417,7 @@ class _Build:
     def _named(self, kernel: Declaration) -> str:
         """Return a kernel's name, and whether its own text has shared memory: others matter less."""
         text = self.source.unit.text[kernel.start : kernel.end]
-        return f"{kernel.name}, which has shared memory," if "__attribute__((shared))" in text else kernel.name
+        return f"{kernel.name} (with shared memory)" if "__attribute__((shared))" in text else kernel.name
 
     def _is_own(self, declaration: Declaration) -> bool:
         return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)
@@ -445,7 +445,8 @@ class _Build:
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
-        lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in self._lacking()))
+        lacking = ((name, reason) for name, reason in self._lacking() if reason not in self.refused)  # said already
+        lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in lacking))
         remedies: Iterable[str] = ()
         if missing := self.source.missing:
             lines.append(f"headers that are not here: {', '.join(missing)}")
@@ -467,7 +468,7 @@ def _errors(log: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
             if current:
                 yield current
             current = match["what"], [(match["file"], int(match["line"]))]
-        elif current and (match := _CONTEXT.search(line)):
+        elif current and (match := _CONTEXT.fullmatch(line.rpartition("at line ")[2])):
             current[1].append((match[2] or current[1][0][0], int(match[1])))
     if current:
         yield current
@@ -520,7 +521,7 @@ def _arguments_of(site: LaunchSite, source: ReadSource) -> Iterator[tuple[str, .
 
 
 def _parameter_name(declaration: str) -> str:
-    match = re.search(r"([A-Za-z_]\w*)\s*(?:=.*)?$", declaration)
+    match = re.search(r"(?<!\w)([A-Za-z_]\w*+)\s*+\Z", declaration.partition("=")[0])
     return match[1] if match else ""
 
 
@@ -535,7 +536,7 @@ def _values_of(
         return (
             (_dispatched(site, source) or ["float"]) if _is_type(parameter) else _FLAGS if "bool" in parameter else []
         )
-    if re.fullmatch(r"\w*scalar_t\w*|scalar|T|Dtype|DType", text):
+    if text in ("scalar", "T", "Dtype", "DType") or ("scalar_t" in text and text.isidentifier()):
         return _dispatched(site, source) or ["float"]
     return [text]
 
@@ -545,7 +546,7 @@ _FLAGS = ["true", "false"]
 
 def _calls_of(function: str, source: ReadSource) -> list[tuple[str, ...]]:
     """Return the template arguments that a function is called or instantiated with."""
-    pattern = rf"\b{re.escape(function)}\s*<([^<>;{{}}]*(?:<[^<>]*>)?[^<>;{{}}]*)>\s*\("
+    pattern = rf"\b{re.escape(function)}\s*+<([^<>;{{}}]*+(?:<[^<>]*+>[^<>;{{}}]*+)?+)>\s*+\("
     found = (tuple(split_arguments(match[1])) for match in re.finditer(pattern, source.unit.text))
     return list(dict.fromkeys(found))[:MOST_OF_A_KERNEL]
 

@@ -16,23 +16,23 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.kernels.declarations import Declaration, PreprocessedUnit, closing_angle, split_arguments
 
 _LAUNCHED = re.compile(r"cudaLaunch(?:Cooperative)?Kernel\s*\(")
-_LAUNCHED_EX = re.compile(r"cudaLaunchKernelEx\w*\s*\(")
-_NAMED = re.compile(r"(?:::)?\s*[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*$")
-_CONSTANT = re.compile(
-    r"\b(?:(?:static|inline|const|constexpr|unsigned|signed|long|short|int|size_t|auto|u?int\d+_t|std::size_t|uint|bool)"
-    r"[\s&]+)+(?P<name>[A-Za-z_]\w*)\s*(?:=\s*(?P<value>[^;,]+(?:\([^;]*\))?[^;,]*)[;,]|\{(?P<braced>[^{};]*)\}\s*;)"
+_LAUNCHED_EX = re.compile(r"(?<!\w)cudaLaunchKernelEx\w*+\s*+\(")
+_BACKWARDS = re.compile(r"\w++(?:\s*+::\s*+\w++)*+(?:\s*+::)?+")  # a name that is qualified, from its last letter
+_GROUP = r"\((?:[^();=]|\((?:[^();=]|\([^();=]*+\))*+\))*+\)"
+_VALUE = rf"=\s*+(?P<value>(?:[^;,=(){{}}]|{_GROUP})++)[;,]|\{{(?P<braced>[^{{}};]*+)\}}\s*+[;,]"
+_CONSTANT = re.compile(  # the last of the words before its name is enough
+    r"\b(?:static|inline|const|constexpr|unsigned|signed|long|short|int|size_t|auto|u?int\d{1,3}_t|uint|bool)"
+    rf"[\s&]++(?P<name>[A-Za-z_]\w*+)\s*+(?:{_VALUE})"
 )
-_ENUMERATOR = re.compile(r"\benum\b[^{};]*\{(?P<body>[^{}]*)\}")
-_DIM3 = re.compile(
-    r"\bdim3\s+(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<sizes>(?:[^();]|\((?:[^()]|\([^()]*\))*\))*)\)|=\s*(?P<copied>[^;]+)|"
-    r"\{(?P<braced>[^{};]*)\})\s*[;,]"
-)
+_ENUMERATOR = re.compile(r"\benum\b(?:(?!\benum\b)[^{};])*+\{(?P<body>[^{}]*+)\}")
+_DIM3 = re.compile(rf"\bdim3\s++(?P<name>[A-Za-z_]\w*+)\s*+(?:(?P<sizes>{_GROUP})\s*+[;,]|{_VALUE})")
 _SIZES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "__half": 2, "short": 2, "nv_bfloat16": 2,
     "__nv_bfloat16": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
     "long": 8, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8, "float2": 8, "int2": 8, "float4": 16, "int4": 16,
     "uint4": 16, "double2": 16, "long long": 8, "unsigned long long": 8,
 }  # fmt: skip
+_LONGEST = 500  # characters of an expression
 Sizes = tuple[int, int, int]
 
 
@@ -135,8 +135,9 @@ def _function_before(text: str, end: int) -> tuple[str, tuple[str, ...]] | None:
                 break
         else:
             return None
-    match = _NAMED.search(head)
-    return (re.sub(r"\s+", "", match[0]), tuple(split_arguments(arguments))) if match else None
+    match = _BACKWARDS.match(head[::-1])
+    name = re.sub(r"\s+", "", match[0][::-1]) if match else ""
+    return (name, tuple(split_arguments(arguments))) if name and not name[0].isdigit() else None
 
 
 # What sizes come to, as far as constants tell.
@@ -154,7 +155,7 @@ def constants(unit: PreprocessedUnit, until: int, inside: Declaration | None) ->
         body = unit.text[inside.start : until]
         for name, value in _assigned(body):
             local[name] = value if name not in local else ""
-        parameters = re.findall(r"(\w+)\s*(?:=[^,()]*)?(?=[,)])", inside.head)
+        parameters = re.findall(r"(?<!\w)(\w++)\s*+(?:=[^,()=]*+)?(?=[,)])", inside.head)
         values = {name: value for name, value in values.items() if name not in parameters} | local
     return {name: value for name, value in values.items() if value}
 
@@ -167,13 +168,9 @@ def _values(texts: Iterable[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for text in texts:
         found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
-        found += [
-            (
-                match["name"],
-                f"dim3({match['sizes'] or match['braced']})" if match["copied"] is None else match["copied"],
-            )
-            for match in _DIM3.finditer(text)
-        ]
+        for match in _DIM3.finditer(text):
+            sizes = match["sizes"] or f"({match['braced']})"
+            found.append((match["name"], match["value"] or f"dim3{sizes}"))
         for match in _ENUMERATOR.finditer(text):
             pairs = (part.partition("=") for part in match["body"].split(","))
             found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
@@ -184,12 +181,11 @@ def _values(texts: Iterable[str]) -> dict[str, str]:
 
 def _assigned(body: str) -> Iterator[tuple[str, str]]:
     """Yield what a function assigns to names, and to fields of a launch's configuration."""
-    for match in re.finditer(
-        r"(?<![\w.>])([A-Za-z_]\w*(?:\.(?:gridDim|blockDim|dynamicSmemBytes))?)\s*=(?!=)\s*([^;]+);", body
-    ):
+    for match in re.finditer(r"(?<![\w.>])([A-Za-z_]\w*+(?:\.(?:gridDim|blockDim|dynamicSmemBytes))?)\s*+=(?!=)", body):
         before = body[max(0, match.start() - 40) : match.start()]
         if not re.search(r"[\w&*>]\s*$", before):  # not the definition itself
-            yield match[1], match[2].strip()
+            value, end, _ = body[match.end() : match.end() + _LONGEST + 1].partition(";")
+            yield match[1], value.strip() if end else ""
     for match in re.finditer(
         r"(?<![\w.])([A-Za-z_]\w*)(?:\s*(?:[-+*/%|&^]|<<|>>)=|\s*(?:\+\+|--)|\.[xyz]\s*=(?!=))", body
     ):
@@ -198,12 +194,12 @@ def _assigned(body: str) -> Iterator[tuple[str, str]]:
 
 def evaluated(text: str, names: Mapping[str, str], depth: int = 0) -> int | None:
     """Return the value of an integer expression of C++ over constants; None if it is not constant."""
-    if depth > 16 or len(text) > 500:
+    if depth > 16 or len(text) > _LONGEST:
         return None
     expression = re.sub(r"\b(?:static_cast|int|unsigned|size_t)\s*<[^<>]*>\s*\(", "(", text)
     expression = re.sub(r"\(\s*(?:unsigned\s+)?(?:int|size_t|long|unsigned|u?int\d+_t)\s*\)", "", expression)
     expression = re.sub(
-        r"\bsizeof\s*\(\s*([\w ]+?)\s*\)",
+        r"\bsizeof\s*+\(\s*+(\w++(?: ++\w++)*+)\s*+\)",
         lambda m: str(_SIZES.get(m[1]) or names.get(f"sizeof {m[1]}", "unknown")),
         expression,
     )

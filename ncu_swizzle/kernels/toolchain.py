@@ -133,6 +133,7 @@ ARCH = "sm_90"  # the wavefront rules were measured on it
 INSTALL = "pip install 'ncu-swizzle[nvcc]', or pass a toolkit's compiler with --nvcc"
 TOOLKIT = Path("/usr/local/cuda")
 NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
+PTX_ONLY = "-ptx"  # of the options of nvcc: the device's half alone
 TIMEOUT_S = 600.0
 DISASSEMBLY_BYTES = 64 << 20  # of text, from a cubin of about that size
 MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostile source, could take any amount
@@ -253,14 +254,19 @@ class Toolchain:
     def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
         """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
 
-        The suffix says in which language it is. Raises Refused, or EnvironmentLacking if nvcc does not work.
+        The suffix says in which language it is; with -ptx, only the device's half is compiled. Raises Refused, or
+        EnvironmentLacking if nvcc does not work.
         """
         folders = [part for folder in include for part in ("-I", str(folder))]
         with scratch() as folder:
             source, out, read, kept = (folder / name for name in (f"kernel{suffix}", "kernel.s", "kernel.d", "kept"))
             kept.mkdir()
             source.write_bytes(os.fsencode(unit))
-            ways = ["-c", "-Xcompiler", "-S", "--keep", "--keep-dir", str(kept), "-MD", "-MF", str(read)]
+            ways = ["--keep", "--keep-dir", str(kept), "-MD", "-MF", str(read)]
+            if device_only := PTX_ONLY in options:
+                out = kept / "kernel.ptx"
+            else:
+                ways += ["-c", "-Xcompiler", "-S"]
             try:
                 self._run(NVCC, [*options, *folders, *ways, str(source), "-o", str(out)], folder)
             except TimeLimit:
@@ -270,7 +276,7 @@ class Toolchain:
             ptx, module = kept / "kernel.ptx", kept / "kernel.module_id"
             return Translation(
                 ptx=_decoded(ptx) if ptx.exists() else "",
-                host=_decoded(out),
+                host="" if device_only else _decoded(out),
                 module=_decoded(module).strip() if module.exists() else "",
                 read=tuple(file for file in _prerequisites(_decoded(read)) if file != source),
             )
@@ -371,7 +377,8 @@ def _other_ptx(ptx: bytes, log: str) -> str:
 
 def reason(log: str) -> str:
     """Return why a compiler failed: its error lines, or the end of its output."""
-    errors = bounds.quoted(line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line))
+    told = (line for line in log.splitlines() if "detected in the compilation of" not in line)  # of a file of ours
+    errors = bounds.quoted(line for line in told if re.search(r"\b(error|fatal)\b", line))
     return errors or bounds.last_lines(log)
 
 

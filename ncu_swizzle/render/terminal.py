@@ -187,7 +187,8 @@ def _memory(comparison: Comparison) -> Table:
         for place, (_, row) in enumerate(rows.iterrows()):
             requests, local = row["executed"], access in LOCAL_OPCODES
             counts = (row["local_sectors" if local else "sectors"], row["ideal"])
-            each = ["-" if not requests else number(count / requests, "{:.4g}") for count in counts]
+            none = not pd.isna(requests) and requests == 0
+            each = ["-" if none else number(count / requests, "{:.4g}") for count in counts]
             ideal, excess = ("", "") if local else (each[1], number(row["excessive_bytes"], "{:,.0f}"))
             excessive = not pd.isna(row["excessive"]) and row["excessive"] > 0
             cells = (str(row["label"]), number(requests, "{:,.0f}"), each[0], ideal, excess)

@@ -29,7 +29,7 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
-from ncu_swizzle.reports import container, layouts, pack, python_kernels, remarks
+from ncu_swizzle.reports import container, layouts, pack, python_kernels, remarks, sizes
 from ncu_swizzle.reports.container import Container, Facts
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (
@@ -285,6 +285,8 @@ def read(report: Path) -> list[Profile]:
             profiles.append(layouts.explained(profile, compiled.ttgir, compiled.explicit) if compiled else profile)
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
+        if too_large := next(filter(None, map(sizes.excess, profiles)), ""):
+            raise BadFile(f"{report} is too large to show: {too_large}", AGAIN)
         return profiles
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error

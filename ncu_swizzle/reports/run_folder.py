@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,43 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
-from ncu_swizzle.reports import remarks
+from ncu_swizzle.reports import remarks, sizes
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.pairing import Row
-
-# How large a saved profile may be: far more than ncu writes, and few enough to be shown within seconds.
-
-LONGEST_NAME = 20_000  # characters
-LONGEST_TEXT = 1_000_000
-_MOST: tuple[tuple[str, int, Callable[[Profile], Sized]], ...] = (
-    ("metrics", 20_000, lambda p: p.metrics),
-    ("findings", 5_000, lambda p: p.findings),
-    ("notes", 1_000, lambda p: p.notes),
-    ("checked outputs", 1_000, lambda p: p.errors),
-    ("problem sizes", 1_000, lambda p: p.problem),
-    ("sources", 10_000, lambda p: p.sources),
-    ("stall reasons", 200, lambda p: {reason for i in p.instructions for reason in i.samples} | p.stalls.keys()),
-)
-
-
-def _excesses(profile: Profile) -> Iterator[str]:
-    """Yield which parts of a profile are larger than any that ncu writes, and the limits."""
-    for what, most, part in _MOST:
-        if len(part(profile)) > most:
-            yield f"it has {len(part(profile)):,} {what}, and the limit is {most:,}"
-    kernel = profile.kernel
-    for name in (*kernel.names, kernel.family, kernel.title, *profile.metrics):
-        if len(name) > LONGEST_NAME:
-            yield f"the name {name[:20]}… has {len(name):,} characters, and the limit is {LONGEST_NAME:,}"
-    for text in (profile.command, *profile.notes, *(finding.message for finding in profile.findings)):
-        if len(text) > LONGEST_TEXT:
-            yield f"the text {text[:20]}… has {len(text):,} characters, and the limit is {LONGEST_TEXT:,}"
-    if sum(len(i.sass) + len(i.opcode) for i in profile.instructions) > 50 * LONGEST_TEXT:
-        yield f"its instructions have more than {50 * LONGEST_TEXT:,} characters, the limit"
-
 
 MANIFEST, REPORT = "run.json", "report.html"
 DEFAULT = Path("swizzle-out")
@@ -260,6 +229,6 @@ def load_profile(file: Path) -> Profile:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
     if wrong := remarks.impossible(profile):
         raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
-    if too_large := next(_excesses(profile), ""):
+    if too_large := sizes.excess(profile):
         raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)
     return profile

@@ -183,10 +183,11 @@ OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about 
 
 def hint(error: NcuSwizzleError) -> Hint:
     """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
-    if isinstance(error, LaunchLacking):
-        options, _ = build.completed(error)
+    lacking = error.__cause__ if isinstance(error.__cause__, LaunchLacking) else error  # said in keywords of Python
+    if isinstance(lacking, LaunchLacking):
+        options, _ = build.completed(lacking)
         if options.startswith("--"):
-            kernel = {"kernel": error.kernel} if error.kernel else {}
+            kernel = {"kernel": lacking.kernel} if lacking.kernel else {}
             return Hint(f"launch={in_json({**kernel, **build.keywords(options)}).strip()}")
     if isinstance(error, UnknownKernel):
         return Hint("list_kernels names all kernels; with file, those in a file")

@@ -127,7 +127,9 @@ def _expressions(mapping: Mapping, flat: bool) -> tuple[str, str, str]:
     return "int row, int column", index, _moved(mapping)
 
 
-_LINES = re.compile(r"at\((?P<parameters>[^)]*)\) \{\n\s*const int offset = (?P<offset>.*);\n\s*return (?P<moved>.*);")
+_LINES = re.compile(
+    r"at\((?P<parameters>[^()]*+)\) \{\n\s*const int offset = (?P<offset>.*);\n\s*return (?P<moved>.*);"
+)
 _SIZE = re.compile(r"kBytes = (\d+);")
 
 

@@ -85,3 +85,13 @@ def test_kernels_are_found_with_all_that_they_reach() -> None:
         kernels_apart(Module(PTX.replace(".entry two", ".func two")), module)
         == "only the new version has the kernel two"
     )
+
+
+@pytest.mark.parametrize(
+    "holder", ["\tmov.u64 %rd1, helper;\n\tret;\n}\n.entry", "\tret;\n}\n.global .u64 f = helper;\n.entry"]
+)
+def test_a_function_whose_address_is_taken_keeps_its_code(holder: str) -> None:
+    """Whoever has the address may call it: a kernel that does not change."""
+    text = PTX.replace("\tret;\n\n}\n.entry", holder)
+    before, after = Module(text), Module(text.replace("%r1, [table]", "%r2, [table]"))
+    assert outside_of_kernels(before, after, ["one"]) == "the address of the function helper is taken, and it differs"

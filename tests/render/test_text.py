@@ -15,13 +15,15 @@ from rich.console import Console
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.render import listing, page, source, text
+from ncu_swizzle.render import listing, page, source, terminal, text
 from ncu_swizzle.render.colours import Coloured, Colours, Token
 from ncu_swizzle.reports import run_folder
-from ncu_swizzle.reports.comparison import TimedFamily, compare
+from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, Metric, Profile
+from ncu_swizzle.reports.options import EMULATED, Engine
 from tests.support import process
 from tests.support.pages import shown
 from tests.support.places import RECORDINGS
@@ -91,6 +93,14 @@ def test_a_library_s_kernel_comes_first() -> None:
     one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
     assert listing.reference_time(one) == ("reference-gemm", 2.0)
     assert "0.200" in printed(one)
+
+
+def test_requests_that_are_not_known_make_no_rate() -> None:
+    load = Instruction(0, "LDG R2", "LDG", "LDG", executed=None, traffic=Traffic(sectors=1 << 70, ideal=1 << 70))
+    console = Console(file=StringIO(), width=120)
+    comparison = compare([dataclasses.replace(EMPTY, instructions=(load,))])
+    terminal.show(JobResult(comparisons=(comparison,), engine=Engine(EMULATED)), console)
+    assert "Sectors of global and local memory per request" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("copy", [[], None])

@@ -120,9 +120,11 @@ def test_an_agent_finds_and_fixes_a_conflict_step_by_step(tmp_path: Path) -> Non
         return called
 
     async def use(client: Any) -> None:
-        lacking = await client.call_tool("lint", {"files": ["t.cu"]})
+        lacking = await client.call_tool("profile", {"kernel": "t.cu"})
         assert lacking.is_error
         assert 'launch={"problem"' in text(lacking)
+        at_all = await client.call_tool("lint", {"files": ["t.cu"]})
+        assert at_all.structured_content["outcome"] == "fail"
         linted = {"files": ["t.cu"], "launch": LAUNCH}
         assert await follow(client, "lint", linted) == ["lint", "fix", "fix", "lint"]
         assert told.count(100) >= 3
