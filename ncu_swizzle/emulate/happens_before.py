@@ -120,7 +120,8 @@ class HappensBefore:
             return later
         of_warp = np.asarray(agents) < self.n
         columns = self.by_lane + np.where(of_warp, agents, 0) * LANES + np.asarray(lanes) % LANES
-        return later & ~(of_warp & (last <= table[rows, columns]))
+        later &= ~(of_warp & (last <= table[rows, columns]))
+        return later
 
     def _columns(self, warp: int) -> slice:
         """Return the components of a warp's lanes."""
