@@ -20,16 +20,11 @@ STYLE = f"""
 text {{ font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: {PLAIN};
        white-space: pre; }}
 .scene {{ opacity: 0; }}
-.line {{ visibility: hidden; animation: line CYCLEs step-end infinite; }}
+.line {{ animation: line CYCLEs step-end infinite; }}
 @keyframes line {{ 0% {{ visibility: visible; }} {HIDDEN_AFTER:.0%} {{ visibility: hidden; }} }}
 """
-# Who wants no motion sees the scene that says most.
-STILL = """@media (prefers-reduced-motion: reduce) {
-  * { animation: none !important; }
-  .line { visibility: visible; }
-  #scene1 { opacity: 1; }
-}
-"""
+# Before it begins, in print, and for who wants no motion: the last frame.
+STILL = "@media print, (prefers-reduced-motion: reduce) { * { animation: none !important; } }\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +70,11 @@ def svg(scenes: Sequence[Scene], title: str) -> str:
             f"{last:.2%} {{ opacity: 0; }} }}\n"
             f"#scene{number} {{ animation: scene{number} {cycle_s:.2f}s step-end infinite; }}\n"
         )
-        body += [f'<g id="scene{number}" class="scene">', *drawn(lines, start_s), "</g>"]
+        # A cycle ago, so that the first one is like the others: nothing shows before its time.
+        body += [f'<g id="scene{number}" class="scene">', *drawn(lines, start_s - cycle_s), "</g>"]
         start_s += length_s
-    style = STYLE.replace("CYCLE", f"{cycle_s:.2f}") + "".join(keyframes) + STILL
+    last = f"#scene{len(scenes) - 1} {{ opacity: 1; }}\n"
+    style = STYLE.replace("CYCLE", f"{cycle_s:.2f}") + last + "".join(keyframes) + STILL
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" '

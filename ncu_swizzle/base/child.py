@@ -24,6 +24,7 @@ from ncu_swizzle.base.errors import REMEDIES, EnvironmentLacking, Hint, Interrup
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
+PIPE_BYTES = 1 << 20  # the most that a pipe holds
 KEPT_BYTES = 1 << 20  # of a program's output, at the start and at the end each
 LONGEST_PAUSE_S = 0.05  # between two looks at a program that is about to exit
 
@@ -242,8 +243,11 @@ def _follow(
             ready = selector.select(min(LINGER_S, max(0.0, deadline - time.monotonic())))
             if stop.is_set():
                 raise Interrupted(f"{Path(name).name} was stopped")
-            if not ready and _exits(process, 0):
-                break  # some other process holds its output open
+            if not ready and _exits(process, 0):  # some other process holds its output open
+                if selector.select(0):  # and it has printed before it exited
+                    log.add(chunk := os.read(process.stdout.fileno(), PIPE_BYTES))
+                    on_output(chunk.decode("utf-8", "replace"))
+                break
             if time.monotonic() >= deadline:
                 raise TimeLimit(
                     f"{Path(name).name} was still running after {timeout_s:g} s",

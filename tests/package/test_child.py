@@ -57,6 +57,18 @@ def test_what_a_program_leaves_behind_ends_with_it() -> None:
     assert not alive(int(outcome.log))
 
 
+def test_what_a_program_prints_last_is_kept_however_late_we_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it may print and end between our look at its output and our look at whether it has ended."""
+    exits = child._exits
+
+    def late(process: subprocess.Popen[bytes], within_s: float) -> bool:
+        return exits(process, 30 if within_s == 0 else within_s)
+
+    monkeypatch.setattr(child, "_exits", late)
+    monkeypatch.setattr(child, "LINGER_S", 0.01)
+    assert child.run(["sh", "-c", "sleep 0.2; echo last"], 60).log == "last\n"
+
+
 def test_an_interrupt_ends_the_child(pids: Path) -> None:
     program = f"['sh', '-c', 'echo $$ > {pids}; exec sleep 60']"
     process = subprocess.Popen(
