@@ -1,12 +1,14 @@
 """Advice against brute force: ``python3 bench/advice.py [--layouts N] [--kernels N] [--seed S]``.
 
 Random tiles, as arrays with accesses and as kernels that are compiled and emulated: pitches of 8 to 80, rows of 4 to 32
-threads, halos, columns, diagonals, strides, reversals, elements of 2 to 16 bytes. Of every answer:
+threads, halos, columns, diagonals, strides, reversals, elements of 1 to 16 bytes, arrays of three dimensions and of
+structs, dynamic shared memory. Of every answer:
 
 - each piece of code that is printed is compiled by the host's C++ compiler, and asked where each element lies: it has
   to be one-to-one and in bounds, and the wavefronts that it takes, counted here lane by lane, those that are claimed;
+- some of them are compiled by nvcc, in kernels that make the same accesses through them, and emulated;
 - each "none of the N XORs and M row lengths" is searched anew: the XORs by an SMT solver, the lengths, the XORs of a
-  row's number and both together by counting all of them.
+  row's number, both together and the swap of row and column by counting all of them.
 
 Nothing of ``ncu_swizzle.smem`` is used for that but the texts and the numbers that it claims. Needs g++ and z3-solver;
 kernels need CUDA's compiler. The last line has the figures; a wrong answer is printed, and the exit code is 1.
@@ -24,7 +26,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +40,16 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.observed import observed_tiles
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.explain.explained import SuggestAnswer, code_of
+from ncu_swizzle.smem.suggestions import narrowed
 
 LINE, WORD, WARP = 128, 4, 32
 LANE = np.arange(WARP)
-STORES = {2: "st.shared.u16", 4: "st.shared.b32", 8: "st.shared.b64", 16: "st.shared.v4.b32"}
-LOADS = {2: "ld.shared.u16", 4: "ld.shared.b32"}  # wide loads may merge phases, which is not counted here
+STORES = {1: "st.shared.u8", 2: "st.shared.u16", 4: "st.shared.b32", 8: "st.shared.b64", 16: "st.shared.v4.b32"}
+LOADS = {
+    1: "ld.shared.u8",
+    2: "ld.shared.u16",
+    4: "ld.shared.b32",
+}  # wide loads may merge phases, which is not counted here
 BITS = 5
 
 
@@ -98,7 +105,7 @@ def patterns(rng: random.Random, pitch: int, rows: int) -> Iterator[np.ndarray]:
 def layout_cases(rng: random.Random, count: int) -> Iterator[Case]:
     """Yield answers about random tiles of an array."""
     for number in range(count):
-        element = rng.choice((2, 4, 4, 4, 8, 16))
+        element = rng.choice((1, 2, 4, 4, 4, 8, 16))
         pitch, rows = rng.choice([rng.randint(8, 80), rng.choice((16, 32, 64)), rng.choice((17, 18, 20, 24, 33))]), 0
         rows = rng.randint(12, max(12, min(40, 2048 // pitch)))
         start = 1024 + 16 * rng.randint(0, 40)
@@ -127,7 +134,20 @@ def layout_cases(rng: random.Random, count: int) -> Iterator[Case]:
                 suggestion=tile.suggestion(),
                 row=tile.plain.shape[1] if tile.known else 0,
             )
-            yield Case(answer.title, answer, tuple(made), element)
+            # What an array is asked for may be two tiles: each has its own accesses, from its own start.
+            whole = len(tile.offsets) == len(made)
+            yield Case(answer.title, answer, tuple(made) if whole else requests_of(answer), element)
+
+
+def requests_of(answer: SuggestAnswer) -> tuple[Requests, ...]:
+    """Return the accesses that an answer is about, as element indices from its tile's start."""
+    made, columns = list[Requests](), answer.suggestion.plain.mapping.shape[1]
+    for access in answer.accesses:
+        indices = access.rows * columns + access.columns
+        active = np.ones(indices.shape, bool) if access.active is None else access.active
+        times = np.broadcast_to(np.asarray(access.times), (len(indices),))
+        made.append(Requests(indices, active, access.operation.width_bytes, times))
+    return tuple(made)
 
 
 KERNELS = {
@@ -140,7 +160,13 @@ KERNELS = {
     " for (int j = x; j < {p}; j += {w}) v += t[y][{p} - 1 - j];",
     "own": "for (int k = 0; k < {e}; ++k) (&t[0][0])[(y * {w} + x) * {e} + k] = in[k * {w} + x]; __syncthreads();"
     " for (int k = 0; k < {e}; ++k) v += (&t[0][0])[(y * {w} + x) * {e} + k];",
+    "cube": "for (int k = 0; k < 3; ++k) u[k][y][x] = in[(k * {n} + y) * {w} + x]; __syncthreads();"
+    " for (int k = 0; k < 3; ++k) v += u[k][x % {h}][y] + u[k][y][x];",
+    "struct": "for (int k = 0; k < {e}; ++k) r[y * {w} + x].a[k] = in[k * {w} + x]; __syncthreads();"
+    " for (int k = 0; k < {e}; ++k) v += r[y * {w} + x].a[{e} - 1 - k];",
+    "dynamic": "d[y * {p} + x] = in[y * {w} + x]; __syncthreads(); v = d[x % {h} * {p} + y] + d[y * {p} + x];",
 }
+TYPES = ("signed char", "short", "float", "float", "double")
 
 
 def kernel_cases(rng: random.Random, count: int, folder: Path) -> Iterator[Case]:
@@ -157,30 +183,31 @@ def kernel_cases(rng: random.Random, count: int, folder: Path) -> Iterator[Case]
             shape |= {"p": width + shape["e"] - 1, "h": high + shape["e"] - 1}
         elif kind == "long":
             shape["p"] = width * rng.choice((2, 4, 8))
-        elif kind == "turn":
-            shape["h"] = max(width, high)
+        elif kind in ("turn", "cube", "dynamic"):
+            shape |= {"h": max(width, high), "p": max(width + extra, high)}
         elif kind == "own":
             shape |= {"p": width * shape["e"], "h": high}
+        element = rng.choice(TYPES)
+        declared = {
+            "cube": f"__shared__ {element} u[3][{shape['h']}][{shape['p']}];",
+            "struct": f"struct S {{ {element} a[{shape['e']}]; }}; __shared__ S r[{width * high}];",
+            "dynamic": f"extern __shared__ double raw[]; {element} *d = reinterpret_cast<{element} *>(raw);",
+        }.get(kind, f"__shared__ {element} t[{shape['h']}][{shape['p']}];")
         texts.append(
-            f'extern "C" __global__ void k{number}(const float *in, float *out) {{\n'
-            f"    __shared__ float t[{shape['h']}][{shape['p']}];\n"
+            f'extern "C" __global__ void k{number}(const float *in, float *out) {{\n    {declared}\n'
             "    int x = threadIdx.x, y = threadIdx.y; float v = 0;\n"
             f"    {KERNELS[kind].format(**shape)}\n    out[y * {width} + x] = v;\n}}\n"
         )
-        launches.append((f"k{number}", f"{width},{high}", f"{kind} {shape}"))
+        shared = 8 * shape["h"] * shape["p"] if kind == "dynamic" else 0
+        launches.append((f"k{number}", f"{width},{high}", shared, f"{kind} {element} {shape}"))
     source = folder / "kernels.cu"
     source.write_text("".join(texts), encoding="utf-8")
-    for entry, block, name in launches:
+    for entry, block, shared, name in launches:
         arguments = ["in=float32[65536]:random", "out=float32[65536]:out"]
-        for answer in ncu_swizzle.suggest(source, entry=entry, grid="1", block=block, args=arguments, config="none"):
-            plain = answer.suggestion.plain.mapping
-            made = []
-            for access in answer.accesses:
-                indices = access.rows * plain.shape[1] + access.columns
-                active = np.ones(indices.shape, bool) if access.active is None else access.active
-                times = np.broadcast_to(np.asarray(access.times), (len(indices),))
-                made.append(Requests(indices, active, access.operation.width_bytes, times))
-            yield Case(f"{entry}: {name}", answer, tuple(made), plain.element_bytes)
+        described = {"entry": entry, "grid": "1", "block": block, "shared": str(shared), "args": arguments}
+        for answer in ncu_swizzle.suggest(source, **described, config="none"):
+            element = answer.suggestion.plain.mapping.element_bytes
+            yield Case(f"{entry}: {name}", answer, requests_of(answer), element)
 
 
 # ---------------------------------------------------------------------------------------------- what is true
@@ -215,6 +242,71 @@ def clean(case: Case, place: np.ndarray) -> bool:
     return True
 
 
+def taken_apart(case: Case) -> Case | None:
+    """Return the case with narrower accesses, for which another mapping is named; None if there is none."""
+    suggestion, made = case.answer.suggestion, list[Requests]()
+    if suggestion.apart is None:
+        return None
+    for each in case.requests:
+        step = max(1, suggestion.narrow // case.element)
+        firsts = range(0, max(1, each.width // case.element), step) if each.width > suggestion.narrow else (0,)
+        width = min(each.width, suggestion.narrow)
+        made += [replace(each, indices=each.indices + first, width=width) for first in firsts]
+    element = suggestion.plain.mapping.element_bytes
+    accesses = tuple(part for each in case.answer.accesses for part in narrowed(each, suggestion.narrow, element))
+    answer = replace(case.answer, accesses=accesses, suggestion=replace(suggestion, clean=(suggestion.apart,)))
+    return Case(f"{case.name}, by {suggestion.narrow} bytes", answer, tuple(made), case.element)
+
+
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
+
+
+def wrong_when_emulated(cases: Sequence[tuple[Case, str, np.ndarray]], folder: Path) -> Iterator[str]:
+    """Yield what differs if kernels that make the cases' accesses by printed code are compiled by nvcc and emulated."""
+    texts, launches = ["#include <cstdint>\n"], []
+    for number, (case, text, printed) in enumerate(cases):
+        columns = case.answer.suggestion.plain.mapping.shape[1]
+        body, expected, cells = list[str](), 0, list[np.ndarray]()
+        place = placed_elements(case, printed)
+        for each in case.requests:
+            first = sum(map(len, cells)) // WARP
+            cells.append(np.where(each.active, each.indices, -1).ravel())
+            call = "at(i)" if "int index" in text else f"at(i / {columns}, i % {columns})"
+            body.append(
+                f"    for (int r = {first}; r < {first + len(each.indices)}; ++r) {{ int i = cells[r * 32 + lane];\n"
+                f"        if (i >= 0) store(({WORDS[each.width]} *)(raw + p{number}::Tile::{call})); }}\n"
+            )
+            for row in range(len(each.indices)):
+                byte = np.where(each.active[row], place[each.indices[row]], 0)
+                expected += wavefronts(byte, each.active[row], each.width)
+        texts.append(
+            f"namespace p{number} {{\n{re.sub('#include.*', '', text)}}}\n"
+            f'extern "C" __global__ void e{number}(const int *cells) {{\n'
+            "    extern __shared__ __align__(128) unsigned char raw[];\n    int lane = threadIdx.x;\n"
+            + "".join(body) + "}\n"
+        )  # fmt: skip
+        np.save(folder / f"cells{number}.npy", np.concatenate(cells).astype(np.int32))
+        launches.append((case.name, f"e{number}", int(printed[-1]), folder / f"cells{number}.npy", expected))
+    source = folder / "printed.cu"
+    stores = (f"static __device__ void store({word} *p) {{ asm volatile({put}); }}\n" for word, put in PUTS.items())
+    source.write_text("".join([texts[0], *stores, *texts[1:]]), encoding="utf-8")
+    for name, entry, shared, cells_file, expected in launches:
+        described = {"entry": entry, "grid": "1", "block": "32", "shared": str(shared), "args": [f"cells={cells_file}"]}
+        profile = ncu_swizzle.profile(source, **described, engine="emulated", config="none").profile
+        if profile.total.wavefronts != expected:
+            yield f"{name}: {profile.total.wavefronts} wavefronts emulated, {expected} counted"
+
+
+_AT = '"l"(__cvta_generic_to_shared(p))'
+PUTS = {
+    "unsigned char": f'"st.shared.u8 [%0], 0;" :: {_AT}',
+    "unsigned short": f'"st.shared.u16 [%0], 0;" :: {_AT}',
+    "unsigned": f'"st.shared.b32 [%0], 0;" :: {_AT}',
+    "uint2": f'"st.shared.v2.b32 [%0], {{%1, %1}};" :: {_AT}, "r"(0)',
+    "uint4": f'"st.shared.v4.b32 [%0], {{%1, %1, %1, %1}};" :: {_AT}, "r"(0)',
+}
+
+
 def placed_by_code(texts: Sequence[str], sizes: Sequence[tuple[int, int]], folder: Path) -> list[np.ndarray]:
     """Return where the printed code puts each element, in bytes, by row and column or index: it is compiled and run."""
     parts = [
@@ -240,16 +332,25 @@ def placed_by_code(texts: Sequence[str], sizes: Sequence[tuple[int, int]], folde
     return [numbers[first:end] for first, end in itertools.pairwise(bounds.tolist())]
 
 
-def wrong_code(case: Case, printed: np.ndarray) -> str:
-    """Return what is wrong with a piece of code; empty if nothing is."""
+def placed_elements(case: Case, printed: np.ndarray) -> np.ndarray:
+    """Return where printed code puts each element of the array as it is, in bytes; -1 for those that it does not take.
+
+    `printed` are the places by the new rows and columns.
+    """
     chosen = case.answer.chosen
-    places, size = printed[:-1].astype(np.int64), int(printed[-1])
     rows, columns = chosen.mapping.shape
     now = chosen.was or (chosen.mapping.transform.every if hasattr(chosen.mapping.transform, "every") else columns)
     now = columns if now < columns or case.answer.row == 0 else now
     place = np.full(max(rows * now, 1), -1, np.int64)
     index = np.arange(rows * columns) // columns * now + np.arange(rows * columns) % columns
-    place[index] = places
+    place[index] = printed[:-1].astype(np.int64)
+    return place
+
+
+def wrong_code(case: Case, printed: np.ndarray) -> str:
+    """Return what is wrong with a piece of code; empty if nothing is."""
+    chosen, place = case.answer.chosen, placed_elements(case, printed)
+    places, size = printed[:-1].astype(np.int64), int(printed[-1])
     touched = np.unique(np.concatenate([
         (each.indices[each.active][:, None] + np.arange(max(1, each.width // case.element))).ravel()
         for each in case.requests
@@ -314,10 +415,25 @@ def a_length(case: Case, granule: int, now: int, longest: int) -> str:
     """Return a length of rows that frees everything; empty if there is none."""
     size = 1 + max(int(each.indices.max()) + each.width // case.element for each in case.requests)
     index = np.arange(size)
-    for length in range(now + granule, now + longest + 1, granule):
-        if clean(case, index // now * length + index % now):
+    first = used_columns(case, granule, now) if case.answer.row else now + granule
+    for length in range(first, now + longest + 1, granule):
+        if length != now and clean(case, index // now * length + index % now):
             return f"rows of {length}"
     return ""
+
+
+def used_columns(case: Case, granule: int, now: int) -> int:
+    """Return how many columns are accessed, in whole granules."""
+    used = max(
+        int((each.indices[each.active] % now).max()) + max(1, each.width // case.element) for each in case.requests
+    )
+    return min(-(-used // granule) * granule, now)
+
+
+def a_swap(case: Case, now: int, rows: int) -> str:
+    """Return that the swap of row and column frees everything; empty if it does not."""
+    index = np.arange(rows * now)
+    return "swapped indices" if clean(case, index % now * rows + index // now) else ""
 
 
 def swizzles(low: int, row_bits: int, top: int) -> Iterator[tuple[int, int, int]]:
@@ -348,10 +464,7 @@ def an_xor_of_rows(case: Case, granule: int, now: int, rows: int) -> str:
 
 def both(case: Case, granule: int, now: int, rows: int) -> str:
     """Return a length of rows and an XOR that free everything together; empty if there are none."""
-    used = max(
-        int((each.indices[each.active] % now).max()) + max(1, each.width // case.element) for each in case.requests
-    )
-    used = min(-(-used // granule) * granule, now)
+    used = used_columns(case, granule, now) if case.answer.row else now
     index, longest = np.arange(rows * now), LINE // case.element
     row_bits = longest.bit_length() - 1
     for length in range(used, now + longest + 1, granule):
@@ -382,6 +495,7 @@ def wrong_claim(case: Case) -> str:
     found = found or (
         a_length(case, granule, now, LINE // case.element) if tried.lengths and now % granule == 0 else ""
     )
+    found = found or (a_swap(case, now, rows) if tried.swaps else "")
     found = found or (an_xor_of_rows(case, granule, now, rows) if tried.of_rows else "")
     return found or (both(case, granule, now, rows) if tried.both else "")
 
@@ -390,6 +504,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--layouts", type=int, default=500)
     parser.add_argument("--kernels", type=int, default=120)
+    parser.add_argument("--emulated", type=int, default=24, help="pieces of code that nvcc compiles")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     rng, figures, wrong = random.Random(chosen.seed), Counter[str](), list[str]()
@@ -397,20 +512,28 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases = [*layout_cases(rng, chosen.layouts), *kernel_cases(rng, chosen.kernels, folder)]
-        coded = [(case, text) for case in cases if (text := code_of(case.answer).get("CUDA"))]
+        every = [*cases, *filter(None, map(taken_apart, cases))]
+        coded = [(case, text) for case in every if (text := code_of(case.answer).get("CUDA"))]
         printed = placed_by_code(
             [text for _, text in coded], [case.answer.chosen.mapping.shape for case, _ in coded], folder
         )
-    for (case, text), places in zip(coded, printed, strict=True):
-        figures["pieces of code"] += 1
-        if why := wrong_code(case, places):
-            wrong.append(f"{case.name}: {why}\n{text}")
+        right = []
+        for (case, text), places in zip(coded, printed, strict=True):
+            figures["pieces of code"] += 1
+            if why := wrong_code(case, places):
+                wrong.append(f"{case.name}: {why}\n{text}")
+            else:
+                right.append((case, text, places))
+        chosen_ones = rng.sample(right, min(chosen.emulated, len(right)))
+        figures["of them emulated"] = len(chosen_ones)
+        wrong += wrong_when_emulated(chosen_ones, folder)
     for case in cases:
         suggestion = case.answer.suggestion
         figures["answers"] += 1
         figures["rows known"] += bool(case.answer.row)
         if suggestion.best is None and suggestion.complete:
             figures["none of"] += 1
+            figures["with narrower accesses"] += suggestion.apart is not None
             if found := wrong_claim(case):
                 wrong.append(f"{case.name}: none of {suggestion.tried}, but {found}")
         elif suggestion.best is None:

@@ -254,6 +254,8 @@ def suggest() -> Schema:
         unjudged=rows({}),
         untried=rows({}),
         complete=FLAG,
+        apart=nullable(mapping),
+        narrow=COUNT,
         without={"type": "object"},
         fixed=entries(TEXT),
         tried=TEXT,

@@ -128,7 +128,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (SAME_PLACE, "same-place", "Several lanes of one store write the same byte: any of them may remain."),
             (SAME_VALUE, "same-value", "A race between stores of the same value."),
             (POLLED, "polled", "A race that is meant: a thread polls a flag until another one sets it."),
-            (OVERWRITES, "unfenced-overwrite", "TMA overwrites what threads read, without fence.proxy.async."),
+            (OVERWRITES, "unfenced-overwrite", "TMA overwrites what threads read or wrote, without fence.proxy.async."),
             (DIVERGENT, "divergent-barrier", "Only some threads of a warp are at a barrier of the block."),
             (GLOBAL_SAME, "global-same-value", "Threads store the same, as far as is known, to a global word."),
         ]),

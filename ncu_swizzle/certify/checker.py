@@ -28,11 +28,12 @@ from functools import lru_cache
 
 from ncu_swizzle.certify import invariants, smtlib, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
+from ncu_swizzle.certify.flow import Memory, Shape
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Memory, Run, Shape
+from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Run
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ncu_swizzle.certify.flow import Phi, Shape
 from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import Phi, Run, Shape
+from ncu_swizzle.certify.symbolic import Run
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from ncu_swizzle.certify.facts import Facts
+from ncu_swizzle.certify.flow import Phi
 from ncu_swizzle.certify.solver import Answer
-from ncu_swizzle.certify.symbolic import Phi
 from ncu_swizzle.certify.terms import (
     Term,
     compare,

@@ -15,7 +15,6 @@ _FUNCTION = re.compile(r"\.(entry|func)\s++(?:\([^()]*+\)\s*+)?([\w$]+)")
 _VARIABLE = re.compile(r"\.(global|const|shared|tex|surf)\b[^;={]{0,200}?([\w$]++)\s*+(?:\[[^\[\]]*+\]\s*+)*+(?:=|;)")
 _PARAMETER = re.compile(r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?")
 _NAMES = re.compile(r"[\w$]+")
-_REQUIRED = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,7 @@ class Part:
     @property
     def parameters(self) -> list[str]:
         """The kinds, sizes and alignments of a kernel's parameters."""
-        return re.findall(
-            r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?", self.text.partition("{")[0]
-        )
+        return _PARAMETER.findall(self.text.partition("{")[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +65,6 @@ class Module:
                 found[name] = self.parts[name].text
                 waiting += _NAMES.findall(found[name])
         return found
-
-    def block(self, symbol: str) -> tuple[int, int, int] | None:
-        """Return the only shape of blocks that a kernel may be launched with; None if it does not say one."""
-        if match := _REQUIRED.search(self.parts[symbol].bounds):
-            return int(match[1]), int(match[2] or 1), int(match[3] or 1)
-        return None
 
 
 def _texts(ptx: str) -> Iterator[str]:

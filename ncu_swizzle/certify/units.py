@@ -167,19 +167,18 @@ class Versions:
             return
         known = [launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels)]
         for launch in dict.fromkeys(replace(launch, entry="") for launch in known) or (KnownLaunch(),):
-            block = launch.block or after.block(symbol)
             try:
                 verdict = certify(
                     before.ptx,
                     after.ptx,
                     kernel=symbol,
-                    block=block,
+                    block=launch.block,
                     dynamic=launch.dynamic,
                     certificate=checking.certificate,
                 )
             except ValueError as error:  # PTX that is not read
                 verdict = KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=str(error)))
-            if verdict.outcome is Outcome.REFUTED and block is None:
+            if verdict.outcome is Outcome.REFUTED and verdict.block is None:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
                 verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
             elif verdict.outcome is Outcome.REFUTED:

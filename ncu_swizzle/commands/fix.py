@@ -94,6 +94,11 @@ def fix(
 def _conclude(fixed: SourceFix) -> None:
     """Raise GateFailed or NotComparable unless a fix was proved, or nothing conflicts."""
     hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
+    tiles = [tile for kernel in fixed.kernels for tile in kernel.tiles if not tile.proved]
+    if fixed.outcome == "refused" and all(tile.least for tile in tiles):
+        raise GateFailed("no layout that was tried takes fewer wavefronts", "")
+    if fixed.outcome == "refused" and any(tile.slower for tile in tiles):
+        raise GateFailed("what is proved would be slower", "--allow-slower offers it all the same")
     if fixed.outcome == "refused":
         raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
     if fixed.outcome == "unknown" and fixed.unproved_files:

@@ -24,6 +24,7 @@ from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 
 READ, WRITE, ATOMIC = "read", "write", "atomic"
+MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,19 @@ class Buffer:
     name: str
     address: int
     size: int
+
+
+def drawn_memory(buffers: Sequence[Buffer], known: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Return what buffers hold, by address: what is not known is drawn, unless it is very much."""
+    if sum(buffer.size for buffer in buffers) > MOST_DRAWN:
+        return dict(known)
+    rng = np.random.default_rng(0)
+    # Sixteen bits at a time that are between 0.5 and 1 as a half, and small as a float.
+    return {
+        each.address: rng.integers(0x3800, 0x3C00, -(-each.size // 2), np.uint16).tobytes()
+        for each in buffers
+        if not any(each.address <= address < each.address + each.size for address in known)
+    } | dict(known)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,6 +54,7 @@ class Control(Waits):
     clock: Clock
     supposing: Supposing = field(init=False)
     _apart: dict[int, frozenset[int]] = field(default_factory=dict)  # by target: up to a WARPSYNC
+    _awaiting: dict[tuple[int, int], bool] = field(default_factory=dict)  # by branch and where its paths meet
 
     def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN, *, followed: bool = False) -> None:
         """Record that the count of an instruction is unknown; `followed`: what it may request is recorded."""
@@ -112,7 +113,9 @@ class Control(Waits):
         self.enter(group)
         if m.events is not None:
             opcodes = {self.program.instructions[number].opcode for number in region}
-            if pc in region and awaits_others(flow, region, origin):
+            if (pc, stop) not in self._awaiting:
+                self._awaiting[pc, stop] = awaits_others(flow, region)
+            if self._awaiting[pc, stop]:
                 m.note(Kind.JOIN, group.warps, LOCK, number=pc)
             elif opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
                 kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED

@@ -147,6 +147,7 @@ class AsyncCopy:
         return lanes
 
 
+EVERY = np.array([-1])  # see `starting`
 GRANULE = 16  # bytes: the unit of a bulk copy's size
 BULK = ("UBLKCP", "UBLKRED")  # to and from: .S.G, .G.S, or .S.S within a cluster
 ASYNC_STORES = ("STAS", "REDAS")  # a store or reduction per lane that an mbarrier counts
@@ -207,7 +208,8 @@ class ToShared:
             for k in alike.tolist() if m.notes and not self.adds else ():
                 one = slice(k, k + 1)
                 there = self.blocks(m, rows[one], starts[one], extra), self.counting(m, rows[one], waiting[one], extra)
-                m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted))
+                by = starting(selected[rows[one]])
+                m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted, by))
             if known is None:
                 m.mbarriers.blur(counted, blocks)
             else:
@@ -301,7 +303,7 @@ class _StoreToShared:
         waiting = m.clusters.at(m.view_blocks()[rows], at)
         for block, address, there, counted in zip(blocks, to & WINDOW, waiting, at & WINDOW, strict=True):
             written = np.array([block]), int(address), self.width
-            m.note(Kind.COPY_IN, m.view.warps[:1], (*written, np.array([there]), int(counted)))
+            m.note(Kind.COPY_IN, m.view.warps[:1], (*written, np.array([there]), int(counted), EVERY))
         for offset in np.unique(at & WINDOW).tolist():
             here = (at & WINDOW) == offset
             arrived = np.full(int(here.sum()), -self.width, np.int64)
@@ -313,6 +315,11 @@ class _StoreToShared:
 def registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:
     """Return readers of the two registers that an address operand names: [UR8] is UR8 and UR9."""
     return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
+
+
+def starting(selected: Bools) -> Ints:
+    """Return the lane that starts a copy, by warp, (G,); -1 of those of which several execute it as one."""
+    return np.where(selected.sum(axis=1) == 1, selected.argmax(axis=1), -1)
 
 
 def of_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) -> list[Value] | None:

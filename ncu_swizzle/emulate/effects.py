@@ -310,9 +310,11 @@ def order_reads(instruction: SassInstruction) -> int:
     """Return what decides whether an instruction orders accesses to shared memory, or what a copy reads there."""
     if instruction.opcode in WGMMA | TENSOR_MEMORY:
         return address_reads(instruction)
+    reads = _registers(instruction.guard)
+    if instruction.opcode in ("NOP", "ELECT"):  # what is left of a __syncwarp(), and who starts a copy
+        return reads
     if instruction.opcode not in ORDERING or instruction.opcode in _TO_SHARED:
         return 0
-    reads = _registers(instruction.guard)
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
     if (
         instruction.opcode.startswith("UTMA") and memory

@@ -26,8 +26,9 @@ class Kind(IntEnum):
     MAYBE = auto()  # the same of lanes of which it is not known whether they access it
     VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
-    COPY_IN = auto()  # blocks, first bytes, sizes, and of the mbarriers blocks and offsets, (n,) each
-    READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads
+    # Blocks, first bytes, sizes, of the mbarriers blocks and offsets, (n,) each, and which lane starts it, -1 for all.
+    COPY_IN = auto()
+    READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads, and the lanes that start it
     TILE = auto()  # chunks that a wgmma reads, one array per warp
     TENSOR = auto()  # what tcgen05 does to shared and tensor memory: for each warp, a `order_steps.TensorUse`
     UNKNOWN = auto()  # an access to an unknown address, or by unknown lanes

@@ -7,7 +7,7 @@ has other means of order, and two accesses would race without them, that is said
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,17 +15,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import READ, WRITE, access_width
+from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, access_width, memory_operands
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.events import Hazard, Party
+from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
 from ncu_swizzle.emulate.memory import MemoryInstruction
+from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_ACCESSES = 1 << 20  # by lanes, that are compared
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
+DOES |= dict.fromkeys(("ATOMG", "ATOM", "RED", "REDG"), ATOMIC)
 _ASKING = frozenset(("ATOMG", "ATOM"))
+_TELLING = _ASKING | {"RED", "REDG"}
 _WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
 DIFFERENT = "nothing orders them, and which of the two remains is open"
 SAME = "both store the same value, so that it does not matter which remains"
@@ -43,18 +47,20 @@ class _Accesses(NamedTuple):
     event: Ints
     number: Ints  # of the instruction
     writes: Bools
+    strong: Bools  # atomics, too
     values: Ints  # of a store, -1 if it is not known
 
 
 @dataclass
 class GlobalLog:
-    """The plain accesses of blocks to global memory; `valued`: stores whose values are kept."""
+    """The loads and stores of blocks to global memory; `valued`: stores whose values are kept."""
 
     instructions: Sequence[SassInstruction]
     block: tuple[int, int, int]
     buffers: Sequence[Buffer]
     cluster: int = 1
     valued: frozenset[int] = frozenset()
+    sampled: bool = False  # whether buffers hold a sample of random values
     rows: list[_Accesses] = field(default_factory=list)
     size: int = 0
     events: int = 0
@@ -62,11 +68,15 @@ class GlobalLog:
     machine: Machine | None = None  # that ran last, and the numbers of its blocks
     numbers: Any = None
     known: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    lacking: dict[str, int | None] = field(default_factory=dict)  # see `HappensBefore`
 
     def add(self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int) -> None:
         """Add an access of lanes, (G, 32), of the view."""
         does = DOES.get(instruction.opcode)
-        if does is None or instruction.has("STRONG", "CONSTANT") or self.size > MOST_ACCESSES:
+        if does is None or instruction.has("CONSTANT"):
+            return
+        if self.size > MOST_ACCESSES:
+            self.lacking["more accesses to global memory than are compared"] = None
             return
         selected = selected & ((at >> 32) != SHARED_WINDOW) & ((at >> 32) != LOCAL_WINDOW)
         rows, lanes = np.nonzero(selected)
@@ -93,7 +103,8 @@ class GlobalLog:
             epoch=np.repeat(m.epochs[there[rows]], wide),
             event=np.full(len(unit), self.events),
             number=np.full(len(unit), m.now),
-            writes=np.full(len(unit), does == WRITE),
+            writes=np.full(len(unit), does != READ),
+            strong=np.full(len(unit), does == ATOMIC or instruction.has("STRONG")),
             values=np.repeat(values, wide),
         )
         self.events += 1
@@ -113,9 +124,12 @@ class GlobalLog:
             self.blocks.append((x, y, z))
         return self.known[x, y, z]
 
-    @property
-    def lacking(self) -> str:
-        return "more accesses to global memory than are compared" if self.size > MOST_ACCESSES else ""
+    def doubt(self, numbers: Iterable[int]) -> None:
+        """Note instructions of which it is not known what they access."""
+        instructions = (self.instructions[number] for number in numbers)
+        unknown = [each.offset for each in instructions if each.opcode in DOES and not each.has("CONSTANT")]
+        if unknown:
+            self.lacking.setdefault("which words of global memory some accesses are to, as data decide", min(unknown))
 
     def conflicts(self) -> Iterator[tuple[int, int, _Accesses]]:
         """Yield pairs of rows that conflict, the later one first, with the table that they are rows of."""
@@ -136,21 +150,25 @@ class GlobalLog:
                 thread, others = table.thread[write], table.thread[other]
                 same = (table.event[write] == table.event[other]) & table.writes[other]
                 apart = table.writes[write] & (thread != others) & ((thread // 32 != others // 32) | same)
+            apart &= ~(table.strong[write] & table.strong[other])
             for a, b in zip(write[apart].tolist(), other[apart].tolist(), strict=True):
                 yield (*((a, b) if table.event[a] > table.event[b] else (b, a)), table)
 
     def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
         """Return what races, and what other means of order may prevent: by words, where that is."""
         found: dict[tuple[str, int, int], Hazard] = {}
-        lacking: dict[str, int | None] = {self.lacking: None} if self.lacking else {}
+        lacking = dict(self.lacking)
         opcodes = {each.opcode for each in self.instructions if not each.never}
-        asks = bool(opcodes & _ASKING) or any(each.has("STRONG") for each in self.instructions)
+        # A release and an acquire, which are strong, have one thread know what another one did.
+        strong = {DOES.get(each.opcode) for each in self.instructions if each.has("STRONG") and not each.never}
+        tells, hears = bool(opcodes & _TELLING) or WRITE in strong, bool(opcodes & _ASKING) or READ in strong
+        asks = tells and hears
         named = any(each.opcode == "BAR" and len(each.operands) > 1 for each in self.instructions)
         within = asks or named or bool(opcodes & _WITHIN)
         for later, earlier, table in self.conflicts():
             numbers = int(table.number[later]), int(table.number[earlier])
             apart = table.block[later] != table.block[earlier]
-            both = bool(table.writes[later] and table.writes[earlier])
+            both = all(DOES[self.instructions[number].opcode] == WRITE for number in numbers)
             at_once = table.event[later] == table.event[earlier] and not apart
             together = at_once and table.thread[later] // 32 == table.thread[earlier] // 32
             if (asks if apart else within and not together) or (apart and self.cluster > 1):
@@ -159,22 +177,33 @@ class GlobalLog:
             values = int(table.values[later]), int(table.values[earlier])
             same = both and values[0] == values[1]
             told = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
+            told = f"in a sample of random inputs, {told}" if told == SAME and self.sampled else told
             code = codes.GLOBAL_SAME if same else codes.GLOBAL_RACE
             key = code, *numbers
             if key not in found:
                 found[key] = self._hazard(code, told, (later, earlier), table)
-        # Stores of which some differ are named once.
+        # Stores of which some differ are named once, and so are those of updates, which are lost.
+        flow = Flow(self.instructions)
+        updates = {
+            number
+            for key, each in found.items()
+            if key[0] == codes.GLOBAL_RACE and [party.does for party in each.parties] != [WRITE, WRITE]
+            for number, other in (key[1:], key[:0:-1])
+            if DOES[self.instructions[number].opcode] == WRITE
+            and other in loads_behind(flow, number, memory_operands(self.instructions[number])[0] + 1)
+        }
         return {
             key: each
             for key, each in found.items()
-            if key[0] == codes.GLOBAL_RACE or (codes.GLOBAL_RACE, *key[1:]) not in found
+            if key[0] == codes.GLOBAL_RACE
+            or not ((codes.GLOBAL_RACE, *key[1:]) in found or updates.intersection(key[1:]))
         }, lacking
 
     def _hazard(self, code: str, told: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
         parties = tuple(
             Party(
                 offset=self._offset(int(table.number[row])),
-                does=WRITE if table.writes[row] else READ,
+                does=DOES[self.instructions[int(table.number[row])].opcode],
                 thread=tuple(map(int, coordinates(int(table.thread[row]), self.block))),  # type: ignore[arg-type]
             )
             for row in pair
@@ -191,10 +220,10 @@ class GlobalLog:
 
     def racing_stores(self) -> frozenset[int]:
         """Return the stores that conflict with stores."""
-        pairs = ((later, earlier, table) for later, earlier, table in self.conflicts())
+        pairs = ([int(table.number[row]) for row in rows] for *rows, table in self.conflicts())
         return frozenset(
-            int(table.number[row])
-            for later, earlier, table in pairs
-            if table.writes[later] and table.writes[earlier]
-            for row in (later, earlier)
+            number
+            for numbers in pairs
+            if all(DOES[self.instructions[number].opcode] == WRITE for number in numbers)
+            for number in numbers
         )

@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.events import LOCK, Event, Kind
 from ncu_swizzle.emulate.machine import ALL_MASK, Machine
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 ALWAYS = np.int32(2**31 - 1)  # a warp knows all of its own accesses
 ALL_LANES = -1  # of an access that lanes make together
@@ -70,7 +70,10 @@ class HappensBefore:
     instructions: Sequence[SassInstruction]
     blocks: range  # of the running ones: those of one cluster
     lacking: dict[str, int | None] = field(default_factory=dict)  # what is not followed, and at which byte of the code
-    lost: bool = False  # whether a wait was passed that is not followed: only lanes of a warp are judged from then on
+    # Whether a wait was passed that is not followed: only lanes of a warp are judged from then on. After a lock, or a
+    # flag, until all warps meet at a barrier.
+    lost: bool = False
+    locked: bool = False
     n: int = field(init=False)  # warps
     copies: int = field(init=False)  # the agent of the first warp's copies, and of the first warpgroup's wgmmas
     tiles: int = field(init=False)
@@ -106,18 +109,19 @@ class HappensBefore:
 
     # ------------------------------------------------------------------------------------------ clocks
 
-    def _knows(self, table: Any, made: Any, agents: Any, lanes: Any) -> Any:
-        """Return up to which event accesses have ended for those who make others, by `made`, (K,).
+    def _later(self, table: Any, made: Any, last: Any, agents: Any, lanes: Any) -> Bools:
+        """Return which accesses, the `last` ones, had not ended for those who make others by `made`, (K,).
 
         They are of `agents` and, if these are warps, of `lanes` of theirs. `table` is one of the two clocks.
         """
         rows = self.rows[made.warps, made.lanes]
-        known = table[rows, agents]
-        if self.by_lane is None:
-            return known
+        later: Bools = np.asarray(last > table[rows, agents])
+        if self.by_lane is None or not later.any():
+            return later
         of_warp = np.asarray(agents) < self.n
         columns = self.by_lane + np.where(of_warp, agents, 0) * LANES + np.asarray(lanes) % LANES
-        return np.where(of_warp, np.maximum(known, table[rows, columns]), known)
+        later &= ~(of_warp & (last <= table[rows, columns]))
+        return later
 
     def _columns(self, warp: int) -> slice:
         """Return the components of a warp's lanes."""
@@ -253,15 +257,15 @@ class HappensBefore:
             both = np.stack([self.clock[known].max(axis=0), self.visible[known].max(axis=0)])
             self._join(self._rows_of(warp, mask), both)
 
-    def _since(self, made: Any, others: Any) -> Any:
-        """Return the events up to which lanes know, directly or not, what other lanes of their warp did."""
-        since = self.in_step[made.warps]
-        if self.in_parts is not None:
-            since = np.maximum(since, self.in_parts[made.warps, made.lanes, others])
-        if self.by_lane is not None:  # by way of an mbarrier, say
+    def _unmet(self, made: Any, last: Any, others: Any) -> Bools:
+        """Return of which accesses by `others` of their warp lanes do not know, directly or not."""
+        unmet: Bools = np.asarray((last > self.in_step[made.warps]) & (others != made.lanes))
+        if self.in_parts is not None and unmet.any():
+            unmet &= last > self.in_parts[made.warps, made.lanes, others]
+        if self.by_lane is not None and unmet.any():  # by way of an mbarrier, say
             columns = self.by_lane + made.warps * LANES + np.asarray(others) % LANES
-            since = np.maximum(since, self.clock[self.rows[made.warps, made.lanes], columns])
-        return since
+            unmet &= last > self.clock[self.rows[made.warps, made.lanes], columns]
+        return unmet
 
     # ------------------------------------------------------------------------------------------ barriers of a block
 
@@ -282,6 +286,8 @@ class HappensBefore:
                 self._open(self._gate(number, block), doubted, here, int(inside.sum()))
             elif len(here):
                 self._acquire(here, self._published(here).max(axis=0))
+                if self.locked and len(here) == self.n:
+                    self.lost = self.locked = False
 
     def _gate(self, number: int, block: int) -> _Gate:
         found = self.gates.get((number, block))
@@ -381,7 +387,11 @@ class HappensBefore:
         """An order that is not followed: whatever comes next is taken to be ordered after all before."""
         self.lacking.setdefault(event.data, self.instructions[event.number].offset)
         # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
-        self.lost |= self.instructions[event.number].opcode == "SYNCS" or event.data == LOCK
+        if event.data == LOCK:
+            self.locked |= not self.lost
+            self.lost = True
+        elif self.instructions[event.number].opcode == "SYNCS":
+            self.lost, self.locked = True, False
         self._converge(np.arange(self.n))
         self.clock[:] = self.visible[:] = self.now
         np.fill_diagonal(self.clock, ALWAYS)

@@ -86,7 +86,9 @@ class ObservedTile:
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
         limits = constraints or Constraints()
-        limits = replace(limits, leading=self.leading is not None)
+        # Of a part of an array, which other accesses see in another shape, rows are neither shortened nor swapped.
+        rows = self.known and bool(self.taken or not self.array)
+        limits = replace(limits, leading=self.leading is not None, rows=rows)
         return suggest_by_trial(self.plain, self.accesses, limits, self.taken)
 
 
@@ -317,12 +319,15 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
         cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes > 0 else ""
         rest = "".join(f"; what {name} has left: {why}" for name, why in suggestion.fixed)
         mapped = _mapped(tile, best)
-        makes = "make" if mapped.startswith("rows of") else "makes"
+        makes = "make" if mapped.startswith(("rows of", "swapped indices")) else "makes"
         return f"{operations}: {mapped} {makes} all of these accesses conflict-free{cost}{rest}{judged}", True
     closer = _mapped(tile, closest)
-    come, leaves = ("come", "they leave") if closer.startswith("rows of") else ("comes", "it leaves")
+    many = closer.startswith(("rows of", "swapped indices"))
+    come, leaves = ("come", "they leave") if many else ("comes", "it leaves")
     left = f"{leaves} {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
     nearest = "" if closest.mapping == tile.plain else f"; {closer} {come} closest: {left}"
+    if (apart := suggestion.apart) is not None:
+        nearest += f"; with accesses of {suggestion.narrow} bytes instead of wider ones, use {apart.spelled}"
     none = f"none of {suggestion.tried}" if suggestion.complete else f"none that was found among {suggestion.tried}"
     return f"{operations}: {none} makes all of these accesses conflict-free{nearest}{judged}", True
 

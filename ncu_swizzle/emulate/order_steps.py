@@ -15,7 +15,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers
+from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers, starting
 from ncu_swizzle.emulate.effects import UMMA, WGMMA
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -216,8 +216,10 @@ def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
 
 # Barriers, fences and waits; and tiles that wgmma and copies read.
 
-# What is left of a __syncwarp() where the warp has converged anyway is a NOP.
-_IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
+# What is left of a __syncwarp() where the warp has converged anyway is a NOP. VOTEU is of no vote in the source: ptxas
+# writes it, to have a predicate for the whole warp.
+_IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "MATCH", "REDUX", "CREDUX", "ELECT"))
+_OF_SOME_LANES = frozenset(("NOP", "ELECT"))
 _OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 _BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
@@ -230,7 +232,7 @@ def order_step(instruction: SassInstruction) -> Step | None:
     if instruction.never:
         return None
     if opcode in _IN_WARP:
-        return lambda m: m.note_lanes(m.view.warps, m.view.mask)
+        return _in_warp(instruction)
     if opcode in WGMMA:
         return _tile_step(instruction)
     if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
@@ -241,7 +243,23 @@ def order_step(instruction: SassInstruction) -> Step | None:
 
 def fences_by_guard(instruction: SassInstruction) -> bool:
     """Return whether an instruction that only orders executes in some blocks and perhaps not in others."""
-    return instruction.guard is not None and not instruction.never and _note(instruction) is not None
+    only = instruction.opcode == "NOP" or _note(instruction) is not None
+    return instruction.guard is not None and not instruction.never and only
+
+
+def _in_warp(instruction: SassInstruction) -> Step:
+    if instruction.guard is None or instruction.opcode not in _OF_SOME_LANES:
+        return lambda m: m.note_lanes(m.view.warps, m.view.mask)
+    guard = operands.guard_operands(instruction.guard)
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.ordering_lanes(guard(m) if guard else None)
+        rows = np.asarray((lanes := selected | doubtful).any(axis=1))
+        if fences_by_guard(instruction):
+            m.count_order(m.view.warps[rows])
+        m.note_lanes(m.view.warps[rows], lanes[rows])
+
+    return step
 
 
 def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
@@ -267,7 +285,8 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
         lanes = selected | doubtful
         executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
-        m.count_order(warps)
+        if guard:  # else it is counted as any instruction, in code that notes nothing, too
+            m.count_order(warps)
         if len(warps):
             m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
 
@@ -297,7 +316,8 @@ def _read_out_step(instruction: SassInstruction) -> Step:
         if doubtful.any() or not first.certain or sizes is None:
             m.note(Kind.UNKNOWN, m.view.warps)
         else:
-            m.note(Kind.READ_OUT, warps, ((of_rows(first, rows) & WINDOW).astype(np.int64), sizes))
+            starts = (of_rows(first, rows) & WINDOW).astype(np.int64)
+            m.note(Kind.READ_OUT, warps, (starts, sizes, starting(selected[rows])))
 
     return step
 

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Index, Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
-from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
+from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds, drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
 from ncu_swizzle.emulate.faults import Restart
@@ -101,6 +101,8 @@ class Probes:
             if m.repeats.active and any(tag is not None and tag.loops for tag in tags):
                 m.repeats.fail()
             selected, doubtful = m.selection(condition)
+            if self.log is not None and (doubtful.any() or not known_in(address, selected)):
+                self.log.doubt([m.now])
             if reads is not None:
                 selected = selected & reads.bits & np.asarray(reads.known)
             if address.known is not True:
@@ -178,7 +180,12 @@ def global_accesses(
         if races is not None and probes.log is not None:
             stores = probes.log.racing_stores()
             log = _valued(code, setting, buffers, compared, stores) if stores else None
-            found, lacking = (log or probes.log).hazards()
+            found, lacking = probes.log.hazards()
+            if log is not None:  # of what was drawn, the values alone
+                values, pairs = log.hazards()[0], {key[1:] for key in found}
+                compared_too = {key[1:] for key in values}
+                found = {key: each for key, each in found.items() if key[1:] not in compared_too}
+                found |= {key: each for key, each in values.items() if key[1:] in pairs}
             races.found.update(found)
             races.lacking.update(lacking)
     except ProgramFailed as error:
@@ -204,10 +211,14 @@ def _neighbours(grid: Index) -> Ints:
 def _valued(
     code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints, stores: frozenset[int]
 ) -> GlobalLog | None:
-    """Return the accesses with what stores store that race; None if it takes long."""
+    """Return the accesses with what stores store that race, in a sample of unknown inputs; None if it takes long."""
     clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
+    drawn = drawn_memory(buffers, setting.memory)
     try:
-        return _run(code, replace(setting, clock=clock), buffers, blocks, log=True, valued=stores).log
+        log = _run(code, replace(setting, clock=clock, memory=drawn), buffers, blocks, log=True, valued=stores).log
+        if log is not None:
+            log.sampled = len(drawn) > len(setting.memory)
+        return log
     except (NcuSwizzleError, Restart):
         return None
 
@@ -232,5 +243,7 @@ def _run(
     shared = setting.shared_size if program.contents else 0
     size = blocks_at_once(x * y * z, shared, 0, len(program.instructions))
     for first in range(0, len(blocks), size):
-        run_batch(setting, blocks[first : first + size])
+        batch = run_batch(setting, blocks[first : first + size])
+        if probes.log is not None:
+            probes.log.doubt(batch.machine.unknown)
     return probes

@@ -39,7 +39,7 @@ from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, Slice, TimedBran
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
-from ncu_swizzle.emulate.order_steps import order_step
+from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
 from ncu_swizzle.emulate.patterns import Vector, vectors
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.traffic import Tallies
@@ -205,7 +205,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
-            before += [_noting(order_step(instruction))] if order else []
+            before += [_noting(instruction)] if order else []
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)
@@ -379,9 +379,12 @@ def _shared_or_other(instruction: SassInstruction, index: int, matters: bool, co
     return both(step, syncs.initialised(instruction)) if step and instruction.has(INITIALISES) else step
 
 
-def _noting(step: Step | None) -> Step | None:
-    """Return a step that is run while events are noted."""
-    return step and (lambda m: step(m) if m.notes else None)
+def _noting(instruction: SassInstruction) -> Step | None:
+    """Return the step of an instruction that orders: run while events are noted, or if it tells blocks apart."""
+    step = order_step(instruction)
+    if step is None or fences_by_guard(instruction):
+        return step
+    return lambda m: step(m) if m.notes else None
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:

@@ -13,12 +13,13 @@ from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Hazard, Hazards, Party, Timeline
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.races import LOST, Races
+from ncu_swizzle.emulate.races import IN_WARP, LOST, Races
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem.operations import Ints
 
 MOST_WORK = 1 << 24  # units and agents that are looked at in a launch
 MOST_DOMAINS = 16
+BETWEEN_WARPS = (codes.RACE, codes.ASYNC_RACE)
 
 
 @dataclass(kw_only=True)
@@ -74,6 +75,7 @@ class RaceCheck:
             yield np.concatenate(list(again.values()))
         elif again:  # too many: those of one cluster may be few enough
             yield from again.values()
+        self.kinds.update(kind for these in again for kind in these)
 
     def racing_stores(self, instructions: Sequence[SassInstruction]) -> frozenset[int]:
         """Return the stores that race with stores, whose values may be the same."""
@@ -93,15 +95,18 @@ class RaceCheck:
 
     def hazards(self) -> Hazards:
         """Return what was found."""
-        # Lanes of one warp are not named besides if threads of two warps do the same, or updates are lost.
-        races = {frozenset(key[1:]): each for key, each in self.found.items() if key[0] == codes.RACE}
+        # Lanes of one warp are not named besides if threads of two warps do the same, or updates are lost; and of a
+        # flag, which is stored and polled, it is said once.
+        races = {frozenset(key[1:]): each for key, each in self.found.items() if key[0] in BETWEEN_WARPS}
         lost = {number for numbers, each in races.items() if each.what == LOST for number in numbers}
-        told = (
+        hidden = {
             key
             for key in self.found
-            if key[0] != codes.LANES or not (frozenset(key[1:]) in races or lost.intersection(key[1:]))
-        )
-        ordered = tuple(self.found[key] for key in sorted(told))
+            if (key[0] in IN_WARP and frozenset(key[1:]) in races)
+            or (key[0] == codes.LANES and lost.intersection(key[1:]))
+            or (key[0] == codes.POLLED and key[1] > key[2] and (key[0], key[2], key[1]) in self.found)
+        }
+        ordered = tuple(self.found[key] for key in sorted(self.found.keys() - hidden))
         return Hazards(found=ordered, blocks=self.blocks, lacking=dict(self.lacking), timeline=self.timeline)
 
 

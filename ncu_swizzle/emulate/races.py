@@ -34,7 +34,7 @@ WRONG = {
     codes.RACE: "nothing orders them, such as a barrier between the two",
     codes.ASYNC_RACE: "the copy, wgmma or tcgen05 under way is not waited for, or its wait does not reach this warp",
     codes.PROXY_FENCE: "TMA, wgmma and tcgen05 see it only after a fence.proxy.async of the threads that write",
-    codes.OVERWRITES: "nothing but a barrier lies between, and no fence.proxy.async of the threads that read",
+    codes.OVERWRITES: "nothing but a barrier lies between, and no fence.proxy.async of the threads that read or write",
     codes.LANES: "they are lanes of one warp, and no __syncwarp() that both take part in orders them",
     codes.MBARRIER: "it is in use as an mbarrier, and no mbarrier.inval has ended that",
     codes.POLLED: "the loop waits for it, and only a fence or atomic orders what follows",
@@ -132,7 +132,7 @@ class Races(HappensBefore):
     def _begin(self, total: int, opcodes: set[str]) -> None:
         """Make the tables, of so many units."""
         self._begin_clocks(self.events)
-        self.found, self.lost = {}, False
+        self.found, self.lost, self.locked = {}, False, False
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
         self.write_lane = np.zeros(total, np.int8)
         self.read_event = np.zeros((total, self.readers), np.int32)
@@ -146,6 +146,7 @@ class Races(HappensBefore):
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
         # By event: warps, the words that they store, (words, G, 32), and which of them are known.
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
+        self.elected: dict[int, int] = {}  # by warp: the lane that ptxas has start a copy which the whole warp executes
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
         for event in self.events if self.acquiring else ():
@@ -290,7 +291,7 @@ class Races(HappensBefore):
 
     def _copy_in(self, event: Event, _warps: Ints, _rows: slice) -> None:
         """A bulk or tensor copy writes; an mbarrier counts its bytes."""
-        written, start, size, counting, offset = event.data
+        written, start, size, counting, offset, lanes = event.data
         warp = event.warps - self.first
         for k, (block, by) in enumerate(zip((written - self.blocks.start).tolist(), counting.tolist(), strict=True)):
             if not 0 <= block < len(self.blocks):
@@ -304,16 +305,30 @@ class Races(HappensBefore):
             issuing = warp[min(k, len(warp) - 1) : min(k, len(warp) - 1) + 1]
             self._access(_together(issuing, self._units(by - self.blocks.start, offset, MBARRIER)), COUNT)
             written = _together(issuing, units)
-            self._access(written, WRITE, agent=mbarrier.agent)
+            before = self.write_event[units], self.write_agent[units]  # the copy's own write comes next
+            self._access(written, WRITE, agent=mbarrier.agent, lane=self._starting(int(issuing[0]), int(lanes[0])))
             if self.instructions[event.number].opcode in _ASYNC_WRITES:
-                self._after_generic_reads(written, mbarrier.agent)
+                self._after_generic(written, mbarrier.agent, *before)
+
+    def _starting(self, warp: int, lane: int) -> int:
+        return lane if lane >= 0 else self.elected.get(warp, ALL_LANES)
+
+    def _elect(self, event: Event, warps: Ints, rows: slice) -> None:
+        self._in_warp(event, warps, rows)
+        instruction = self.instructions[event.number]
+        elects = instruction.opcode == "ELECT" and instruction.guard is not None and event.data is not None
+        for at, warp in enumerate(warps.tolist()):
+            self.elected.pop(warp, None)
+            if elects and (lanes := int(np.ravel(event.data[rows][at])[0])):
+                self.elected[warp] = (lanes & -lanes).bit_length() - 1
 
     def _read_out(self, event: Event, warps: Ints, rows: slice) -> None:
         """A bulk copy reads shared memory, in the group of its warp."""
-        starts, sizes = (part[rows].tolist() for part in event.data)
+        starts, sizes, lanes = (part[rows].tolist() for part in event.data)
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
-            self._access(_together(warps[k : k + 1], units), READ, agent=self.copies + warp, proxy=True)
+            made = _together(warps[k : k + 1], units)
+            self._access(made, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
             self.reading[warp] = self.now, event.number
 
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -363,7 +378,7 @@ class Races(HappensBefore):
         """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
         for (block, agent), (at, number) in self.remote.items():
             warps = np.arange(self.n)[self._warps(block)]
-            if not (self._knows(self.clock, _together(warps, warps[:1]), agent, ALL_LANES) >= at).any():
+            if self._later(self.clock, _together(warps, warps[:1]), at, agent, ALL_LANES).all():
                 index = self.machine.blocks[self.blocks.start + block].tolist()
                 party = Party(offset=self.instructions[number].offset, does="accesses another block")
                 what = f"block {tuple(index)} may have ended by then: nothing that it waits for follows"
@@ -385,11 +400,12 @@ class Races(HappensBefore):
         copies: bool = False,
         proxy: bool = False,
         strong: bool = False,
+        lane: int = ALL_LANES,
     ) -> None:
         """Compare an access with those before it that touch the same units, and remember it.
 
-        `agent` makes it, if not the warps themselves or, with `copies`, their copies; `proxy`: through the async proxy;
-        `strong`: as a load or store that no other strong one races with.
+        `agent` makes it, if not the warps themselves or, with `copies`, their copies, and `lane` alone has it start;
+        `proxy`: through the async proxy; `strong`: as a load or store that no other strong one races with.
         """
         warps, units, lanes = made
         self.work += len(units)
@@ -399,14 +415,11 @@ class Races(HappensBefore):
             self._synchronise(made)
         by: Any = warps + self.copies if copies else warps if agent is None else agent
         in_lanes = agent is None and not copies and does != COUNT
-        self._after_writes(made, does, by, proxy=proxy, in_lanes=in_lanes)
+        self._after_writes(made, does, by, proxy=proxy)
         if does in (WRITE, ATOMIC):
             self._after_reads(made, self.read_event, READ, does, by)
-            if in_lanes:
-                read = self.read_event[units, warps]
-                reader = self.read_lane[units, warps]
-                apart = (reader != lanes) & (read > self._since(made, reader))
-                self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
+        if in_lanes or lane >= 0:
+            self._after_lanes(made if in_lanes else made._replace(lanes=np.full(len(units), lane, np.int8)), does, by)
         if self.atomic_event is not None and does in (WRITE, READ) and agent is None and not strong:
             self._after_reads(made, self.atomic_event, ATOMIC, does, by)
         if does == READ and strong:  # a plain store is compared when the next such load finds its value
@@ -426,21 +439,28 @@ class Races(HappensBefore):
         elif self.atomic_event is not None:
             self.atomic_event[units, warps] = self.now
 
-    def _after_writes(self, made: Footprint, does: str, by: Any, *, proxy: bool, in_lanes: bool) -> None:
+    def _after_writes(self, made: Footprint, does: str, by: Any, *, proxy: bool) -> None:
         """Compare with the last write of each unit."""
-        warps, units, lanes = made
+        units = made.units
         last, writer = self.write_event[units], self.write_agent[units]
-        unordered = last > self._knows(self.clock, made, writer, self.write_lane[units])
+        unordered = self._later(self.clock, made, last, writer, self.write_lane[units])
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
             # What threads and cp.async write, they write through the generic proxy (PTX ISA, "Async proxy").
-            seen = self._knows(self.visible, made, writer, self.write_lane[units])
-            hidden = (last > seen) & (writer < self.tiles) & ~unordered
+            unseen = self._later(self.visible, made, last, writer, self.write_lane[units])
+            hidden = unseen & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
-        if in_lanes:
-            wrote = self.write_lane[units]
-            apart = (writer == warps) & (wrote != lanes) & (last > self._since(made, wrote))
-            self._report(made, apart, last, writer, does=does, before=WRITE, agent=by, code=codes.LANES)
+
+    def _after_lanes(self, made: Footprint, does: str, by: Any) -> None:
+        """Compare with what other lanes of the same warp did."""
+        warps, units, _ = made
+        last, wrote = self.write_event[units], self.write_lane[units]
+        apart = self._unmet(made, last, wrote) & (self.write_agent[units] == warps)
+        self._report(made, apart, last, warps, does=does, before=WRITE, agent=by, code=codes.LANES)
+        if does in (WRITE, ATOMIC):
+            read, reader = self.read_event[units, warps], self.read_lane[units, warps]
+            apart = self._unmet(made, read, reader)
+            self._report(made, apart, read, warps, does=does, before=READ, agent=by, code=codes.LANES)
 
     def _after_reads(self, made: Footprint, table: Any, before: str, does: str, by: Any) -> None:
         """Compare with earlier reads, or atomics, of all agents."""
@@ -453,14 +473,18 @@ class Races(HappensBefore):
             others: Any = ALL_LANES
             if table is self.read_event:
                 others = np.where(readers < self.n, self.read_lane[chosen.units, readers % self.n], ALL_LANES)
-            where = last > self._knows(self.clock, chosen, readers, others)
+            where = self._later(self.clock, chosen, last, readers, others)
             self._report(chosen, where, last, readers, does=does, before=before, agent=agent)
 
-    def _after_generic_reads(self, made: Footprint, by: int) -> None:
-        """Report reads by threads that come before, in order, without a fence of proxies.
+    def _after_generic(self, made: Footprint, by: int, last: Any, writer: Any) -> None:
+        """Report accesses by threads, and writes by cp.async, that come before, in order, without a fence of proxies.
 
+        `last`: the last write of each unit, by its `writer`.
         Not if the warp has arrived at an mbarrier since: so CUTLASS's pipelines release a stage, without a fence.
         """
+        unordered, unseen = (self._later(table, made, last, writer, ALL_LANES) for table in (self.clock, self.visible))
+        hidden = unseen & ~unordered & (writer < self.tiles) & (last > self.released[writer % self.n])
+        self._report(made, hidden, last, writer, does=WRITE, before=WRITE, agent=by, code=codes.OVERWRITES)
         read = self.read_event[made.units, : self.n]
         known = self.clock[self.rows[made.warps, made.lanes], : self.n]
         hidden = (
@@ -646,7 +670,7 @@ _HANDLERS = {
     Kind.TENSOR: Races._tensor,
     Kind.STORED: Races._stored_tensors,
     Kind.UNKNOWN: Races._unknown,
-    Kind.WARP: Races._in_warp,
+    Kind.WARP: Races._elect,
     Kind.BARRIER: Races._barrier,
     Kind.ARRIVE: Races._arrive,
     Kind.INITIALISE: Races._initialise,

@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
+from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
@@ -62,7 +63,6 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
 
 TAKEN = 4  # blocks whose work one takes over
-MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
 
@@ -298,18 +298,9 @@ def _takes_over(check: RaceCheck, launch: Launch, setting: Setting) -> bool:
 def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Setting, stores: frozenset[int]) -> None:
     """Tell races between stores of the same value apart, by running the first blocks with what they store.
 
-    What buffers hold that are not known is drawn: copies of one sum are equal, whatever is added up.
+    Copies of one sum are equal, whatever is added up.
     """
-    size = sum(buffer.size for buffer in launch.buffers)
-    drawn = dict(launch.memory)
-    if size <= MOST_DRAWN:
-        rng = np.random.default_rng(0)
-        # Sixteen bits at a time that are between 0.5 and 1 as a half, and small as a float.
-        drawn = {
-            each.address: rng.integers(0x3800, 0x3C00, -(-each.size // 2), np.uint16).tobytes()
-            for each in launch.buffers
-            if not any(each.address <= known < each.address + each.size for known in launch.memory)
-        } | drawn
+    drawn = drawn_memory(launch.buffers, launch.memory)
     valued = RaceCheck(valued=stores)
     program = prepare(code, arrays=bool(drawn), order=True, valued=stores)
     clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
@@ -61,7 +61,11 @@ def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
     first = operand_number(instruction.operands[operand])
     if first is None:
         return frozenset()
-    wanted = range(first, first + source_width(instruction, operand))
+    return _loads_of(flow, number, range(first, first + source_width(instruction, operand)))
+
+
+def _loads_of(flow: Flow, number: int, wanted: Iterable[int]) -> frozenset[int]:
+    """Return the loads and atomics that registers are computed from which an instruction reads."""
     found: set[int] = set()
     seen: set[tuple[int, int]] = set()
     waiting = [(before, register) for before in flow.before[number] for register in wanted]
@@ -84,27 +88,53 @@ def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def awaits_others(flow: Flow, region: Collection[int], origin: int | None) -> bool:
-    """Return whether a branch on what an atomic or a strong load returned closes a loop that only others can end.
+def awaits_others(flow: Flow, region: Collection[int]) -> bool:
+    """Return whether code has a loop that asks for one word until another thread changes it."""
+    polls = polling(flow.instructions)
+    asked = {number: flow.instructions[number] for number in region}
+    asking = (n for n, each in asked.items() if n in polls or each.opcode in _ATOMICS or strong(each))
+    return any(_waits(flow, number, _loop(flow, region, number), plain=number in polls) for number in asking)
+
+
+def _loop(flow: Flow, region: Collection[int], number: int) -> set[int]:
+    """Return what runs between two executions of an instruction."""
+    onward = _reached(number, lambda at: flow.successors(at, into_calls=False), region)
+    return onward & _reached(number, lambda at: flow.before[at], region) if number in onward else set()
+
+
+def _reached(number: int, near: Callable[[int], Iterable[int]], region: Collection[int]) -> set[int]:
+    seen: set[int] = set()
+    waiting = [number]
+    while waiting:
+        new = {at for at in near(waiting.pop()) if at in region and at not in seen}
+        seen |= new
+        waiting += new
+    return seen
+
+
+def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bool:
+    """Return whether a loop goes on until another thread changes the word that an instruction in it reads.
 
     A lock or a flag, that is: always the same word, and the loop stores nothing else. A loop that goes from word to
     word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
     """
-    if origin is None or origin not in region:
-        return False
-    asked = flow.instructions[origin]
-    if any(flow.instructions[number].opcode in _STORES for number in region):
+    asked = flow.instructions[number]
+    if any(flow.instructions[at].opcode in _STORES for at in loop):
         return False
     words = [operand_number(term) for term in asked.operands[memory_operands(asked)[0]].terms]
     written = 0
-    for number in region:
-        written |= effects(flow.instructions[number]).writes
+    for at in loop:
+        written |= effects(flow.instructions[at]).writes
     if any(word is not None and written >> word & 1 for word in words):
         return False
+    ends = [at for at in loop if not set(flow.successors(at, into_calls=False)) <= set(loop)]
+    guards = ((at, operand_number(guard)) for at in ends if (guard := flow.instructions[at].guard) is not None)
+    if not any(one is not None and number in _loads_of(flow, at, [one]) for at, one in guards):
+        return False
     if asked.opcode not in _ATOMICS:
-        return strong(asked)
+        return plain or strong(asked)
     if not asked.has("CAS", "SPIN"):
-        return asked.has("EXCH") or asked.has("ADD", "OR", "AND")
+        return asked.has("EXCH", "ADD", "OR", "AND")
     expected = memory_operands(asked)[0] + 1
     known = asked.operands[expected : expected + 1]
-    return not asked.has("SPIN") and not (known and known[0].kind == REG and loads_behind(flow, origin, expected))
+    return not asked.has("SPIN") and not (known and known[0].kind == REG and loads_behind(flow, number, expected))

@@ -226,17 +226,24 @@ class Supposing:
         meets = flow.post_dominators[group.pc]
         inner = meets not in (stop, EXIT) and self._leads_to(meets, stop)
         if inner:
-            state, before = m.copy(), list(m.registers)
+            state, before, region = m.copy(), list(m.registers), flow.region(group.pc, meets)
             self._ends.append(([], []))
-            self._both(group, meets, {}, depth + 1)
+            open_, followed, repeats = len(self._ends), True, len(m.repeats.active)
+            try:
+                self._both(group, meets, {}, depth + 1)
+            except _Lost:
+                if self._accesses(region) or self._blocks > MOST_BLOCKS:
+                    raise
+                followed = False  # nothing is requested there: only what it leaves in registers is not known
+            del self._ends[open_:], m.repeats.active[repeats:]
             ends, movements = self._ends.pop()
             self._back_to(state)
             m.see(group.warps, group.mask)
             written = 0
-            for number in flow.region(group.pc, meets):
+            for number in region:
                 written |= self.program.effects[number].writes
             for number in numbers_in(written):
-                left = self._left_open(number, before, ends, movements)
+                left = self._left_open(number, before, ends, movements) if followed else None
                 m.put(number, left or unknown(group.pc, bool if number >= BASES[PRED] else np.uint32))
             return [(meets, mask)]
         visits, ended = self._visited(group, trail.get(group.pc, ()))

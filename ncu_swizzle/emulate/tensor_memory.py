@@ -16,7 +16,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
-from ncu_swizzle.emulate.copies import of_rows
+from ncu_swizzle.emulate.copies import of_rows, starting
 from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -187,7 +187,7 @@ class _Request:
             blocks = m.clusters.around(block) if self.everywhere else block
             start, at = (int(of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
             write_known(m, blocks, start, self._response(m, int(block[0])))
-            m.note(Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at))
+            m.note(Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at, starting(selected[here])))
             arrived = np.full(len(blocks), -RESPONSE)
             m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
 

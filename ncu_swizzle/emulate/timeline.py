@@ -146,10 +146,10 @@ class _Drawing:
 
     def _spans(self, event: Event, index: int) -> list[Span]:
         if event.kind is Kind.COPY_IN:
-            _, start, size, _, _ = event.data
+            _, start, size, *_ = event.data
             return [(int(start), int(start + size))] if size > 0 else []
         if event.kind is Kind.READ_OUT:
-            starts, sizes = event.data
+            starts, sizes, _ = event.data
             return [(int(starts[index]), int(starts[index] + sizes[index]))]
         if event.kind is Kind.TILE:
             chunks = np.asarray(event.data[index])
@@ -227,7 +227,7 @@ class _Drawing:
         if (does, stage) not in known:
             known[does, stage] = self._step(row, event, does, stage)
         if event.kind is Kind.COPY_IN:
-            _, _, _, counting, offset = event.data
+            _, _, _, counting, offset, _ = event.data
             for block in counting.tolist():
                 key = int(block), int(offset)
                 self.pending[key] = max(self.pending.get(key, 0), self.rows[row].now + 1)

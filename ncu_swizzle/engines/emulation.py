@@ -230,7 +230,8 @@ def _counted(
     drawn = launches(sample)
     if drawn.memory == launch.memory:  # nothing is random
         return launch, counts, None
-    return drawn, counts_of(binary, drawn, settings, on_progress), sample
+    # What any of the lanes may request holds for other data, too.
+    return drawn, replace(counts_of(binary, drawn, settings, on_progress), supposed=counts.supposed), sample
 
 
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:

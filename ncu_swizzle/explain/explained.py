@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -32,7 +31,6 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Places
-from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
 from ncu_swizzle.smem.swizzle import Identity
 
@@ -58,17 +56,6 @@ class SuggestAnswer:
     @property
     def chosen(self) -> Candidate:
         return self.suggestion.best or self.suggestion.closest
-
-    @property
-    def cells(self) -> Iterator[tuple[Ints, Ints]]:
-        """The rows and columns of the elements that each access touches, (N,) each."""
-        for access in self.accesses:
-            active, length = access.mask, access.granule(self.chosen.mapping.element_bytes)
-            along = np.arange(length)
-            yield (
-                np.repeat(access.rows[active], length),
-                (access.columns[active][:, None] + along).ravel(),
-            )
 
 
 def answers(query: ExplainQuery) -> tuple[SuggestAnswer, ...]:
@@ -171,7 +158,7 @@ def show_mappings(answers: Sequence[SuggestAnswer], console: Console, source: st
 def code_of(answer: SuggestAnswer) -> dict[str, str]:
     """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping.
 
-    Nothing if nothing is to be moved, or if the code is not one-to-one over all accessed cells.
+    Nothing if nothing is to be moved, or if the code does not do over all accesses what is claimed.
     """
     chosen, unit, flat = answer.chosen.mapping, answer.unit, answer.row == 0
     if isinstance(chosen.transform, Identity) and not answer.chosen.was and answer.row is not None:
@@ -180,7 +167,7 @@ def code_of(answer: SuggestAnswer) -> dict[str, str]:
         cuda = code.policy(chosen, unit)
     else:
         cuda = code.cuda(chosen, flat=flat, now=answer.row or 0)
-        if any(code.contradiction(cuda, chosen, *cells) for cells in answer.cells):
+        if code.contradiction(cuda, chosen, answer.accesses):
             return {}
     cute = code.cute(chosen, flat=flat)
     return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
@@ -194,6 +181,9 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     if suggestion.best is None:
         what = f"None of {suggestion.tried}" if suggestion.complete else f"Nothing found among {suggestion.tried}"
         console.print(table_line(f"{what} makes all of these accesses conflict-free.", style="bold"))
+        if suggestion.apart is not None:
+            wide = f"With accesses of {suggestion.narrow} bytes instead of wider ones"
+            console.print(table_line(f"{wide}, use {suggestion.apart.spelled}.", style="bold"))
     elif suggestion.best.mapping == suggestion.plain.mapping and suggestion.fixed:
         console.print(table_line("No layout of the tile takes fewer wavefronts.", style="bold"))
     else:
@@ -215,7 +205,7 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         names = ", ".join(suggestion.unjudged)
         console.print(table_line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(table_line(f"Without {name}, {best.spelled} works."))
+        console.print(table_line(f"Without {name}, this works: {best.spelled}."))
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:
@@ -268,6 +258,8 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "unjudged": list(suggestion.unjudged),
         "untried": list(answer.untried),
         "complete": suggestion.complete,
+        "apart": _candidate(suggestion.apart) if suggestion.apart else None,
+        "narrow": suggestion.narrow,
         "without": {name: best.name for name, best in answer.without},
         "fixed": dict(suggestion.fixed),
         "tried": str(suggestion.tried),

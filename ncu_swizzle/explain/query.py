@@ -73,6 +73,7 @@ class ExplainQuery:
     banks: int = option(BANKS, "Number of banks; other than 32 for a toy memory.", minimum=1)
     arch: str = ""  # that a mapping is for; default: the kernel's
     leading: bool = False  # an API computes the addresses from a leading dimension
+    rows: bool = True  # it is known how long rows are
     kernel: KernelQuery = KernelQuery()
 
     def __post_init__(self) -> None:
@@ -87,7 +88,7 @@ class ExplainQuery:
         from ncu_swizzle.smem.judge import Constraints
 
         arch = self.arch or self.kernel.description.launch.arch.rstrip("af") or Constraints.arch
-        return Constraints(self.max_bytes, self.tma, self.copies, arch, self.leading)
+        return Constraints(self.max_bytes, self.tma, self.copies, arch, self.leading, self.rows)
 
     @property
     def line(self) -> str:

@@ -12,8 +12,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
-from ncu_swizzle.fix.accessors import Shorter
-from ncu_swizzle.fix.draft import Swapped
+from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.excess import excess_of
 from ncu_swizzle.fix.webs import Root, SourceTile
 from ncu_swizzle.smem import operations, suggestions, wavefronts
@@ -23,8 +22,8 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, row_xors, sample, simplest_xor, suggest
-from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle, XorMatrix
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
 
@@ -96,9 +95,11 @@ def _seen(
             later = min((at for at in starts if start < at < end), default=end)
             end = start + root.size if root.size else later
             roots.append(RootSeen(root=root, array=array, start=start, end=end))
+    counts = emulated.counts
     requests = [
         (root, inside)
-        for _, every in sorted(emulated.counts.requests.items())
+        # Of accesses whose lanes data choose, all that any of them may request: that holds for other data, too.
+        for _, every in sorted({**counts.requests, **counts.supposed}.items())
         for root in roots
         if (inside := within(every, root.start, root.end)) is not None
     ]
@@ -135,7 +136,6 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
 
 VERIFIED = 16  # candidates to count on all requests
 MOST_BITS = suggestions.MOST_BITS
-NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
 KNOWN = tuple(KIB_PER_SM)
 
 
@@ -174,36 +174,44 @@ class Shape:
 class Ranked:
     """A mapping with its cost, and what it leaves of the excess, over all requests."""
 
-    transform: RowXor | XorMatrix | Padding | Swapped
+    transform: RowXor | XorMatrix | Padding | Swapped | Both
     shape: Shape
     candidate: Candidate
     narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
+    named: bool = False  # `lint` and `explain` name it, too
 
     def __str__(self) -> str:
-        if isinstance(self.transform, RowXor):
-            return f"{self.transform} on {unit(self.shape.element_bytes)}"
-        if isinstance(self.transform, XorMatrix):
+        if isinstance(self.transform, RowXor | XorMatrix):
             return f"{self.transform} on {unit(self.shape.element_bytes)}"
         if isinstance(self.transform, Swapped):
             return str(self.transform)
-        longer = self.transform.every + self.transform.by
-        return f"rows of {longer} instead of {self.transform.every} {unit(self.shape.element_bytes)}"
+        both = self.transform if isinstance(self.transform, Both) else None
+        rows, xor = (both.rows, f", with {both.xor}") if both else (self.transform, "")
+        assert isinstance(rows, Padding)
+        return f"rows of {rows.every + rows.by} instead of {rows.every} {unit(self.shape.element_bytes)}{xor}"
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """The order of candidates: excess, vectors, blocks per SM, bytes, instructions; of XORs the simplest."""
+        """The order of candidates: excess, vectors, blocks per SM, bytes, instructions, what others name."""
         counted, xor = self.candidate, self.transform
         simplest = simplest_xor(xor.drop, xor.base, xor.bits) if isinstance(xor, RowXor) else ()
         taken = (-counted.blocks, counted.extra_bytes, counted.operations)
-        return (counted.avoidable, counted.excessive, self.narrower, *taken, *simplest)
+        return (counted.avoidable, counted.excessive, self.narrower, *taken, not self.named, *simplest)
 
 
 def ranked(
-    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, spelled: int, only: MappingKind | None = None
+    seen: TileSeen,
+    shapes: Collection[Shape],
+    limits: Constraints,
+    spelled: int,
+    only: MappingKind | None = None,
+    named: Candidate | None = None,
+    first: bool = False,
 ) -> tuple[list[Ranked], Candidate | None]:
     """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
 
-    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's.
+    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's. `named` is what
+    `lint` and `explain` name: of equally good mappings it is the first, with `first` of all.
     """
     mappings: list[Ranked] = []
     plain: Candidate | None = None
@@ -215,14 +223,24 @@ def ranked(
         split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
         mappings += _searched(seen, shape, judges, split, only)
         if only is not MappingKind.SWIZZLE:
-            mappings += _shorter(seen, shape, limits)
+            clean = any(mapping.candidate.clean for mapping in mappings)
+            mappings += _other_rows(seen, shape, limits, xors=only is None and not clean)
     if plain is None:
         return [], None
-    if only is not MappingKind.PADDING and not any(mapping.candidate.clean for mapping in mappings):
+    if only is not MappingKind.PADDING and not any(m.candidate.clean and not m.narrower for m in mappings):
         mappings += _suggested(seen, limits, spelled)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
-    return sorted(better, key=lambda mapping: mapping.cost), plain
+    if named is not None:
+        size = max(root.size for root in seen.roots)
+        better = [replace(mapping, named=is_same(mapping.candidate, named, size)) for mapping in better]
+    return sorted(better, key=lambda mapping: (not (first and mapping.named), mapping.cost)), plain
+
+
+def is_same(one: Candidate, other: Candidate, size: int) -> bool:
+    """Return whether two mappings put each of so many bytes, of those that both place, at the same place."""
+    first, second = one.places(size), other.places(size)
+    return bool(((first == second) | (first < 0) | (second < 0)).all())
 
 
 def _searched(
@@ -258,23 +276,41 @@ def _searched(
     yield from (replace(mapping, candidate=of_all.recounted(mapping.candidate)) for mapping, of_all in best)
 
 
-def _shorter(seen: TileSeen, shape: Shape, limits: Constraints) -> Iterator[Ranked]:
-    """Yield the mappings that take out padding which the source has: its rows are longer than what is accessed."""
+def _other_rows(seen: TileSeen, shape: Shape, limits: Constraints, *, xors: bool) -> Iterator[Ranked]:
+    """Yield mappings to shorter rows: padding that the source has is taken out, if nothing accesses it.
+
+    With `xors`, also the clean XORs of the first other length that has some, shorter lengths first.
+    """
     made = _judges(seen, shape, limits, 0)
     if made is None:
         return
-    ends = (access.columns + max(1, access.operation.width_bytes // shape.element_bytes) for access in made[1].accesses)
-    used = max(int(np.where(access.mask, end, 0).max()) for access, end in zip(made[1].accesses, ends, strict=True))
-    if not 1 < used < shape.columns:
+    of_all, columns = made[1], shape.columns
+    ends = (access.columns + max(1, access.operation.width_bytes // shape.element_bytes) for access in of_all.accesses)
+    used = max(int(np.where(access.mask, end, 0).max()) for access, end in zip(of_all.accesses, ends, strict=True))
+    rows = of_all.plain.shape[0]
+    plain = replace(of_all.plain, layout=Layout((rows, used), (columns, 1)))
+    judges = [Judge(plain, judge.accesses, limits, judge.granule) for judge in made]
+    granule = judges[0].granule
+
+    def found(transform: Padding | Both) -> Ranked | None:
+        if not all(judge.allowed(tried := judge.candidate(replace(plain, transform=transform))) for judge in judges):
+            return None
+        by = (transform.rows if isinstance(transform, Both) else transform).by
+        tried = replace(tried, extra_bytes=rows * by * shape.element_bytes)
+        return Ranked(transform=transform, shape=shape, candidate=tried)
+
+    lengths = [length for length in range(used, columns) if length % granule == 0 and used > 1]
+    shorter = [Shorter(columns, length - columns) for length in lengths]
+    yield from filter(None, map(found, shorter))
+    if not xors:
         return
-    rows = made[1].plain.shape[0]
-    plain = replace(made[1].plain, layout=Layout((rows, used), (shape.columns, 1)))
-    judge = Judge(plain, made[1].accesses, limits, made[1].granule)
-    for by in range(used - shape.columns, 0):
-        if by % judge.granule == 0 and judge.allowed(made_shorter := judge.candidate(
-            replace(plain, transform=Shorter(shape.columns, by))
-        )):  # fmt: skip
-            yield Ranked(transform=Shorter(shape.columns, by), shape=shape, candidate=made_shorter)
+    longer = (Padding(columns, by) for by in range(granule, LARGEST_PADDING // shape.element_bytes + 1, granule))
+    for length in (*shorter, *longer):  # the shortest rows on which an XOR frees everything
+        of_length = row_xors(columns + length.by, rows, granule, shape.element_bytes, shape.rows)
+        both = (Both(length, xor) for xor in of_length if judges[0].consider(Both(length, xor)))
+        if clean := [*filter(None, map(found, both))]:
+            yield from clean
+            return
 
 
 def _suggested(seen: TileSeen, limits: Constraints, spelled: int) -> Iterator[Ranked]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The grammar takes `__align__(16)` for a type; `alignas(16)` says the same in as many characters.
 _ALIGN = re.compile(rb"__align__(?=\s*\()")
+# Nor does it take a pragma between a loop's head and its body; blanks in its place leave the loops in each other.
+_PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b(?![ \t]+once\b)(?:\\\r?\n|[^\n])*|\b_Pragma\([^()\n]*\)", re.MULTILINE)
 CLASSES = ("struct_specifier", "class_specifier")
 UNION = "union_specifier"
 PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
@@ -301,7 +303,7 @@ def parse(text: bytes, name: str) -> CudaFile:
 
 def tree(text: bytes, source: bytes) -> Node:
     """Parse a text, and return a copy of its tree whose nodes have the bytes of a source at the same places."""
-    cursor = _parser().parse(_ALIGN.sub(b"  alignas", text)).walk()
+    cursor = _parser().parse(for_grammar(text)).walk()
     top = holder = NOTHING
     while True:
         theirs = cursor.node
@@ -322,6 +324,11 @@ def tree(text: bytes, source: bytes) -> Node:
             if not cursor.goto_parent():
                 return top
             holder = holder.parent
+
+
+def for_grammar(text: bytes) -> bytes:
+    """Return a text of the same length that the grammar takes."""
+    return _PRAGMA.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), _ALIGN.sub(b"  alignas", text))
 
 
 def _parser() -> Parser:

@@ -6,15 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ncu_swizzle.fix.accessors import Accessors, Shorter, atom
 from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
 from ncu_swizzle.fix.edits import Edit, called
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import CALLS, SIZES, Constants, Factor, Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep, SourceTile
-from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.swizzle import Padding
 
 # Write longer rows into a source: in the declaration, and wherever a row's length is part of an index.
@@ -321,29 +318,6 @@ class Draft:
         """Return whether an expression contains another use of the tile."""
         own = node if self.indexing(node) else NOTHING  # the call that indexes is the use itself
         return any(r.node.inside(node) and r.node is not own for r in self.tile.reaches)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Swapped:
-    """Tiles of `rows` by `columns` elements, each transposed."""
-
-    columns: int
-    rows: int
-    granule: int = 1
-    operations: int = 0
-
-    def __str__(self) -> str:
-        return "swapped indices"
-
-    def __call__(self, offsets: Ints) -> Ints:
-        tile, within = np.divmod(offsets, self.rows * self.columns)
-        row, column = np.divmod(within, self.columns)
-        return np.asarray(tile * (self.rows * self.columns) + column * self.rows + row)
-
-    def cuda(self, offset: str) -> str:
-        tile = self.rows * self.columns
-        row, column = f"{offset} % {tile} / {self.columns}", f"{offset} % {self.columns}"
-        return f"{offset} / {tile} * {tile} + {column} * {self.rows} + {row}"
 
 
 def swapped(draft: Draft) -> list[Edit]:

@@ -15,11 +15,12 @@ from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.emulation import Executable, emulate_target
 from ncu_swizzle.engines.settings import ALWAYS
 from ncu_swizzle.fix import candidates
+from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
-from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
@@ -27,18 +28,19 @@ from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.trial import FixJob, Stop, furthest, unproved
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
-from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
-COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
+# What a mapping is written into.
+COLUMNS, FACTORS, VECTORS, FLAT = "columns", "factors of columns", "vectors of columns", "flat"
 
 
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tuple[str, bytes | Unfit]]:
     """Yield the texts that a mapping can be written as, or why it cannot be, each with the way of writing."""
     draft, texts = subject.draft(seen), set[bytes]()
-    for way in (COLUMNS, FACTORS, FLAT):
+    for way in (COLUMNS, FACTORS, VECTORS, FLAT):
         try:
             text = edited(subject.file.text, _edits(subject, draft, mapping, way))
         except Unfit as reason:
@@ -56,11 +58,21 @@ def _edits(subject: FixSubject, draft: Draft, mapping: Ranked, way: str) -> list
     transform, flat = mapping.transform, way == FLAT
     if isinstance(transform, Swapped):
         return swapped(draft)
+    if isinstance(transform, Both):
+        rows = PaddingEdits(draft=draft, padding=transform.rows, declarations=subject.declarations).edits()
+        xor = _xor_edits(draft, transform.xor, way, transform.rows.every)
+        return [*rows, *xor] if way != FLAT and xor else []
     if isinstance(transform, XorMatrix):
         return MatrixEdits(draft=draft, matrix=transform).edits()
     if isinstance(transform, RowXor):
-        return XorEdits(draft=draft, xor=transform, flat=flat, factors=way == FACTORS).edits()
+        return _xor_edits(draft, transform, way)
     return PaddingEdits(draft=draft, padding=transform, declarations=subject.declarations, flat=flat).edits()
+
+
+def _xor_edits(draft: Draft, xor: RowXor, way: str, now: int = 0) -> list[Edit]:
+    return XorEdits(
+        draft=draft, xor=xor, now=now, flat=way == FLAT, factors=way == FACTORS, vectors=way == VECTORS
+    ).edits()
 
 
 # What conflicts in a kernel, but not in an array that its source declares: the kernel is not clean.
@@ -128,12 +140,14 @@ class Applied:
         start, size = array.start + root.root.offset, len(self.before)
         # Padding makes the array longer, and moves whatever of a struct lies behind it: all of it counts.
         after = range(start, start + size)
-        if isinstance(self.ranked.transform, Padding):
+        if isinstance(self.ranked.transform, Padding | Both):
             after = array.span if root.root.place.member else range(start, array.start + array.size)
         reason = (FEW_LANES if self.ranked.candidate.clean else NO_OTHER) if self.left else ""
         return Moved(name=root.root.name, before=self.before, after=after, least=self.left, reason=reason)
 
 
+# Of a tile that conflicts by chance alone, with random inputs: a mapping has to leave less than this share of so many.
+MOST_LEFT, CHANCE = 0.25, 32
 OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
 ATTEMPTS = 10  # patches of one tile that are tried
 ALIKE = 3  # patches of one kind that may leave too much before others are tried
@@ -238,12 +252,9 @@ class FixState:
         Or the tile with what is in the way. `before` are the mappings that the text has.
         """
         line = subject.at(declared := seen.roots[0].root.place.declared.line)
-        tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
-        only, spelled = self.job.options.only, subject.spelled_bytes(seen)
-        best, plain = candidates.ranked(seen, subject.shapes(seen), self._limits(seen, subject), spelled, only)
+        tile, best, named = self._ranked(subject, seen, line)
         if not best:
-            untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
-            return _because(tile, untried if plain else "its rows are not known", line, subject), ()
+            return tile, ()
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
         stop: Stop | None = None
@@ -251,9 +262,11 @@ class FixState:
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
         attempts = 0
         failures = Counter[Kind]()
+        not_named = "it cannot be written into this source"  # why what others name is not what is written
         for mapping, way, text in ((each, *one) for each in best for one in written(subject, seen, each)):
             if isinstance(text, Unfit):
                 stop = furthest(stop, _unwritten(text, subject.at(text.line or declared), seen, mapping, tile))
+                not_named = f"{text}" if mapping.named else not_named
                 continue
             kind = type(mapping.transform), way, mapping.narrower
             if failures[kind] >= ALIKE:
@@ -272,6 +285,7 @@ class FixState:
                     break
                 continue
             stopped = unproved(proof, line, str(mapping))
+            not_named = stopped.reason if mapping.named else not_named
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
             failures[kind] += 1 if proof.failed(About.EXCESS) else ALIKE
@@ -282,12 +296,39 @@ class FixState:
         if proved:
             cost, cheapest, applied = min(proved, key=lambda each: (bool(each[0]), each[1].left, each[1].fewer_blocks))
             if cost:
-                return _because(tile, f"{cost}: --allow-slower offers it", line, subject), ()
-            return cheapest, applied
+                slower = _because(replace(tile, slower=True), f"{cost}: --allow-slower offers it", line, subject)
+                return slower, ()
+            return _with_other(cheapest, best, named, applied[-1].ranked, not_named), applied
         if possible:
             return possible[0]
         stop = missed or stop or Stop(stage=0, reason=UNWRITTEN, line=line, mapping=tile.mapping)
         return _because(replace(tile, unknown=stop.unknown), stop.against(tile.mapping), stop.line, subject), ()
+
+    def _ranked(
+        self, subject: FixSubject, seen: TileSeen, line: Location
+    ) -> tuple[TileFix, list[Ranked], Candidate | None]:
+        """Return a tile, the mappings for it, and the one that `lint` names; if there are none, the tile says why."""
+        tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
+        only, spelled, advice = self.job.options.only, subject.spelled_bytes(seen), subject.advice(seen)
+        named = advice.best or advice.apart if advice else None
+        limits, sampled = self._limits(seen, subject), subject.emulated.profile.sample is not None
+        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named, sampled)
+        if sampled and advice is not None and advice.plain.clean:
+            # What conflicts is chance: a mapping that removes a little of it suits this sample, and no other.
+            best = [ranked for ranked in best if MOST_LEFT * seen.total >= seen.in_launch(ranked.candidate.excessive)]
+            best = best if seen.total >= CHANCE else []
+        if best:
+            return tile, best, named
+        untried = "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
+        why = untried if plain else "its rows are not known"
+        least = advice is not None and named in (None, advice.plain) and advice.complete
+        if sampled and advice is not None and advice.plain.clean and not advice.fixed:
+            why = "its conflicts depend on data, and no mapping removes most of those of a random sample"
+        elif advice is not None and advice.plain.clean:
+            why = "; ".join(dict.fromkeys(why for _, why in advice.fixed)) or FEW_LANES
+        elif advice is not None and least:
+            why = f"none of {advice.tried} frees it of conflicts, and none leaves fewer"
+        return _because(replace(tile, least=least), why, line, subject), [], named
 
     def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
         """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""
@@ -332,6 +373,20 @@ class FixState:
             return limits
         taken = sum(array.size for array in (*subject.placed.values(), *subject.unplaced))
         return replace(limits, max_bytes=max(0, self.job.options.max_shared - taken) // len(seen.roots))
+
+
+def _with_other(
+    patch: TriedPatch, best: Sequence[Ranked], named: Candidate | None, written: Ranked, why: str
+) -> TriedPatch:
+    """Return a patch that says which mapping `lint` and `explain` name, if it is another, and why that is not it."""
+    if named is None or written.named or (named.mapping == named.mapping.plain and not named.was):
+        return patch
+    (tile,) = patch.tiles
+    theirs = next((ranked for ranked in best if ranked.named), None)
+    if theirs is not None and theirs.cost > written.cost:
+        more = theirs.candidate.extra_bytes - written.candidate.extra_bytes
+        why = f"it takes {more:,} bytes more" if more > 0 else "it takes more instructions"
+    return replace(patch, tiles=(replace(tile, other=f"lint and explain name {named.spelled}; not written: {why}"),))
 
 
 def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:

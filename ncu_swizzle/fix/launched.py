@@ -236,9 +236,10 @@ class Questions:
         if not node.parent:
             return None
         # ``#pragma unroll`` must stay right above its loop: the probe goes before it.
-        while node.before.type == "preproc_call":
-            node = node.before
-        return node.start_byte
+        at, above = node.start_byte, node.source[: node.start_byte].rstrip()
+        while (line := above.rfind(b"\n") + 1) and above[line:].lstrip().startswith(b"#pragma"):
+            at, above = line, above[:line].rstrip()
+        return at
 
 
 def compiler_knowledge(

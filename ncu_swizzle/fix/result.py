@@ -16,7 +16,8 @@ class TileFix:
     """One tile: how it is declared, what it costs, and the mapping that was proved, or came closest.
 
     Files are paths from the source's folder, empty for the source itself. `reason` and `reason_line` say
-    what is in the way if nothing was proved; `suggest` is the command that shows the mapping.
+    what is in the way if nothing was proved; `suggest` is the command that shows the mapping. `other` says which
+    mapping `lint` and `explain` name, and why this one is written instead.
     """
 
     name: str
@@ -32,6 +33,9 @@ class TileFix:
     reason_line: int = 0
     file: str = ""  # that declares it
     reason_file: str = ""
+    other: str = ""
+    least: bool = False  # no layout takes fewer wavefronts
+    slower: bool = False  # a patch is proved, but costs more than it saves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,10 +84,12 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
         if tile.offered:
             left = f"{tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts"
             yield f"  {tile.mapping}, as shown below, leaves {left}."
+        elif tile.proved and tile.other:
+            yield f"  {tile.other}."
         elif not tile.proved and tile.mapping:
             yield f"  {tile.mapping} would leave {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
             yield f"  To apply it by hand: {kernel.suggest}"
-        elif not tile.proved:
+        elif not tile.proved and not tile.least:
             yield f"  A mapping for it: {kernel.suggest}"
     saved, both = _saving(kernel)
     if saved and both:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
@@ -19,7 +20,10 @@ from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declaration
 from ncu_swizzle.fix.webs import BYTES, ReachedPlace, Web, carved
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.reports import attribution
+from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.suggestions import Suggestion
 
 # Lines of a text with spliced headers, as the cubin and the user name them.
 
@@ -50,6 +54,7 @@ class FixSubject:
     tiles: tuple[TileSeen, ...]  # the worst first
     known: Known
     unplaced: tuple[SharedArray, ...]  # whose declaration is not in the source
+    certain: Profile  # with what holds for all data alone, if those that the emulator had were drawn
 
     def at(self, line: int) -> Location:
         """Return a line of the text as the cubin names it: its file, and its number there."""
@@ -62,6 +67,17 @@ class FixSubject:
     @property
     def conflicting(self) -> tuple[TileSeen, ...]:
         return tuple(tile for tile in self.tiles if tile.excess)
+
+    def advice(self, seen: TileSeen) -> Suggestion | None:
+        """Return what `lint` and `explain` find for a tile; None if they see several tiles in it, or none."""
+        profile, root = self.certain, seen.roots[0]
+        tiles = [tile for tile in attribution.tiles(profile) if tile.first < root.end and tile.end > root.start]
+        if len(tiles) != 1 or tiles[0].first != root.start:
+            return None
+        try:
+            return tiles[0].suggestion(attribution.constraints(profile))
+        except UsageError:
+            return None
 
     def draft(self, seen: TileSeen) -> Draft:
         """Return a tile for the writers of a patch."""
@@ -159,6 +175,10 @@ def _owner(seen: TileSeen) -> ReachedPlace:
 def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
     emulated = emulate_target(target, settings)
+    certain = emulated.profile
+    if certain.sample is not None:
+        undrawn = replace(target, family=replace(target.family, sample=None))
+        certain = emulate_target(undrawn, settings).profile
     arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, target.launch.shared)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)
@@ -178,6 +198,7 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixS
         tiles=tuple(tiles_seen(tiles, placed, emulated)),
         known=known,
         unplaced=tuple(array for array in arrays if array not in placed.values()),
+        certain=certain,
     )
 
 

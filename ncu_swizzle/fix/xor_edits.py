@@ -23,18 +23,23 @@ Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracte
 class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 
-    `factors` XORs the number of a granule, where an index has it as a factor.
+    `factors` XORs the number of a granule, where an index has it as a factor, `vectors` that of a granule which it has
+    not: ``((x & ~3) ^ bits) + (x & 3)``. The compiler sees that granules stay whole, and keeps its vectors. `now` are
+    the elements of a row as the source has it, if other edits change that.
     """
 
     draft: Draft
     xor: RowXor
+    now: int = 0
     flat: bool = False
     factors: bool = False
+    vectors: bool = False
 
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether a factor that is XORed is part of a sum
         self.within = set[int]()  # places whose base is being looked for
+        self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
@@ -46,7 +51,7 @@ class XorEdits:
                 edits += self._access(reach)
             else:
                 self._base_of(reach)
-        if self.factors and not self.sums:
+        if (self.factors or self.vectors) and not self.sums:
             return []
         return [*edits, *self.accessors.edits()]
 
@@ -75,7 +80,7 @@ class XorEdits:
         start = self._base(reach.start) if reach.end is not reach.start else ""
         if reach.layout or reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
-        rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
+        rank, flat = reach.start.rank, draft.flat(reach, self.columns)
         if flat is None:
             if len(reach.steps) < rank - 1:
                 return start  # whole tiles, each with the pattern
@@ -89,7 +94,7 @@ class XorEdits:
         for step in flat:
             row_terms, others = self._split(step)
             if others or (self.flat and row_terms):
-                raise reach.node.misfit(f" points between the starts of rows of {self.xor.columns} elements")
+                raise reach.node.misfit(f" points between the starts of rows of {self.columns} elements")
             rows += row_terms
         if not rows:
             return start
@@ -121,7 +126,7 @@ class XorEdits:
             return composed(self.draft, reach, self.xor)
         if reach.leading:
             raise reach.node.misfit(": an API computes the addresses")
-        steps = self.draft.flat(reach, self.xor.columns)
+        steps = self.draft.flat(reach, self.columns)
         if steps is None:
             return self._subscripts(reach)
         if not steps and not base:
@@ -151,8 +156,10 @@ class XorEdits:
         text = " ".join(row.text.split())
         if EFFECTS.search(text) or draft.holds_use(row):
             raise row.unfit(f"{text} would be evaluated twice")
-        factored = self._factored(column, draft.terms(reach.steps[rank - 1]), xor, text)
-        return factored or self._xored(column.start_byte, column.end_byte, bits_of_row(xor, text))
+        terms = draft.terms(reach.steps[rank - 1])
+        factored = self._factored(column, terms, xor, text)
+        low = 0 if draft.holds_use(column) else self._kept(terms, xor)
+        return factored or self._xored(column.start_byte, column.end_byte, bits_of_row(xor, text), low=low)
 
     def _index(self, reach: Reach, step: ReachStep, node: Node, base: str) -> list[Edit]:
         """Return the edits of one index of a flat array."""
@@ -166,9 +173,9 @@ class XorEdits:
                 raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         if not rows and len(others) == 1:
             (term,) = others
-            if not term.variable and not term.negative and term.constant < xor.columns:
+            if not term.variable and not term.negative and term.constant < self.columns:
                 return []  # an element of the first row, which stays as it is
-        if self.draft.indexing(node):
+        if self.draft.indexing(node) or self.now:
             raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
         return called(name, node)
@@ -219,7 +226,7 @@ class XorEdits:
             return None  # it stands in a macro or function that computes the index, or in several arguments
         whole = step.subscript and start == node.start_byte and end == node.end_byte
         whole = whole or self.draft.closed(start, end, node)
-        return self._xored(start, end, bits_of_row(xor, row), always=not whole)
+        return self._xored(start, end, bits_of_row(xor, row), always=not whole, low=self._kept(others, xor))
 
     def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
         """Return the edits that XOR the number of a granule instead: ``(y ^ (x & 7)) * 4 + k``.
@@ -242,10 +249,26 @@ class XorEdits:
         bits = bits_of_row(replace(xor, base=0, columns=xor.columns >> xor.base), row)
         return self._xored(factor.start_byte, factor.end_byte, bits, always=True)
 
-    def _xored(self, start: int, end: int, bits: str, always: bool = False) -> list[Edit]:
-        """Return the edits that XOR what stands between two bytes; in parentheses as a whole with `always`."""
+    def _kept(self, terms: Sequence[Term], xor: RowXor) -> int:
+        """Return the mask of a column's bits within a granule, if they are to be written apart; 0 if not."""
+        low = (1 << xor.base) - 1
+        if not self.vectors or not any(term.constant & low for term in terms):
+            return 0
+        self.sums = True
+        return low
+
+    def _xored(self, start: int, end: int, bits: str, always: bool = False, low: int = 0) -> list[Edit]:
+        """Return the edits that XOR what stands between two bytes; in parentheses as a whole with `always`.
+
+        All but its bits of the mask `low`, which are added, if that is not 0.
+        """
         column = self.draft.file.between(start, end)
         opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
+        if low and not EFFECTS.search(column):
+            text = atom(column)
+            opening, closing = ("(((" if always else "((") + opening, f"{closing} & ~{low})"
+            bits += f") + ({text} & {low})" + (")" if always else "")
+            return [Edit(start, start, opening), Edit(end, end, f"{closing} ^ {bits}")]
         outer = ("(", ")") if always else ("", "")
         return [Edit(start, start, f"{outer[0]}{opening}"), Edit(end, end, f"{closing} ^ {bits}{outer[1]}")]
 
@@ -265,7 +288,8 @@ class XorEdits:
         if not step.node:  # *p: no index that could be taken apart
             return [], []
         bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes
-        row_bytes, period = self.xor.columns * element, self.xor.period * element
+        row_bytes = self.columns * element
+        period = row_bytes << (self.xor.drop + self.xor.bits)
         rows: Summands = []
         others: list[Term] = []
         for term in self.draft.terms(step):

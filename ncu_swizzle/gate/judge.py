@@ -66,6 +66,14 @@ def compared(rule: Rule, actual: float) -> tuple[Outcome, str]:
     return outcome, f"degree {actual:.{digits}g}, at most {rule.limit:.12g} allowed"
 
 
+def _accesses(count: int) -> str:
+    return f"{count} access" + ("es" if count != 1 else "")
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _wavefronts(count: float) -> str:
     return f"{int(count):,} excessive wavefronts"
 
@@ -98,8 +106,7 @@ class LineAccesses:
     def share_of(self, some: Sequence[Instruction]) -> str:
         """Return how many of the line's accesses some are, in words."""
         count = len(self.instructions)
-        accesses = f"{count} access" + ("es" if count > 1 else "")
-        return accesses if len(some) == count else f"{len(some)} of {accesses}"
+        return _accesses(count) if len(some) == count else f"{len(some)} of {_accesses(count)}"
 
     @property
     def wavefronts(self) -> int:
@@ -174,9 +181,10 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
             offending.append(replace(check, message=remote[0], code=codes.NO_RULE))
         if untold:
             reasons = model.codes_of_unknown(profile, untold)
-            because = _because(profile, untold) or why
+            access, because = _because(profile, untold)
             place = check.place.in_full if check.place else ""
             first = said_at.setdefault((reasons, because), place)
+            because = f"{access}{because}" or why
             because = because if first == place else f"for the same reason as at {first}" if first else because
             message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
@@ -213,20 +221,20 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
             f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
         )
         if whatever:
-            message += f" ({whatever} are clean whichever lanes the data let execute: how often is unknown)"
+            message += f" ({whatever} {_are(whatever)} clean whichever lanes the data let execute)"
         yield Check(
             outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE,
             message=message + profile.of_sample,
         )  # fmt: skip
 
 
-def _because(profile: Profile, unknown: Sequence[Instruction]) -> str:
-    """Return why the first of some accesses is unknown, if the profile says so."""
+def _because(profile: Profile, unknown: Sequence[Instruction]) -> tuple[str, str]:
+    """Return the first of some accesses that are unknown, and why it is; empty if the profile does not say so."""
     offsets = {access.pc: access for access in unknown}
     for why in profile.unknowns:
         if first := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
-            return f"{first.sass} at {first.pc:#x}: {why.reason}"
-    return ""
+            return f"{first.sass} at {first.pc:#x}: ", why.reason
+    return "", ""
 
 
 # What helps if no layout does, by code.
@@ -256,6 +264,57 @@ def _conflict(profile: Profile, line: LineAccesses) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByLanes:
+    """The accesses with unknown counts of which it is known how many ways they conflict, whichever lanes make them.
+
+    `told` is whether there are some, and no others with unknown counts.
+    """
+
+    told: bool = False
+    ways: int = 1  # at most
+    count: int = 0
+    worst: tuple[Profile, Instruction] | None = None  # that conflicts most
+
+    @classmethod
+    def of(cls, profiles: Sequence[Profile], access: str) -> ByLanes:
+        """Return what is known of the accesses of a kind, of all kinds if empty."""
+        found: list[tuple[int, Profile, Instruction]] = []
+        for profile in profiles:
+            ways = attribution.most_ways(profile)
+            for each in (one for one in profile.shared() if access in ("", one.access) and not _is_counted(one)):
+                if each.pc not in ways:
+                    return cls()
+                found.append((ways[each.pc], profile, each))
+        if not found:
+            return cls()
+        most, profile, worst = max(found, key=lambda each: each[0])
+        above = sum(each[0] > 1 for each in found)
+        return cls(told=True, ways=most, count=above or len(found), worst=(profile, worst))
+
+    @property
+    def sentence(self) -> str:
+        """How many ways they conflict."""
+        return f"up to {self.ways}-way by {_accesses(self.count)}, depending on which lanes the data let execute"
+
+    @property
+    def clean(self) -> str:
+        """What to add if they are within a limit."""
+        if not self.told:
+            return ""
+        if self.ways > 1:
+            return f"; {self.sentence}"
+        return f"; {_accesses(self.count)} {_are(self.count)} clean whichever lanes the data let execute"
+
+    def place(self, here: Here) -> Place | None:
+        """Return the line of the one that conflicts most."""
+        if self.worst is None:
+            return None
+        profile, access = self.worst
+        sites = [site for site in attribution.sites(profile, here) if site.access.pc == access.pc]
+        return verdict.of_sites(sites[0].line, sites) if sites else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Subject:
     """Launches of one kernel under the same conditions, with the label they are printed under."""
 
@@ -263,6 +322,10 @@ class _Subject:
     profiles: tuple[Profile, ...]
     now: Entry
     here: Here
+
+    def by_lanes(self, access: str) -> ByLanes:
+        """Return what is known of accesses of a kind, of all kinds if empty, of which data choose the lanes."""
+        return ByLanes.of(self.profiles, access)
 
     def doubt(self, access: str = "") -> CountsDoubt | None:
         """Return why the counts of an access kind, of all kinds if empty, cannot be trusted; None if they can."""
@@ -375,9 +438,19 @@ def _counts_here(engine: str, rules: Policy) -> bool:
 
 
 def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
-    doubt, values = subject.doubt(access), []
+    doubt, values, lanes = subject.doubt(access), [], ByLanes()
+    if doubt is not None and (by_lanes := subject.by_lanes(access)).told:
+        doubt, lanes = None, by_lanes
+        # Whatever the data: more than so many ways are conflicts, and none are none.
+        above = lanes.ways > (rule.limit if rule.criterion == MAX_DEGREE else 1)
+        if above and not (rule.criterion == MAX_EXCESSIVE and rule.limit):
+            check = subject.check(Outcome.failed, rule.criterion, lanes.sentence, access)
+            return replace(check, place=lanes.place(subject.here) or check.place, origin=rule.origin, limit=rule.limit)
+        if above:
+            reason = f"{lanes.sentence}: how many excessive wavefronts that makes is unknown"
+            doubt = CountsDoubt(reason, (codes.DATA,))
     if doubt is None:
-        for total in (_total(profile, access) for profile in subject.profiles):
+        for total in (_total(profile, access).known for profile in subject.profiles):
             # Without wavefronts nothing conflicts: degree 1.
             degree = 1.0 if total.wavefronts == total.ideal == 0 else total.degree
             value = total.excessive if rule.criterion == MAX_EXCESSIVE else degree
@@ -394,7 +467,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
         return replace(check, origin=rule.origin, limit=rule.limit)
     actual = max(values)
     outcome, message = compared(rule, actual)
-    check = subject.check(outcome, rule.criterion, message, access)
+    check = subject.check(outcome, rule.criterion, f"{message}{lanes.clean}", access)
     return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
 
 

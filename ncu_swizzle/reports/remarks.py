@@ -339,9 +339,10 @@ def wide(profile: Profile) -> str:
     parts = [f"{ways} at {some(list(dict.fromkeys(lines)))}" for ways, lines in sorted(named.items())]
     if not parts:
         return ""
+    called = " and ".join(f"{count}-way" for count in sorted(named))
     return (
         f"{profile.kernel.name}: wide accesses take several wavefronts per request without any conflict, "
-        f"{' and '.join(parts)}: ncu, which divides wavefronts by requests, calls that {max(named)}-way"
+        f"{' and '.join(parts)}: ncu, which divides wavefronts by requests, calls that {called}"
     )
 
 

@@ -237,6 +237,11 @@ class Access:
         """Return how many contiguous elements a lane needs."""
         return max(1, self.operation.width_bytes // element_bytes)
 
+    def cells(self, length: int) -> tuple[Ints, Ints]:
+        """Return the rows and columns of all cells that it touches, `length` neighbours of a row for each lane."""
+        rows, columns = self.rows[self.mask], self.columns[self.mask]
+        return np.repeat(rows, length), (columns[:, None] + np.arange(length)).ravel()
+
 
 @dataclass(frozen=True)
 class Surface:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.smem.access import value_of
+from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.smem.access import Access, value_of
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.swizzle import Identity, Padding, RowXor, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.swizzle import Identity, Padding, RowXor, Swapped, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.wavefronts import wavefronts
 
 
 def spelled(mapping: Mapping) -> str:
@@ -21,6 +23,9 @@ def spelled(mapping: Mapping) -> str:
     """
     if isinstance(mapping.transform, Identity):
         return "the layout as it is"
+    if isinstance(mapping.transform, Swapped):
+        moved = f"column * {mapping.transform.rows} + row"
+        return f"{mapping.transform} on {unit(mapping.element_bytes)} ({moved})"
     return f"{mapping.transform} on {unit(mapping.element_bytes)} ({mapping.transform.cuda('offset')})"
 
 
@@ -133,29 +138,56 @@ _LINES = re.compile(
 _SIZE = re.compile(r"kBytes = (\d+);")
 
 
-def contradiction(text: str, mapping: Mapping, rows: Ints, columns: Ints) -> str:
-    """Return what is wrong with the text of `cuda`, for the accessed cells of the plain layout; empty if nothing is.
+def contradiction(text: str, mapping: Mapping, accesses: Sequence[Access]) -> str:
+    """Return what is wrong with the text of `cuda`, for these accesses to the plain layout; empty if nothing is.
 
-    The C++ is evaluated as it stands, apart from what the mapping computes: it must put different cells at different
-    bytes, inside of the tile, where the counts that are claimed have them.
+    The C++ is evaluated as it stands, apart from what the mapping computes. It must put different cells at different
+    bytes inside of the tile, and each access must take there the wavefronts that are claimed.
     """
-    lines, size = _LINES.search(text), _SIZE.search(text)
-    if lines is None or size is None:
+    size, element = _SIZE.search(text), mapping.element_bytes
+    by_rows = all(stride == 1 for _, stride in mapping.layout.modes[1].leaves)
+    lengths = [access.granule(element) if by_rows else 1 for access in accesses]
+    touched = [np.stack(access.cells(length)) for access, length in zip(accesses, lengths, strict=True)]
+    cells = np.unique(np.concatenate(touched, axis=1), axis=1)
+    placed = _placed(text, mapping, *cells)
+    if placed is None or size is None:
         return "it is not the code of a mapping"
-    cells = np.unique(np.stack([rows.ravel(), columns.ravel()]), axis=1)
-    if "row" in lines["parameters"]:
-        values = {"row": cells[0], "column": cells[1]}
-    else:
-        values = {"index": cells[0] * mapping.shape[1] + cells[1]}
-    offset = value_of(lines["offset"], values)
-    placed = value_of(lines["moved"], {**values, "offset": offset})
     if len(np.unique(placed)) != cells.shape[1]:
         return "two of the accessed elements share a place"
-    if placed.min() < 0 or placed.max() + mapping.element_bytes > int(size[1]):
+    if placed.min() < 0 or placed.max() + element > int(size[1]):
         return "an accessed element lies outside of the tile"
-    if (placed != mapping.elements(*cells) * mapping.element_bytes).any():
+    if (placed != mapping.elements(*cells) * element).any():
         return "an accessed element lies elsewhere than was counted"
+    each = zip(accesses, lengths, touched, strict=True)
+    return next(filter(None, (_broken(text, mapping, *access) for access in each)), "")
+
+
+def _broken(text: str, mapping: Mapping, access: Access, length: int, cells: Ints) -> str:
+    """Return what the text of `cuda` breaks of an access, whose lanes touch runs of `length` cells; empty if none."""
+    lanes = [np.where(access.mask, part, 0) for part in (access.rows, access.columns)]
+    at, runs = _placed(text, mapping, *lanes), _placed(text, mapping, *cells)
+    assert at is not None
+    assert runs is not None
+    if (np.diff(runs.reshape(-1, length), axis=1) != mapping.element_bytes).any():
+        return f"the elements of {access.name} are not side by side"
+    try:
+        counted = wavefronts(access.op, at + mapping.origin, access.active, access.source)
+    except UsageError as error:
+        return str(error)
+    if not np.array_equal(counted.actual, access.wavefronts(mapping).actual):
+        return f"{access.name} takes other wavefronts than are claimed"
     return ""
+
+
+def _placed(text: str, mapping: Mapping, rows: Ints, columns: Ints) -> Ints | None:
+    """Return where the text of `cuda` puts cells of the plain layout, in bytes; None if it is not such a text."""
+    lines = _LINES.search(text)
+    if lines is None:
+        return None
+    flat = {"index": rows * mapping.shape[1] + columns}
+    values = {"row": rows, "column": columns} if "row" in lines["parameters"] else flat
+    offset = value_of(lines["offset"], values)
+    return np.asarray(value_of(lines["moved"], {**values, "offset": offset}))
 
 
 def _table(table: Table) -> str:
@@ -165,12 +197,14 @@ def _table(table: Table) -> str:
 
 
 def _moved(mapping: Mapping) -> str:
-    return "offset" if isinstance(mapping.transform, Padding) else mapping.transform.cuda("offset")
+    return "offset" if isinstance(mapping.transform, Padding | Swapped) else mapping.transform.cuda("offset")
 
 
 def _padded(mapping: Mapping) -> Layout:
-    """Return the layout with padding folded into its strides."""
+    """Return the layout with padding folded into its strides, or with swapped ones."""
     padding = mapping.transform
+    if isinstance(padding, Swapped):
+        return Layout(mapping.shape, (1, mapping.shape[0]))
     if not isinstance(padding, Padding):
         return mapping.layout
 
@@ -213,7 +247,7 @@ def _times(expression: str, factor: int) -> str:
 def _cute_layout(mapping: Mapping) -> str | None:
     layout, transform = "Plain{}", mapping.transform
     match transform:
-        case Identity() | Padding():
+        case Identity() | Padding() | Swapped():
             return layout
         case RowXor() if transform.swizzle:
             return f"cute::composition(cute::{transform.swizzle}{{}}, {layout})"

@@ -33,6 +33,7 @@ from ncu_swizzle.smem.operations import (
 )
 from ncu_swizzle.smem.wavefronts import BROADCAST_LANES
 
+COMBINED = ("add", "inc", "min", "max", "and", "or", "xor")  # what lanes may do together before one of them updates
 HELD = 1 << 40  # above any address: a lane that takes no part
 
 
@@ -164,6 +165,11 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
     )
 
 
+def reasons(accesses: Sequence[Access], mapping: Mapping) -> tuple[tuple[str, str], ...]:
+    """Return the accesses that take more wavefronts than their bytes fill whatever the mapping, and why."""
+    return tuple((access.name, why) for access in accesses if (why := reason(access, mapping)))
+
+
 def reason(access: Access, mapping: Mapping) -> str:
     """Return why an access takes more wavefronts than its bytes fill, whatever the mapping; empty if it does not."""
     counted = access.wavefronts(mapping)
@@ -180,6 +186,7 @@ def reason(access: Access, mapping: Mapping) -> str:
         )
     if access.operation.kind == ATOMIC:
         together = same_word(access.operation, access.addresses(mapping)[[worst]], access.mask[[worst]])
-        return f"{int(together[0])} lanes of a request update one word: no layout of the tile changes that"
+        first = "; combine their values in the warp first" if access.operation.name.split(".")[2] in COMBINED else ""
+        return f"{int(together[0])} lanes of a request update one word: no layout of the tile changes that{first}"
     lanes = int(access.mask[worst].sum())
     return f"the {lanes} active lanes of a request lie in {many} of its phases, which take a wavefront each"

@@ -139,7 +139,7 @@ class Constraints:
     """What the mapping must respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles.
 
     `leading`: an API such as ``load_matrix_sync`` computes the addresses from a leading dimension, a multiple of
-    LEADING_STEP bytes; only the tile's rows can be made longer.
+    LEADING_STEP bytes; only the tile's rows can be made longer. `rows`: it is known how long the tile's rows are.
     """
 
     max_bytes: int | None = None
@@ -147,6 +147,7 @@ class Constraints:
     copies: int = 1
     arch: str = "sm_90"
     leading: bool = False
+    rows: bool = True
 
     def __post_init__(self) -> None:
         if self.arch not in KIB_PER_SM:
@@ -195,6 +196,14 @@ class Candidate:
         rows = f"rows of {pitch(self.mapping.layout)}" if self.was else ""
         return rows if rows and isinstance(transform, Identity) else " with ".join(filter(None, (rows, str(transform))))
 
+    def places(self, size: int) -> Ints:
+        """Return where the mapping puts each of so many bytes of the tile as it is, (size,); -1 for unused columns."""
+        element, columns = self.mapping.element_bytes, self.mapping.shape[1]
+        index, within = np.divmod(np.arange(size), element)
+        row, column = np.divmod(index, self.was or pitch(self.mapping.layout))
+        used = column < columns
+        return np.where(used, self.mapping.elements(row, np.where(used, column, 0)) * element + within, -1)
+
     @property
     def spelled(self) -> str:
         """The mapping in words, with the unit of its numbers and its CUDA expression.
@@ -215,17 +224,27 @@ class Candidate:
 class Judge:
     """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean.
 
-    `taken` are the bytes that the tile has now; those of the plain layout unless its array is declared.
+    `taken` are the bytes that the tile has now; those of the plain layout unless its array is declared. `used` are the
+    columns that are accessed, if that is more than what these accesses show.
     """
 
     def __init__(
-        self, plain: TileMapping, accesses: tuple[Access, ...], limits: Constraints, granule: int, taken: int = 0
+        self,
+        plain: TileMapping,
+        accesses: tuple[Access, ...],
+        limits: Constraints,
+        granule: int,
+        taken: int = 0,
+        used: int = 0,
     ) -> None:
         self.plain = plain
         self.accesses = accesses
         self.limits = limits
         self.granule = granule
         self.taken = taken or plain.bytes
+        last = max(int(access.columns[access.mask].max(initial=0)) for access in accesses)
+        last += max(access.granule(plain.element_bytes) for access in accesses)
+        self.used = used or min(-(-last // granule) * granule, plain.shape[1])
         self.rejected: list[Candidate] = []
 
     def candidate(self, mapping: TileMapping) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,8 +14,8 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Differences, Judge, find_matrix
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping, pitch
-from ncu_swizzle.smem.operations import LINE, Ints
-from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle
+from ncu_swizzle.smem.operations import LINE, LOAD, STORE, Ints
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle
 
 # The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
 #
@@ -39,6 +39,7 @@ class Tried:
     of_rows: int = 0  # of a row's number into the column, of rows that are no power of two long
     lengths: int = 0
     both: int = 0
+    swaps: int = 0  # of row and column
     complete: bool = True
     whole: int = 0  # bytes of the widest access, if that is more than an element: what moves moves with them
     tma: bool = False
@@ -55,6 +56,8 @@ class Tried:
         words = [f"{_many(count)} {one if count == 1 else more}" for count, one, more in kinds if count]
         if self.both:
             words.append(f"{_many(self.both)} pairs of both")
+        if self.swaps:
+            words.append("the swap of row and column")
         text = ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1] if words else "mappings"
         return f"the {text}" + (f" that keep {self.whole}-byte accesses whole" if self.whole else "")
 
@@ -79,6 +82,9 @@ class Suggestion:
     fixed: tuple[tuple[str, str], ...] = ()
     unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
     complete: bool = True  # whether nothing that was searched for was left out
+    # If none is clean: one that is with no access wider than so many bytes, in no more wavefronts.
+    apart: Candidate | None = None
+    narrow: int = 0
 
     @property
     def best(self) -> Candidate | None:
@@ -86,12 +92,12 @@ class Suggestion:
 
 
 def suggest(
-    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0
+    plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0, used: int = 0
 ) -> Suggestion:
     """Return the cheapest mappings of a tile that make all its accesses conflict-free.
 
-    `plain` is the layout without a transform, `taken` the bytes of its array if they are known. Raises UsageError if an
-    access is impossible or cannot be counted.
+    `plain` is the layout without a transform, `taken` the bytes of its array if they are known, `used` its columns that
+    are accessed, if not these accesses alone tell. Raises UsageError if an access is impossible or cannot be counted.
     """
     limits = constraints or Constraints()
     if not accesses:
@@ -103,12 +109,46 @@ def suggest(
             "name a smaller part of the tile, such as its first 64 rows",
         )
     _check(plain, accesses)
-    judge, unjudged = _judge(plain, accesses, limits, taken)
-    return replace(_search(judge), unjudged=unjudged)
+    judge, unjudged = _judge(plain, accesses, limits, taken, used)
+    found = replace(_search(judge), unjudged=unjudged)
+    return found if used else _taken_apart(found, accesses, lambda parts: suggest(plain, parts, limits, taken))
+
+
+NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # of loads and stores, by their bytes
+
+
+def narrowed(access: Access, width: int, element: int) -> tuple[Access, ...]:
+    """Return a load or store as several of `width` bytes each; itself if it is none, or is not wider."""
+    operation = access.operation
+    if operation.kind not in (LOAD, STORE) or operation.width_bytes <= width:
+        return (access,)
+    op = f"{operation.name[:2]}.shared.{NARROW[width]}"
+    firsts = range(0, operation.width_bytes // element, max(1, width // element))
+    return tuple(replace(access, op=op, columns=access.columns + first) for first in firsts)
+
+
+def _taken_apart(
+    found: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
+) -> Suggestion:
+    """Return a suggestion without a clean mapping with one that is clean if wide accesses are made by several."""
+    if found.best is not None or not found.complete:
+        return found
+    element = found.plain.mapping.element_bytes
+    for width in (width for width in NARROW if width >= element):
+        parts = tuple(part for access in accesses for part in narrowed(access, width, element))
+        if len(parts) == len(accesses):
+            continue
+        try:
+            best = search(parts).best
+        except UsageError:
+            return found
+        if best is not None and best.actual < found.closest.actual:
+            return replace(found, apart=best, narrow=width)
+    return found
 
 
 def _judge(
-    plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0
+    plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0, used: int = 0
 ) -> tuple[Judge, tuple[str, ...]]:
     """Return the judge of the accesses that can be counted, and the names of the others. Raises UsageError."""
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
@@ -116,12 +156,12 @@ def _judge(
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     unjudged = tuple(access.name for access in accesses if access not in countable)
-    return Judge(plain, countable, limits, granule, taken), unjudged
+    return Judge(plain, countable, limits, granule, taken, used), unjudged
 
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
-    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, judge.plain)))
+    fixed = floors.reasons(judge.accesses, judge.plain)
     if first.clean and judge.allowed(first):
         free = "Every one of these accesses is already conflict-free."
         note = "No mapping takes fewer wavefronts." if fixed else free
@@ -129,11 +169,13 @@ def _search(judge: Judge) -> Suggestion:
     crowds = (floors.crowded(access, judge.plain, judge.granule) for access in judge.accesses)
     hopeless = [crowd for crowd in crowds if crowd]
     xors, tried, notes = _xors(judge, bool(hopeless))
+    swapped = _swapped(judge)
     of_rows, counted = _of_rows(judge)
-    longer, lengths, note = _lengths(judge)
+    longer, lengths, more = _lengths(judge)
     notes += [f"{counted} XORs of rows into columns tried, {len(of_rows) or 'none'} clean."] if counted else []
-    notes.append(note)
-    xors, tried = [*xors, *of_rows], replace(tried, of_rows=counted, lengths=lengths)
+    notes += more
+    xors = [*filter(None, swapped), *xors, *of_rows]
+    tried = replace(tried, of_rows=counted, lengths=lengths, swaps=len(swapped))
     if not (xors or longer or hopeless or judge.limits.leading or judge.limits.tma):
         longer, both = _both(judge)
         notes += [f"{both:,} of both together tried, {len(longer) or 'none'} clean."] if both else []
@@ -141,8 +183,8 @@ def _search(judge: Judge) -> Suggestion:
     clean = sorted([*xors, *longer], key=_cost)
     closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.avoidable, c.actual, *_cost(c)))
     return Suggestion(
-        plain=first, clean=tuple(clean), closest=closest, notes=(*notes, *hopeless), tried=tried, fixed=fixed,
-        complete=tried.complete,
+        plain=first, clean=tuple(clean), closest=closest, notes=tuple(dict.fromkeys((*notes, *hopeless))), tried=tried,
+        fixed=fixed, complete=tried.complete,
     )  # fmt: skip
 
 
@@ -283,24 +325,47 @@ def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: 
                 yield RowXor(columns=columns, rows=height, bits=bits, base=base, drop=drop)
 
 
+def _swapped(judge: Judge) -> list[Candidate | None]:
+    """Return the swap of row and column, None if it is not clean; empty if the tile has none that keeps its bytes."""
+    plain, (rows, columns) = judge.plain, judge.plain.shape
+    whole = plain.bytes == rows * columns * plain.element_bytes == judge.taken
+    alone = judge.limits.leading or judge.limits.tma or not judge.limits.rows
+    if alone or judge.granule > 1 or not whole or not _by_rows(plain):
+        return []
+    return [judge.consider(Swapped(columns=columns, rows=rows))]
+
+
 # ---------------------------------------------------------------------------------------------- lengths of rows
 
 
-def _lengths(judge: Judge) -> tuple[list[Candidate], int, str]:
-    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and a note."""
-    clean, tried = [], 0
-    step, most = _steps(judge)
-    for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
-        if every % judge.granule:
-            continue
-        # Multiples of the granule alone: behind other paddings, a wide access would not be aligned.
-        for by in range(step, most + 1, step):
-            tried += 1
-            candidate = judge.consider(Padding(every, by))
-            if candidate:
+def _lengths(judge: Judge) -> tuple[list[Candidate], int, list[str]]:
+    """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and notes.
+
+    And the shortest clean rows, if nothing accesses the last columns: padding that is there already may go.
+    """
+    rows, plain, (step, most) = judge.plain.shape[0], judge.plain, _steps(judge)
+    tried, notes, clean = 0, list[str](), list[Candidate]()
+
+    def first(mappings: Sequence[Mapping]) -> int:
+        """Keep the first clean one of some mappings; return how many were tried for that."""
+        for number, mapping in enumerate(mappings):
+            if candidate := judge.consider_mapping(mapping):
                 clean.append(candidate)
-                break
-    return clean, tried, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."
+                return number + 1
+        return len(mappings)
+
+    if judge.limits.rows and not judge.limits.leading and judge.used > 1 and _by_rows(plain):
+        shorter = [Layout((rows, judge.used), (n, 1)) for n in range(judge.used, pitch(plain.layout), judge.granule)]
+        tried = first([replace(plain, layout=layout) for layout in shorter])
+        notes += [f"{tried} shorter lengths of rows tried, {len(clean) or 'none'} clean."] if shorter else []
+    longer, padded = 0, len(clean)
+    for every in sorted({stride for size, stride in plain.layout.leaves if size > 1 and stride > 1}):
+        # Multiples of the granule alone: behind other paddings, a wide access would not be aligned.
+        by = range(step, most + 1, step) if every % judge.granule == 0 else ()
+        longer += first([replace(plain, transform=Padding(every, more)) for more in by])
+    padded = len(clean) - padded
+    notes.append(f"{longer} paddings of up to {LARGEST_PADDING} bytes tried, {padded or 'none'} clean.")
+    return clean, tried + longer, notes
 
 
 def _steps(judge: Judge) -> tuple[int, int]:
@@ -316,13 +381,6 @@ def _by_rows(plain: Mapping) -> bool:
     return len(rows.leaves) == len(columns.leaves) == 1 and columns.leaves[0][1] == 1 and rows.size > 1
 
 
-def _used(judge: Judge) -> int:
-    """Return how many columns are accessed, rounded up to whole granules."""
-    last = max(int(access.columns[access.mask].max(initial=0)) for access in judge.accesses)
-    used = last + max(access.granule(judge.plain.element_bytes) for access in judge.accesses)
-    return min(-(-used // judge.granule) * judge.granule, judge.plain.shape[1])
-
-
 def _both(judge: Judge) -> tuple[list[Candidate], int]:
     """Return the clean swizzles of the shortest rows of another length that have some, and how many were tried.
 
@@ -331,17 +389,18 @@ def _both(judge: Judge) -> tuple[list[Candidate], int]:
     if not _by_rows(judge.plain):
         return [], 0
     step, most = _steps(judge)
-    rows, used, now = judge.plain.shape[0], _used(judge), pitch(judge.plain.layout)
+    rows, used, now = judge.plain.shape[0], judge.used, pitch(judge.plain.layout)
     tried = 0
-    for length in range(used, now + most + 1, step):
+    for length in range(used if judge.limits.rows else now, now + most + 1, step):
+        if length == now:  # of these, all XORs are tried alone
+            continue
         plain = replace(judge.plain, layout=Layout((rows, used), (length, 1)))
         of_length = Judge(plain, judge.accesses, judge.limits, judge.granule, judge.taken)
         differences = of_length.differences()
-        clean = [*filter(None, [judge.consider_mapping(plain)])] if length < now else []
-        tried += length < now
+        clean = list[Candidate]()
         for swizzle in _all_swizzles(judge.granule.bit_length() - 1, differences.row_bits, _top(plain)):
-            tried += length != now
-            if length != now and differences.separated_by(swizzle):
+            tried += 1
+            if differences.separated_by(swizzle):
                 clean += filter(None, [judge.consider_mapping(replace(plain, transform=swizzle))])
         if clean:
             return clean, tried
@@ -376,7 +435,7 @@ def suggest_by_trial(
     chosen = [sample(access, plain, most) for access in accesses]
     for _ in range(ROUNDS):
         samples = [access.chosen(requests) for access, requests in zip(accesses, chosen, strict=True)]
-        suggestion = suggest(plain, samples, limits, taken)
+        suggestion = suggest(plain, samples, limits, taken, judge.used)
         counted = [judge.recounted(found) for found in suggestion.clean[:VERIFIED]]
         clean = tuple(islice((candidate for candidate in counted if candidate.clean), KEPT))
         grown = [_with_worst(*pair, [c.mapping for c in counted]) for pair in zip(accesses, chosen, strict=True)]
@@ -387,8 +446,8 @@ def suggest_by_trial(
     if clean and clean[0].mapping == plain and not first.clean:  # nothing was wrong with the sample alone
         clean = ()
     closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.avoidable)
-    fixed = tuple((access.name, why) for access in judge.accesses if (why := floors.reason(access, plain)))
-    return replace(
+    fixed = floors.reasons(judge.accesses, plain)
+    found = replace(
         suggestion,
         plain=first,
         clean=clean,
@@ -397,6 +456,7 @@ def suggest_by_trial(
         unjudged=unjudged,
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
+    return _taken_apart(found, accesses, lambda parts: suggest_by_trial(plain, parts, constraints, taken))
 
 
 def _with_worst(access: Access, chosen: Ints, mappings: Sequence[Mapping]) -> Ints:

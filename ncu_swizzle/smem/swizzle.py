@@ -319,6 +319,29 @@ class RowXor:
         return replace(self, columns=self.columns * parts, base=self.base + parts.bit_length() - 1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Swapped:
+    """Tiles of `rows` by `columns` elements, each transposed."""
+
+    columns: int
+    rows: int
+    granule: int = 1
+    operations: int = 0
+
+    def __str__(self) -> str:
+        return "swapped indices"
+
+    def __call__(self, offsets: Ints) -> Ints:
+        tile, within = np.divmod(offsets, self.rows * self.columns)
+        row, column = np.divmod(within, self.columns)
+        return np.asarray(tile * (self.rows * self.columns) + column * self.rows + row)
+
+    def cuda(self, offset: str) -> str:
+        tile = self.rows * self.columns
+        row, column = f"{offset} % {tile} / {self.columns}", f"{offset} % {self.columns}"
+        return f"{offset} / {tile} * {tile} + {column} * {self.rows} + {row}"
+
+
 # The swizzles of TMA on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner rows may
 # be as long as the mode's name says, and the tile must be aligned to the mode's period.
 TMA_MODES = {

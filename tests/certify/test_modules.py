@@ -75,8 +75,6 @@ def test_kernels_are_found_with_all_that_they_reach() -> None:
     module = Module(PTX)
     assert module.kernels == ["one", "two"]
     assert set(module.code("one")) == {"one", "helper", "table"}
-    assert module.block("two") == (32, 8, 1)
-    assert module.block("one") is None
     other = Module(renamed(PTX, "one", "three"))
     assert other.kernels == ["three", "two"]
     assert "three_param_0" in other.ptx

@@ -46,7 +46,7 @@ CASES = [pytest.param(*case, marks=[pytest.mark.long] * (case[0] == "tensor_race
 
 @pytest.mark.parametrize(("file", "name"), CASES)
 def test_a_kernel_has_the_hazards_of_its_mistake_and_no_others(file: str, name: str) -> None:
-    assert codes(hazards(name, file=file)) == EXPECTED[file, name]
+    assert codes(hazards(name, file=file, known=not name.startswith("words"))) == EXPECTED[file, name]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
     assert "was the last to arrive" in {party.does for party in hazard.parties}
 
 
-@pytest.mark.parametrize(("name", "expected"), [("summed", "06"), ("other_values", "01 05")])
+@pytest.mark.parametrize(("name", "expected"), [("summed", "06"), ("other_values", "01")])
 def test_stores_of_unknown_values_are_compared_in_a_sample(name: str, expected: str) -> None:
     found = hazards(name, known=False)
     assert codes(found) == expected
@@ -163,7 +163,7 @@ def test_a_new_kind_among_blocks_whose_events_are_not_kept_runs_once_more(
     assert {hazard.block for hazard in hazards("in_block_100", count=grid).found} == {(100, 0, 0)}
 
 
-@pytest.mark.parametrize("name", ["unmet_in_100", "unfenced_in_100"])
+@pytest.mark.parametrize("name", ["unmet_in_100", "unfenced_in_100", "apart_in_100"])
 @pytest.mark.parametrize("effort", [0, blocks.QUICK_EFFORT])
 def test_a_block_that_differs_in_a_barrier_alone_is_looked_at(
     name: str, effort: int, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +175,7 @@ def test_a_block_that_differs_in_a_barrier_alone_is_looked_at(
 def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")
-    assert codes(found) == "01 05"
+    assert codes(found) == "01"
     assert "whether stores that race store the same value" in found.unfollowed()
 
 

@@ -14,11 +14,11 @@ from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.verdict import Outcome
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import NOTHING, Unfit
-from ncu_swizzle.fix.draft import Swapped
 from ncu_swizzle.fix.webs import BYTES, Web
 from ncu_swizzle.kernels import halves
 from ncu_swizzle.kernels.halves import Tree, Unit
 from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.smem.swizzle import Swapped
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, table
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten, web_of
@@ -44,8 +44,8 @@ def accesses(web: Web) -> list[tuple[str, str]]:
 
 
 def test_a_tree_has_the_nodes_and_the_parts_that_the_parser_found() -> None:
-    text = (DATA / "emulate/shapes.cu").read_bytes().replace(b"__align__", b"  alignas")
-    waiting: list[ParsedNode] = [cuda._parser().parse(text).root_node]
+    text = (DATA / "emulate/shapes.cu").read_bytes()
+    waiting: list[ParsedNode] = [cuda._parser().parse(cuda.for_grammar(text)).root_node]
     nodes = list(cuda.parse(text, "shapes.cu").root.walk())
     for node in nodes:
         theirs = waiting.pop()

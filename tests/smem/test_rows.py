@@ -12,7 +12,7 @@ from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.rows import RowLength, Touched, row_length
 from ncu_swizzle.smem.suggestions import suggest
-from ncu_swizzle.smem.swizzle import Padding, RowXor, Swizzle, Transform, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, Transform, XorMatrix
 
 LANE = np.arange(32)
 
@@ -103,7 +103,7 @@ def test_padding_that_is_there_already_gives_way_to_an_xor() -> None:
     found = suggest(Mapping(Layout((16, 17), (17, 1))), [written, read])
     assert found.best is not None
     assert found.best.spelled.startswith("rows of 16 instead of 17 elements of 4 bytes, with Swizzle<4,0,4>")
-    assert (found.best.extra_bytes, found.tried.lengths) == (-64, 32)
+    assert (found.best.extra_bytes, found.tried.lengths) == (-64, 33)
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,40 @@ def test_padding_that_is_there_already_gives_way_to_an_xor() -> None:
         (Layout((8, 24), (24, 1)), RowXor(columns=24, rows=0, bits=2, base=1, drop=1)),
         (Layout((8, 20), (20, 1)), Padding(20, 28)),
         (Layout((8, 32), (32, 1)), XorMatrix(((1, 4), (5, 3)))),
+        (Layout((8, 12), (12, 1)), Swapped(columns=12, rows=8)),
     ],
 )
 def test_code_is_checked_as_it_is_printed(plain: Layout, transform: Transform) -> None:
     mapping = Mapping(plain, transform)
-    cells = tuple(part.ravel() for part in np.indices(mapping.shape))
+    rows, columns = (part.reshape(-1, 32) for part in np.indices(mapping.shape))
+    access = Access("a", "ld.shared.b32", rows, columns)
     for flat in (False, True):
         text = code.cuda(mapping, flat=flat, now=0 if flat else plain.modes[1].size)
-        assert code.contradiction(text, mapping, *cells) == ""
+        assert code.contradiction(text, mapping, [access]) == ""
         for wrong in (text.replace("* 4;", "* 0;"), text.replace("kBytes = ", "kBytes = 1; //"), "struct Tile {};"):
-            assert code.contradiction(wrong, mapping, *cells) != ""
+            assert code.contradiction(wrong, mapping, [access]) != ""
     other = Mapping(plain, Padding(plain.modes[1].size, 3))
-    assert "elsewhere" in code.contradiction(code.cuda(other), mapping, *cells)
+    assert "elsewhere" in code.contradiction(code.cuda(other), mapping, [access])
+    pairs = Access("pairs", "ld.shared.b64", rows, columns // 2 * 2)
+    whole = code.contradiction(code.cuda(mapping), mapping, [pairs]) == ""
+    assert whole is (transform.granule % 2 == 0), "a vector's elements have to stay side by side"
+
+
+def test_rows_that_only_have_columns_read_are_swapped() -> None:
+    """Two rows of 16 lanes, down the columns of a halo tile: no XOR, and no bytes either."""
+    x, y = LANE % 16, LANE // 16
+    halo = np.array([(step + dy, dx) for step in range(0, 16, 2) for dy in range(3) for dx in range(3)])[:, :, None]
+    read = Access("read", "ld.shared.b32", y + halo[:, 0], x + halo[:, 1])
+    found = suggest(Mapping(Layout((18, 18), (18, 1))), [read])
+    assert found.best is not None
+    assert found.best.mapping.transform == Swapped(columns=18, rows=18)
+    assert found.best.spelled == "swapped indices on elements of 4 bytes (column * 18 + row)"
+
+
+def test_what_narrower_accesses_would_allow_is_told() -> None:
+    stores = Access("write", "st.shared.v4.b32", LANE[None] // 4, LANE[None] % 4 * 4)
+    reads = Access("read", "ld.shared.b32", LANE[None] % 16, LANE[None] // 16)
+    found = suggest(Mapping(Layout((16, 16), (16, 1))), [stores, reads])
+    assert found.best is None
+    assert found.apart is not None
+    assert (found.narrow, found.apart.clean) == (4, True)

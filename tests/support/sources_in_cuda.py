@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.draft import Draft, PaddingEdits, Swapped, swapped
+from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import edited
 from ncu_swizzle.fix.objects import inlined, part_called
 from ncu_swizzle.fix.reaching import follow
@@ -12,7 +12,7 @@ from ncu_swizzle.fix.scopes import Scopes, shared_declarations
 from ncu_swizzle.fix.sums import Constants
 from ncu_swizzle.fix.webs import Members, Web, carved
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
-from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
+from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
 ROWS = RowXor(columns=32, rows=32, bits=5, base=0, drop=0)  # t[32][32]
 FLAT = RowXor(columns=32, rows=0, bits=5, base=0, drop=0)  # t[1024]

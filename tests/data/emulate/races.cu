@@ -60,10 +60,10 @@ KERNEL(phase_wrong, "11") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads()
 KERNEL(phase_never, "11") { ROW; if (t == 0) { init(b[0], 65); } __syncthreads(); row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
 KERNEL(phase_twice, "14") { ROW; if (t == 0) { init(b[0], 48); } __syncthreads(); row[t] = in[t]; arrive(b[0]); __syncthreads(); out[t] = row[63 - t]; }
 KERNEL(uninitialised, "01") { ROW; if (t == 0) { init(b[0], 64); } row[t] = in[t]; arrive(b[0]); wait(b[0], 0); out[t] = row[63 - t]; }
-KERNEL(mbarrier_overwritten, "01 05 14") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); ((float *)b)[t % 4] = in[t]; __syncthreads(); out[t] = ((float *)b)[t % 2]; row[t] = 0; }
+KERNEL(mbarrier_overwritten, "01 14") { ROW; if (t == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); ((float *)b)[t % 4] = in[t]; __syncthreads(); out[t] = ((float *)b)[t % 2]; row[t] = 0; }
 KERNEL(mbarrier_ended, "") { if (threadIdx.x == 0) { init(b[0], 64); } __syncthreads(); arrive(b[0]); wait(b[0], 0); __syncthreads(); if (threadIdx.x == 0) { asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at(&b[0])) : "memory"); ((volatile float *)b)[0] = in[0]; } __syncthreads(); out[threadIdx.x] = ((volatile float *)b)[0]; }
 KERNEL(same_value, "06") { ROW; row[blockIdx.y] = 1; __syncthreads(); out[t] = row[blockIdx.x]; }
-KERNEL(other_values, "01 05") { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
+KERNEL(other_values, "01") { ROW; row[0] = in[t]; __syncthreads(); out[t] = row[0]; }
 KERNEL(polled, "08") {
     ROW; __shared__ volatile int flag; if (t == 0) { flag = 0; } __syncthreads();
     if (t < 32) { row[t] = in[t]; __syncwarp(); if (t == 0) { __threadfence_block(); flag = 1; } }
@@ -183,7 +183,22 @@ KERNEL(locked, "") {
     if (t % 32 == 0) { while (atomicCAS(&lock, 0, 1)) {} __threadfence_block(); row[0] += in[t]; __threadfence_block(); atomicExch(&lock, 0); }
     __syncthreads(); out[t] = row[0];
 }
-// Threads read what the next copy overwrites.
+KERNEL(tickets, "") {
+    ROW; __shared__ int next; __shared__ volatile int serving; if (t == 0) { next = serving = 0; row[0] = 0; } __syncthreads();
+    if (t % 32 == 0) { const int mine = atomicAdd(&next, 1); while (serving != mine) {} __threadfence_block(); row[0] += in[t]; __threadfence_block(); serving = mine + 1; }
+    __syncthreads(); out[t] = row[0];
+}
+KERNEL(tried_first, "") {
+    ROW; __shared__ int lock; if (t == 0) { lock = 0; row[0] = 0; } __syncthreads();
+    if (t % 32 == 0) { if (atomicExch(&lock, 1)) { do { while (acquire(&lock)) {} } while (atomicExch(&lock, 1)); } row[0] += in[t]; __threadfence_block(); atomicExch(&lock, 0); }
+    __syncthreads(); out[t] = row[0];
+}
+KERNEL(locked_before, "01") {
+    ROW; __shared__ int lock; if (t == 0) { lock = 0; } __syncthreads();
+    if (t % 32 == 0) { while (atomicCAS(&lock, 0, 1)) {} atomicExch(&lock, 0); }
+    __syncthreads(); row[t] = in[t]; __syncwarp(); out[t] = row[63 - t];
+}
+// Threads read, or write, what the next copy overwrites; and a lane that has started a copy for its warp.
 __device__ __forceinline__ void come_in(float *row, const float *in, uint64_t &b) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" ::"r"(at(&b)) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(at(row)), "l"(in), "r"(at(&b)) : "memory");
@@ -194,6 +209,19 @@ __device__ __forceinline__ void come_in(float *row, const float *in, uint64_t &b
 KERNEL(overwritten, "09") { TWICE(__syncthreads()); }
 KERNEL(overwritten_fenced, "") { TWICE(fence(); __syncthreads()); }
 KERNEL(overwritten_open, "02") { TWICE(); }
+KERNEL(cleared, "09") { ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); row[t] = 0; __syncthreads(); if (t == 0) { come_in(row, in, b[0]); } wait(b[0], 0); out[t] = row[t]; }
+KERNEL(cleared_fenced, "") { ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); row[t] = 0; fence(); __syncthreads(); if (t == 0) { come_in(row, in, b[0]); } wait(b[0], 0); out[t] = row[t]; }
+KERNEL(lane_leaves, "04") { ROW; if (t < 32) { row[t] = row[t + 32] = in[t]; fence(); if (t == 0) { leave(out, row); left(); } } }
+KERNEL(lane_leaves_synced, "") { ROW; if (t < 32) { row[t] = row[t + 32] = in[t]; fence(); __syncwarp(); if (t == 0) { leave(out, row); left(); } } }
+// In global memory, which the test names.
+KERNEL(words_halved, "20") { out[threadIdx.x / 2] = in[threadIdx.x]; }
+KERNEL(words_alike, "21") { out[blockIdx.y] = 1; }
+KERNEL(words_updated, "20") { out[threadIdx.x & 7] += 1; }
+KERNEL(words_added, "") { atomicAdd(out + (threadIdx.x & 7), in[threadIdx.x]); }
+KERNEL(words_cleared, "20") { if (threadIdx.x == 0) { out[0] = 0; } __syncwarp(); atomicAdd(out, in[threadIdx.x]); }
+KERNEL(words_read_back, "20") { out[threadIdx.x] = in[threadIdx.x]; ((volatile float *)out)[63 - threadIdx.x]; }
+KERNEL(words_synced, "") { out[threadIdx.x] = in[threadIdx.x]; __syncthreads(); if (threadIdx.x == 0) { out[0] += out[63]; } }
 // A block that differs from the others by what it does not wait for.
 KERNEL(unmet_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p bar.sync 0;\n}" ::"r"(blockIdx.x) : "memory"); out[64 * blockIdx.x + t] = row[63 - t]; }
 KERNEL(unfenced_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(blockIdx.x) : "memory"); __syncthreads(); if (t == 0) { leave(out + 64 * blockIdx.x, row); left(); } }
+KERNEL(apart_in_100, "") { ROW; row[t] = in[t]; if (blockIdx.x != 100) { __syncwarp(); } out[64 * blockIdx.x + t] = row[t ^ 1]; }

@@ -1,0 +1,563 @@
+"""The control flow of one version of a kernel, run on symbols: blocks, where paths join, loops, and local memory.
+
+Each block is run once. Where paths join, a value on which they differ is a *phi*: an atom, with what comes in along
+each edge. A loop's header has phis for what its body changes; which those are is found by running until nothing changes
+(optimistic value numbering: at the fixed point, what is no phi has the same value along every edge).
+
+Local memory at constant offsets is variables, too: parameters of calls, and what a compiler spills that does not
+optimise. Offsets that loops with constant bounds step through are enumerated; what else is accessed in an object is
+memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from ncu_swizzle.certify.graph import Graph
+from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
+from ncu_swizzle.certify.terms import (
+    ATOM,
+    OBJECT,
+    Term,
+    atom,
+    concat,
+    extract,
+    leaves,
+    signed,
+    substituted,
+)  # fmt: skip
+from ncu_swizzle.certify.verdict import Location
+
+Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
+Key = str | Slot
+Shape = tuple[int, int, int]
+
+PASSES = 60
+MOST_ITERATIONS = 1_024  # of a loop that is stepped through
+MOST_OFFSETS = 5_000  # of one access to local memory
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """What an effect accesses from an address on; `width` is in bytes, None if it is not known here."""
+
+    address: Term
+    width: int | None
+    space: str
+    write: bool
+    align: int = 1  # bytes that its address has to be a multiple of
+    reaches: int = 1  # accesses of that width, `stride` bytes apart
+    stride: Term | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Effect:
+    """What others can notice: an access to memory, a barrier, a call. Both versions have the same ones in one order."""
+
+    opcode: str
+    memory: list[Memory]
+    values: list[Term]
+    guard: Term | None
+    line: Location | None
+
+
+@dataclass(eq=False, slots=True)
+class Phi:
+    """A value that depends on the edge along which its block was entered; with a base, it is the offset from that."""
+
+    block: int
+    key: Key
+    label: str
+    value: Term
+    base: Term | None
+    incoming: list[tuple[int, Term]] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class State:
+    """Registers and local memory at one point."""
+
+    registers: dict[str, Term] = field(default_factory=dict)
+    slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
+
+    def copy(self) -> State:
+        """Return a copy. What an object holds is shared: a store replaces it."""
+        return State(dict(self.registers), dict(self.slots))
+
+    def kept(self, live: Set[str]) -> State:
+        """Return a copy with the registers that are live alone."""
+        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
+
+    def parts(self) -> set[Slot]:
+        return {(name, *part) for name, slots in self.slots.items() for part in slots}
+
+
+@dataclass(eq=False, slots=True)
+class Lookup:
+    """A load from a table of constants: where, at which offset, and the last offset that the table has."""
+
+    block: int
+    table: str
+    offset: Term
+    last: int
+    size: int
+
+
+@dataclass(eq=False, slots=True)
+class Escape:
+    """A shared address that becomes more than an address of an access."""
+
+    reason: str
+    line: Location | None
+
+
+class Flow(ABC):
+    """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
+
+    `resized`: the versions have other amounts of shared memory. `names` are those of shared arrays in the old version,
+    by the name here.
+    """
+
+    def __init__(
+        self, graph: Graph, module: Module, kernel: str, block: Shape | None, version: str, names: Mapping[str, str]
+    ) -> None:
+        self.graph, self.module, self.block, self.version = graph, module, block, version
+        self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
+        self.split: set[tuple[int, str]] = set()
+        self.resized = False
+        self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long
+        shared = [symbol.name for symbol in module.shared()]
+        extern = [symbol.name for symbol in module.shared() if symbol.size == 0]
+        # All arrays without a size are one: they begin at the same address.
+        self.names = {name: names[extern[0] if name in extern else name] for name in shared}
+        self._live = graph.live()
+        self.loops = {number: body for number in range(len(graph.blocks)) if (body := graph.loop(number))}
+        self._carried: set[tuple[int, Key]] = {
+            (header, name)
+            for header, body in self.loops.items()
+            for name in self._live[header] & graph.written_in(body)
+        }
+        self._writers: dict[str, list[int]] = {}
+        for number, each in enumerate(graph.blocks):
+            for name in {name for instruction in each.instructions for name in instruction.results()}:
+                self._writers.setdefault(name, []).append(number)
+        self._definitions = Counter(
+            name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
+        )
+        self._baseless: set[tuple[int, Key]] = set()
+        self._around: dict[tuple[int, Key], Term] = {}  # bases of what is only set within a loop
+        self._dynamic: dict[str, list[tuple[int, int]]] = {}  # parts of local objects that are memory
+        self._memory: set[str] = set()  # local objects that are memory as a whole
+        self._changed = False
+
+    def run(self) -> None:
+        """Run until nothing changes. Raises Unfollowed."""
+        for _ in range(PASSES):
+            self._changed = False
+            self._pass()
+            self._close_loops()
+            # What points where, and how far, is only known once the loops are.
+            for last in (self._resolve_offsets, self._give_up):
+                if not self._changed:
+                    last()
+            if not self._changed:
+                self._check_tables()
+                return
+        raise Unfollowed("its loops carry too many values")
+
+    # One pass over all blocks.
+
+    def _pass(self) -> None:
+        count = len(self.graph.blocks)
+        self.reached = [False] * count
+        self.reached[0] = True
+        self.dead: set[tuple[int, int]] = set()  # edges that are never taken
+        self.conditions: list[Term | None] = [None] * count
+        self.effects: list[list[Effect]] = [[] for _ in range(count)]
+        self.phis: dict[Term, Phi] = {}
+        self.escapes: dict[Term, list[Escape]] = {}
+        self.lookups: list[Lookup] = []
+        self._entry: list[State] = [State() for _ in range(count)]
+        self._exit: list[State | None] = [None] * count
+        self._keys: dict[tuple[int, Key], Phi] = {}
+        self._offsets: list[tuple[str, Term, int, int]] = []
+        self._lost: set[str] = set()  # objects to which something may point that does not show it
+        self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
+        for number in range(count):
+            if self.reached[number]:
+                self.check()
+                self._run_block(number)
+
+    def _run_block(self, number: int) -> None:
+        block = self.graph.blocks[number]
+        sources = [n for n in block.predecessors if n < number and self._exit[n] and (n, number) not in self.dead]
+        self._number = number
+        self._state = self._joined(number, sources)
+        self._entry[number] = self._state.copy()
+        for instruction in block.instructions:
+            self._step(instruction)
+        self._exit[number] = self._state
+        self._branch(number)
+
+    def _branch(self, number: int) -> None:
+        """Note the condition of a block's branch, and which edges it never takes."""
+        block = self.graph.blocks[number]
+        last = block.instructions[-1] if block.instructions else None
+        taken = block.successors
+        condition: Term | None = None
+        if last is not None and last.opcode == "brx":
+            condition = self._value(last.operands[0], 32)
+            if condition.is_const and condition.value < len(taken):
+                taken = [taken[condition.value]]
+        elif last is not None and last.guard and last.opcode in ("bra", "ret", "exit", "trap"):
+            condition = self._guard(last)
+            if condition.is_const and last.opcode == "bra":
+                taken = [taken[0] if condition.value else taken[-1]]
+            elif condition.is_const:  # it leaves, or goes on
+                taken = [] if condition.value else taken
+        if condition is not None and not condition.is_const:
+            self.conditions[number] = condition
+        for successor in block.successors:
+            if successor in taken:
+                self.reached[successor] = True
+            else:
+                self.dead.add((number, successor))
+
+    def _joined(self, number: int, sources: Sequence[int]) -> State:
+        """Return the state at a block's start: what its predecessors agree on, and phis."""
+        states = [state for n in sources if (state := self._exit[n]) is not None]
+        header = number in self.loops
+        if not states:
+            return State()
+        if len(states) == 1 and not header:
+            return states[0].kept(self._live[number])
+        state = State()
+        for name in sorted(self._live[number], key=_register_order):
+            values = [each.registers.get(name) for each in states]
+            if all(value is None for value in values) and (number, name) not in self._carried:
+                continue
+            state.registers[name] = self._merged(number, name, sources, values)
+        slots = set().union(*(each.parts() for each in states))
+        slots |= {key for at, key in self._carried if at == number and not isinstance(key, str)}
+        for key in sorted(slots, key=lambda slot: (slot[0], -slot[2], slot[1])):
+            held = [self._loaded(each, key) for each in states]
+            self._store(state, key, self._merged(number, key, sources, held))
+        return state
+
+    def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term | None]) -> Term:
+        """Return the value on which some paths agree, or a phi. None is one that a path does not set."""
+        if (number, key) not in self._carried and values[0] is not None and all(value is values[0] for value in values):
+            return values[0]
+        label = self._label(number, key)
+        # What is not set has any value: the same one in both versions, and an address within what the others point to.
+        known = [value if value is not None else self._unset(number, label, key) for value in values]
+        base = None
+        if (number, key) not in self._baseless:
+            set_ = [each for each in known if not self._is_unset(each)]
+            base = common_base(set_) if set_ else self._around.get((number, key))
+        if base is None:
+            self._lose(known)
+        mark = f":{self.version}" if (number, label) in self.split else ""
+        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
+        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in known]
+        phi.incoming = list(zip(sources, offsets, strict=True))
+        self.phis[phi.value] = self._keys[number, key] = phi
+        return base + phi.value if base is not None else phi.value
+
+    def _label(self, number: int, key: Key) -> str:
+        """Return a name for a block's phi that is the same in both versions.
+
+        Registers have other numbers where code was added: what counts is which of the block's phis of its kind it is.
+        """
+        if not isinstance(key, str):
+            return f"{key[0]}+{key[1]}.{key[2]}"
+        path, kind, _ = _register_order(key)
+        kind += "" if self._definitions[key] > 1 else "once"
+        self._count[number, path, kind] = which = self._count.get((number, path, kind), 0) + 1
+        return f"{path}{kind}{which}"
+
+    def _unset(self, number: int, label: str, key: Key) -> Term:
+        width = self.graph.registers[key] if isinstance(key, str) else 8 * key[2]
+        return atom(f"undef:{number}:{label}", width)
+
+    def _close_loops(self) -> None:
+        """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
+        for header in self.loops:
+            for source in self.graph.blocks[header].predecessors:
+                state = self._exit[source]
+                if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
+                    continue
+                for slot in state.parts():
+                    old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
+                    if (header, slot) not in self._keys and old is not new:
+                        self._carried.add((header, slot))
+                        self._changed = True
+                for (at, key), phi in self._keys.items():
+                    if at == header:
+                        self._enter(phi, key, source, state)
+
+    def _enter(self, phi: Phi, key: Key, source: int, state: State) -> None:
+        if isinstance(key, str):
+            value = state.registers.get(key)
+            value = value if value is not None else self._unset(phi.block, phi.label, key)
+        else:
+            value = self._loaded(state, key)
+        if phi.base is None:
+            base = common_base([value])
+            if self._is_unset(phi.value) and not self._is_unset(value):
+                if base is not None:
+                    self._around[phi.block, key] = base
+                else:
+                    self._baseless.add((phi.block, key))
+                self._changed = True
+            else:
+                self._lose([value])
+        elif not self._is_unset(value):
+            if common_base([value]) is not phi.base:
+                self._baseless.add((phi.block, key))
+                self._changed = True
+                return
+            value = value - phi.base
+        phi.incoming.append((source, value))
+
+    def _is_unset(self, value: Term) -> bool:
+        """Return whether a value was never set, or will only be known once its loop is: it may be based on anything."""
+        seen, waiting = {value}, [value]
+        while waiting:
+            each = waiting.pop()
+            phi = self.phis.get(each)
+            if phi is not None and phi.base is None and (phi.block, phi.key) not in self._baseless:
+                fresh = [incoming for _, incoming in phi.incoming if incoming not in seen]
+                seen.update(fresh)
+                waiting += fresh
+            elif each.op != ATOM or not each.name.startswith("undef:"):
+                return False
+        return True
+
+    def _lose(self, values: Sequence[Term]) -> None:
+        """Treat as memory what a phi without a base may point to: accesses through it do not show that."""
+        for value in values:
+            for leaf in leaves(value):
+                if leaf.op == ATOM and leaf.name.startswith(OBJECT):
+                    self._lost.add(leaf.name.removeprefix(OBJECT))
+
+    def _give_up(self) -> None:
+        for name in self._lost:
+            self._make_memory(name)
+
+    def _undefined(self, name: str) -> Term:
+        """Return the value of a register that nothing on the way here has set: any, and the same in both versions."""
+        if any(self.graph.dominates(at, self._number) and at != self._number for at in self._writers.get(name, ())):
+            raise AssertionError(f"{name} was set, and is lost")
+        return atom(f"undef:{name}", self.graph.registers[name])
+
+    # Local objects.
+
+    def _loaded(self, state: State, slot: Slot) -> Term:
+        """Return what a part of an object holds, assembled from what was stored there."""
+        name, offset, size = slot
+        slots = state.slots.get(name, {})
+        if (known := slots.get((offset, size))) is not None:
+            return known
+        if not any(start < offset + size and offset < start + length for start, length in slots):
+            return self._initial(name, offset, 8 * size)
+        parts: list[Term] = []
+        for byte in range(offset, offset + size):
+            within = next((part for part in slots if part[0] <= byte < sum(part)), None)
+            if within is None:
+                parts.append(self._initial(name, byte, 8))
+            else:
+                at = 8 * (byte - within[0])
+                parts.append(extract(slots[within], at + 7, at))
+        result = parts[0]
+        for part in parts[1:]:
+            result = concat(part, result)
+        return result
+
+    def _initial(self, name: str, offset: int, width: int) -> Term:
+        kind = "param" if name in self.parameters.values() else "undef"
+        return atom(f"{kind}:{name}+{offset}.{width // 8}", width)
+
+    @staticmethod
+    def _store(state: State, slot: Slot, value: Term) -> None:
+        name, offset, size = slot
+        slots = state.slots[name] = dict(state.slots.get(name, {}))
+        for start, length in list(slots):
+            if start < offset + size and offset < start + length and (start, length) != (offset, size):
+                old = slots.pop((start, length))
+                for byte in range(length):  # what remains of it
+                    if not offset <= start + byte < offset + size:
+                        slots[start + byte, 1] = extract(old, 8 * byte + 7, 8 * byte)
+        slots[offset, size] = value
+
+    def _slot(self, address: Term, size: int) -> Slot | None:
+        """Return the part of a local object that an address means, if that is a variable."""
+        objects = [leaf for leaf in address.atoms if leaf.op == ATOM and leaf.name.startswith(OBJECT)]
+        if not objects:
+            return None
+        name = objects[0].name.removeprefix(OBJECT)
+        rest = address - objects[0] if len(objects) == 1 else address
+        if len(objects) > 1 or objects[0] in rest.atoms:
+            for each in objects:
+                self._make_memory(each.name.removeprefix(OBJECT))
+        elif not rest.is_const:
+            self._offsets.append((name, rest, size, self._number))
+        else:
+            offset = signed(rest.value, rest.width)
+            return None if self._is_memory(name, offset, size) else (name, offset, size)
+        return None
+
+    def _is_memory(self, name: str, offset: int, size: int) -> bool:
+        if name in self._memory:
+            return True
+        for n, (low, high) in enumerate(self._dynamic.get(name, ())):
+            if offset < high and low < offset + size:
+                if not low <= offset <= offset + size <= high:
+                    self._dynamic[name][n] = (min(low, offset), max(high, offset + size))
+                    self._changed = True
+                return True
+        return False
+
+    def _make_memory(self, name: str) -> None:
+        if name not in self._memory:
+            self._memory.add(name)
+            self._changed = True
+
+    def _resolve_offsets(self) -> None:
+        """Find which parts of local objects are accessed at offsets that are no constants."""
+        states: dict[int, dict[Term, list[Term]]] = {}
+        for name, offset, size, number in self._offsets:
+            if name in self._memory:
+                continue
+            values = [self._stepped(leaf, number, states) for leaf in offset.atoms]
+            count = 1
+            for found in values:
+                count *= len(found)
+            if count == 0 or count > MOST_OFFSETS:
+                self._make_memory(name)
+                continue
+            offsets = []
+            for combination in itertools.product(*values):
+                meant = dict(zip(offset.atoms, combination, strict=True))
+                offsets += substituted(meant, [offset])
+            if not all(each.is_const for each in offsets):
+                self._make_memory(name)
+                continue
+            numbers = [signed(each.value, each.width) for each in offsets]
+            self._reserve(name, min(numbers), max(numbers) + size)
+
+    def _reserve(self, name: str, low: int, high: int) -> None:
+        parts = self._dynamic.setdefault(name, [])
+        for n, (start, end) in enumerate(parts):
+            if low <= end and start <= high:
+                wide = (min(low, start), max(high, end))
+                if wide != parts[n]:
+                    parts[n] = wide
+                    self._changed = True
+                return
+        parts.append((low, high))
+        self._changed = True
+
+    def _stepped(self, leaf: Term, number: int, states: dict[int, dict[Term, list[Term]]]) -> list[Term]:
+        """Return the values that a loop's variable takes where a block reads it; none if they are not known."""
+        phi = self.phis.get(leaf)
+        if phi is None or phi.block not in self.loops:
+            return []
+        header = phi.block
+        if header not in states:
+            states[header] = self.iterations(header)
+        values = states[header].get(leaf, [])
+        body = self.loops[header]
+        # Its value at the exit is not one of the body's, if the loop is left where it begins.
+        inside = number in body and number != header and self._leaves_at_header(header)
+        return values[:-1] if inside else values
+
+    def _leaves_at_header(self, header: int) -> bool:
+        body = self.loops[header]
+        return all(
+            number == header or set(self.graph.blocks[number].successors) <= body
+            for number in body
+            if self.reached[number]
+        )
+
+    def iterations(self, header: int) -> dict[Term, list[Term]]:
+        """Return the values of a loop's variables at its header, turn by turn; none unless constants decide its end."""
+        body = self.loops.get(header, set())
+        back = [n for n in self.graph.blocks[header].predecessors if n in body and self.reached[n]]
+        if len(back) != 1:
+            return {}
+        phis = [phi for phi in self.phis.values() if phi.block == header]
+        value: dict[Term, Term] = {}
+        following: dict[Term, Term] = {}
+        for phi in phis:
+            first = {term for source, term in phi.incoming if source not in body}
+            again = [term for source, term in phi.incoming if source in body]
+            if len(first) == 1 and again and (start := next(iter(first))).is_const:
+                value[phi.value], following[phi.value] = start, again[0]
+        while lost := [leaf for leaf in value if not following[leaf].atoms <= value.keys()]:
+            for leaf in lost:
+                del value[leaf], following[leaf]
+        exits = [
+            (number, condition)
+            for number in body
+            if (condition := self.conditions[number]) is not None
+            and condition.atoms
+            and condition.atoms <= value.keys()
+            and not set(self.graph.blocks[number].successors) <= body
+            and self.graph.dominates(number, back[0])
+            and self.graph.blocks[number].instructions[-1].opcode == "bra"
+        ]
+        seen = {leaf: [start] for leaf, start in value.items()}
+        for _ in range(MOST_ITERATIONS if exits else 0):
+            for number, condition in exits:
+                [holds] = substituted(value, [condition])
+                if holds.is_const and self.graph.blocks[number].successors[0 if holds.value else -1] not in body:
+                    return seen
+            value = dict(zip(value, substituted(value, [following[leaf] for leaf in value]), strict=True))
+            for leaf, term in value.items():
+                seen[leaf].append(term)
+        return {}
+
+    # What instructions do: `symbolic`.
+
+    @abstractmethod
+    def _step(self, instruction: Instruction) -> None:
+        """Execute an instruction."""
+
+    @abstractmethod
+    def _value(self, operand: str, width: int) -> Term:
+        """Return an operand; with a width of 0, as its register has it."""
+
+    @abstractmethod
+    def _guard(self, instruction: Instruction) -> Term:
+        """Return the condition under which an instruction is executed."""
+
+    @abstractmethod
+    def _check_tables(self) -> None:
+        """Refuse what only shows once all is run."""
+
+
+def _register_order(name: str) -> tuple[str, str, int]:
+    """Return a register's path, kind and number."""
+    path, mark, own = name.rpartition("~")
+    digits = re.search(r"(?<!\d)(\d++)(#\d++)?$", own)
+    return path + mark, own[: digits.start()] if digits else own, int(digits[1]) if digits else 0
+
+
+def common_base(values: Sequence[Term]) -> Term | None:
+    """Return the one address of an array, or of a local object, that all values are a sum of; None if there is none."""
+    bases: set[Term | None] = set()
+    for value in values:
+        found = [
+            part
+            for part, factor in value.coefficients()
+            if factor == 1 and (part.symbols or (part.op == ATOM and part.name.startswith(OBJECT)))
+        ]
+        plain = len(found) == 1 and (found[0].op == ATOM or (found[0].op == "zext" and len(found[0].symbols) == 1))
+        bases.add(found[0] if plain and not (value - found[0]).symbols else None)
+    return bases.pop() if len(bases) == 1 else None
