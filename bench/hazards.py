@@ -541,7 +541,7 @@ def judged(subject: Subject, path: str) -> dict[str, Any]:
 def _brief(hazard: Any, counts: Any) -> str:
     sass = {row.offset: row.sass for row in counts.rows}
     parties = " | ".join(f"{p.does} {p.offset:#x} {sass.get(p.offset, '')} {p.thread or ''}" for p in hazard.parties)
-    return f"{hazard.code} {hazard.block} {hazard.address} {parties} {hazard.what}"
+    return f"{hazard.code} {hazard.block} {hazard.place} {parties} {hazard.what}"
 
 
 # ------------------------------------------------------------------------------------------------- all of it

@@ -217,6 +217,8 @@ def _corrected(argument: Argument, parameter: SignatureParameter, known: str) ->
         return replace(argument, value=str(parameter.size)) if argument.dtype == BYTES and argument.value else None
     if (parameter.pointee is not None) != bool(argument.shape) or argument.dtype in (BYTES, STRUCT) or argument.box:
         return None
+    if not argument.shape and dtype.startswith(("int", "uint")) and argument.dtype.startswith("float"):
+        return None  # 1.5 is no integer
     return replace(argument, dtype=dtype)
 
 

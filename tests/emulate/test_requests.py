@@ -190,7 +190,8 @@ def test_a_row_is_as_long_as_the_lanes_of_a_conflict_are_apart() -> None:
         columns = requested("ld.shared.v4.b32", LANE * row_bytes + 16 * np.arange(8)[:, None])
         (tile,) = observed_tiles({0: columns})
         assert tile.plain.shape == (32, row_bytes // 16)
-        assert f"Swizzle<3,0,{shift}> on elements of 16 bytes" in advised(columns)[0].text
+        rows = requested("st.shared.v4.b32", LANE * 16 + 512 * np.arange(row_bytes // 16)[:, None])
+        assert f"Swizzle<3,0,{shift}> on elements of 16 bytes" in advised(columns, rows)[0].text
 
 
 def test_what_is_verified_is_all_requests_not_the_sample() -> None:
@@ -215,10 +216,15 @@ def test_rows_of_a_tile_whose_addresses_an_api_computes_are_padded() -> None:
 
 
 def test_the_stages_of_a_pipeline_are_advised_together() -> None:
-    stages = [requested("ld.shared.b32", 4096 * stage + LANE * 128 + 4 * LANE[:, None]) for stage in range(4)]
+    steps = ((128, 4), (4, 128))  # columns and rows
+    stages = [
+        requested("ld.shared.b32", 4096 * stage + LANE * lane + row * LANE[:, None])
+        for stage in range(4)
+        for lane, row in steps
+    ]
     elsewhere = requested("ld.shared.b32", (1 << 16) + LANE * 128 + 4 * LANE[:, None])
     together, apart = advised(*stages, elsewhere)
-    assert (together.first, together.end, together.offsets) == (0, 4 * 4096, (0, 16, 32, 48))
+    assert (together.first, together.end, together.offsets) == (0, 4 * 4096, tuple(range(0, 8 * 16, 16)))
     assert "shared memory from 0x0 to 0x3fff, 4 tiles, ld.shared.b32: Swizzle<5,0,5>" in together.text
     assert apart.first == 1 << 16
 
