@@ -112,6 +112,15 @@ class Deadlocks:
             what += f": {'; '.join(missing)}" if missing else ""
             self.record(codes.PHASE if pending else codes.BYTES, places, block, what)
 
+    def overtakes(self, late: AtPhaseCheck) -> None:
+        """Record that a phase that threads wait for was followed by the next, which did not wait for them."""
+        warp, offset = int(late.group.warps[0]), int(late.offset[0])
+        block, lane = int(self.machine.block_of[warp]), int(late.selected[0].argmax())
+        mine = self.party(late.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
+        what = f"thread {mine.thread} {mine.does}, whose next phase is complete, too: nothing made it wait for this thread"
+        what += ", which may be late for the parity that it waits for, and wait for ever"
+        self.record(codes.PHASE, (mine, *self._last_arrival(offset, block)), block, what)
+
     @cached_property
     def _follows_tiles(self) -> bool:
         opcodes = {each.opcode for each in self.program.instructions if not each.never}

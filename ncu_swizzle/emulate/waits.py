@@ -422,7 +422,8 @@ class Waits:
         """Continue warps that are two phases late: what they wait for was complete before nothing could run.
 
         Whoever completed the next phase, too, did not wait for them. In this order of events they wait for a phase of
-        the same parity that is still to come; had they been faster, they had gone on with the one that they mean.
+        the same parity that is still to come; had they been faster, they had gone on with the one that they mean. That
+        is a fault in itself, since such a thread may wait for ever; what else it may do is seen as they go on.
         """
         m = self.machine
         if m.events is None or m.order_lost:
@@ -436,6 +437,7 @@ class Waits:
                 if completed is not None and phase < completed and phase % 2 == checks.parity[row]:
                     late[row] = phase + 1
             if (late > 0).any():
+                self.deadlocks.overtakes(checks.part(late > 0))
                 self._answer(checks.part(late > 0), True, late[late > 0])
             if not (late > 0).all():
                 m.at_phase.append(checks.part(late == 0))
