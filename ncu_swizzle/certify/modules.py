@@ -115,7 +115,7 @@ def _takes_address(part: Part, name: str) -> bool:
     """Return whether code or initial values name a function, but for calling it, or declaring it."""
     if not re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", part.text):
         return False
-    uses = re.sub(r"\bcall\b[^;]*;|\.func\b[^;{]*[;{]", "", part.text)
+    uses = re.sub(r"\bcall\b[^;]*+;?+|\.func\b[^;{]*+[;{]?+", "", part.text)
     return re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", uses) is not None
 
 

@@ -117,7 +117,9 @@ class Deadlocks:
         warp, offset = int(late.group.warps[0]), int(late.offset[0])
         block, lane = int(self.machine.block_of[warp]), int(late.selected[0].argmax())
         mine = self.party(late.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
-        what = f"thread {mine.thread} {mine.does}, whose next phase is complete, too: nothing made it wait for this thread"
+        what = (
+            f"thread {mine.thread} {mine.does}, whose next phase is complete, too: nothing made it wait for this thread"
+        )
         what += ", which may be late for the parity that it waits for, and wait for ever"
         self.record(codes.PHASE, (mine, *self._last_arrival(offset, block)), block, what)
 

@@ -496,10 +496,7 @@ class _Build:
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
-        asked = names.function(self.kernel.entry)
-        lacking = (  # without what is said already
-            (name, reason) for name, reason in self._lacking() if name.split()[0] == asked or reason not in self.refused
-        )
+        lacking = ((name, reason) for name, reason in self._lacking() if reason not in self.refused)  # said already
         lines = list(dict.fromkeys(f"{name}: {reason}" for name, reason in lacking))
         remedies: Iterable[str] = ()
         if missing := self.source.missing:
