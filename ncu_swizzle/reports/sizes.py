@@ -8,6 +8,7 @@ from ncu_swizzle.reports.model import Profile
 
 LONGEST_NAME = 20_000  # characters
 LONGEST_TEXT = 1_000_000
+MOST_IN_STACKS = 200_000_000  # characters of files' names, which CSV repeats in every row
 _MOST: tuple[tuple[str, int, Callable[[Profile], Sized]], ...] = (
     ("metrics", 20_000, lambda p: p.metrics),
     ("findings", 5_000, lambda p: p.findings),
@@ -37,3 +38,5 @@ def _excesses(profile: Profile) -> Iterator[str]:
             yield f"the text {text[:20]}… has {len(text):,} characters, and the limit is {LONGEST_TEXT:,}"
     if sum(len(i.sass) + len(i.opcode) for i in profile.instructions) > 50 * LONGEST_TEXT:
         yield f"its instructions have more than {50 * LONGEST_TEXT:,} characters, the limit"
+    if sum(len(file) for i in profile.instructions for file, _ in i.stack) > MOST_IN_STACKS:
+        yield f"its instructions' callers have file names of more than {MOST_IN_STACKS:,} characters, the limit"

@@ -195,6 +195,7 @@ def test_more_files_than_fit_are_named() -> None:
     assert built.minor_files[-1] == f"{2_000 - source.MOST_FILES - source.MOST_NAMED:,} more files"
 
 
+LONG_NAMES = (("f" * 1_000_000, 1),)
 DEEP = tuple(("a.cu", number) for number in range(20_000))
 
 
@@ -213,6 +214,10 @@ DEEP = tuple(("a.cu", number) for number in range(20_000))
         ),
         (dataclasses.replace(EMPTY, kernel=dataclasses.replace(EMPTY.kernel, function="f" * 30_000)), "30,000 char"),
         (dataclasses.replace(EMPTY, notes=("n",) * 2_000), "2,000 notes"),
+        (
+            dataclasses.replace(EMPTY, instructions=(Instruction(0, "LDS", "LDS", "LDS", LONG_NAMES),) * 1_000),
+            "200,000,000 characters",
+        ),
     ],
 )
 def test_what_no_compiler_or_ncu_writes_is_refused_with_the_limit(profile: Profile, limit: str, tmp_path: Path) -> None:
