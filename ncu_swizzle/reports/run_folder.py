@@ -186,7 +186,7 @@ def load(folder: Path) -> Run:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
         raise DamagedFile(f"{manifest} is damaged: it lists no profiles", AGAIN)
     columns, rows = _table(content, names, manifest)
-    profiles = {name: load_profile(folder / name) for name in names}
+    profiles = {name: load_profile(folder / name) for name in dict.fromkeys(names)}  # once, however often it is listed
     if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
         raise DamagedFile(f"{manifest} is damaged: none of its profiles is of {content['kernel']!r}", AGAIN)
     launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
@@ -204,7 +204,8 @@ def _table(
         and all(isinstance(column, str) for column in columns)
         and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     )
-    if not well_formed or any(name is not None and name not in names for row in rows for name in row):
+    known = {None, *names}
+    if not well_formed or any(not isinstance(name, str | None) or name not in known for row in rows for name in row):
         raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
     return tuple(columns), rows
 

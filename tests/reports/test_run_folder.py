@@ -38,6 +38,19 @@ def test_a_run_loads_back(write: Write, recorded: Recorded) -> None:
     assert run.subjects == (recorded(NAMES[1]),)
 
 
+def test_a_profile_is_read_once_however_often_a_manifest_lists_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(folder=Path("out"))
+    content = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps({**content, "profiles": content["profiles"] * 300}), encoding="utf-8")
+    read: list[Path] = []
+    load = run_folder.load_profile
+    monkeypatch.setattr(run_folder, "load_profile", lambda file: read.append(file) or load(file))
+    run_folder.load(folder)
+    assert [file.stem for file in read] == [*NAMES]
+
+
 def test_runs_are_numbered_and_the_last_of_a_name_is_overwritten_on_demand(write: Write) -> None:
     folders = run_folder.DEFAULT
     assert write(True).name == "transpose-xor", "there is none yet"
