@@ -243,23 +243,22 @@ def _follow(
             ready = selector.select(min(LINGER_S, max(0.0, deadline - time.monotonic())))
             if stop.is_set():
                 raise Interrupted(f"{Path(name).name} was stopped")
-            if not ready and _exits(process, 0):  # some other process holds its output open
-                if selector.select(0):  # and it has printed before it exited
-                    log.add(chunk := os.read(process.stdout.fileno(), PIPE_BYTES))
-                    on_output(chunk.decode("utf-8", "replace"))
-                break
-            if time.monotonic() >= deadline:
+            ended = not ready and _exits(process, 0)  # while some other process holds its output open
+            if ended:
+                ready = selector.select(0)  # what it printed after our look
+            elif time.monotonic() >= deadline:
                 raise TimeLimit(
                     f"{Path(name).name} was still running after {timeout_s:g} s",
                     Hint("raise the limit with ", Typed("--timeout SECONDS"), ", or profile a smaller --problem"),
                 )
-            if not ready:
-                continue
-            chunk = os.read(process.stdout.fileno(), 65536)
-            if not chunk:
+            if ready:
+                chunk = os.read(process.stdout.fileno(), PIPE_BYTES)
+                if not chunk:
+                    break
+                log.add(chunk)
+                on_output(chunk.decode("utf-8", "replace"))
+            if ended:
                 break
-            log.add(chunk)
-            on_output(chunk.decode("utf-8", "replace"))
     if not _exits(process, max(0.0, deadline - time.monotonic()) + GRACE_S):
         raise TimeLimit(f"{Path(name).name} closed its output but did not exit", "profile again")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ncu_swizzle.base.texts import without_last_ones
+
 FREE, FIXED, DEPENDS, UNKNOWN = "free", "fixed", "depends", "unknown"
 # What the degree of an access may depend on, among others, and what holds as a rule.
 WHO, WHERE = "which lanes take part", "where in lines of 128 bytes it reads"
@@ -86,5 +88,4 @@ def _degree(said: AccessDegree | Case) -> str:
 
 def shape_of(block: tuple[int, int, int]) -> str:
     """Return a block's shape without the axes that have one thread: ``16 x 16``."""
-    x, y, z = block
-    return " x ".join(map(str, (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)))
+    return " x ".join(map(str, without_last_ones(block)))

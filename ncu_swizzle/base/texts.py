@@ -106,6 +106,12 @@ def in_crosses(sizes: Iterable[int]) -> str:
     return "x".join(map(str, sizes))
 
 
+def without_last_ones(sizes: Sequence[int]) -> Sequence[int]:
+    """Return the sizes of a grid or a block without the last axes that are 1; the first one stays."""
+    needed = max((axis for axis, size in enumerate(sizes) if size != 1), default=0)
+    return sizes[: needed + 1]
+
+
 def in_words(problem: Mapping[str, int]) -> str:
     """Return a problem as on the command line: ``batch=4 heads=16 seq=4096``."""
     return " ".join(f"{name}={size}" for name, size in problem.items())

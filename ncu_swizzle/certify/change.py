@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle.base.degrees import shape_of
 from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, KernelVerdict, Location, Outcome
 from ncu_swizzle.cubin.names import demangle, qualified
 from ncu_swizzle.cubin.shared_arrays import source_name
@@ -81,7 +82,7 @@ def name_of(symbol: str) -> str:
 
 def covers(verdict: KernelVerdict, unit: UnitVerdict, compiler: str) -> str:
     """Return which launches a proof covers: a sentence without its full stop."""
-    shape = f"blocks of {_crossed(verdict.block)} threads" if verdict.block else "blocks of any shape"
+    shape = f"blocks of {shape_of(verdict.block)} threads" if verdict.block else "blocks of any shape"
     dynamic = f", {verdict.dynamic:,} bytes of dynamic shared memory" if verdict.dynamic else ""
     bounded = Assumption.IN_BOUNDS in verdict.assumptions
     arguments = "any arguments for which the old kernel stays within its arrays" if bounded else "any arguments"
@@ -90,14 +91,6 @@ def covers(verdict: KernelVerdict, unit: UnitVerdict, compiler: str) -> str:
         f"for every launch with {shape}{dynamic}, any grid and {arguments}; "
         f"built by nvcc {compiler} {built} for {unit.arch}"
     )
-
-
-def _crossed(block: tuple[int, int, int]) -> str:
-    """Return a shape of blocks, 32 x 8, without the sizes of 1 at its end."""
-    sizes = [*block]
-    while len(sizes) > 1 and sizes[-1] == 1:
-        sizes.pop()
-    return " x ".join(map(str, sizes))
 
 
 def assumes(change: ChangeVerdict) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ncu_swizzle.base import files
 from ncu_swizzle.base.errors import BadFile, NotWritable, UsageError
-from ncu_swizzle.base.texts import encodable, one_line
+from ncu_swizzle.base.texts import encodable, in_commas, one_line, without_last_ones
 from ncu_swizzle.cubin.names import function, shorten
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -205,12 +205,7 @@ def _said(key: str, typed: str, known: Sequence[int] | None, what: str, launch: 
     if typed or not known:
         return _line(f"{key} = {quoted(typed or TODO)}", "" if typed else what)
     where = f"{Path(launch.file).name}:{launch.line}" if launch and launch.file else ""
-    return _line(f"{key} = {quoted(_sizes(known))}", where)
-
-
-def _sizes(sizes: Sequence[int]) -> str:
-    x, y, z = (*sizes, 1, 1)[:3]
-    return ",".join(map(str, (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)))
+    return _line(f"{key} = {quoted(in_commas(without_last_ones(known)))}", where)
 
 
 def _array(rows: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -421,9 +421,9 @@ class Waits:
     def _release_late(self) -> bool:
         """Continue warps that are two phases late: what they wait for was complete before nothing could run.
 
-        Whoever completed the next phase, too, did not wait for them. In this order of events they wait for a phase of
-        the same parity that is still to come; had they been faster, they had gone on with the one that they mean. That
-        is a fault in itself, since such a thread may wait for ever; what else it may do is seen as they go on.
+        The next phase completed without waiting for them. In this schedule they now wait for a later phase of the same
+        parity; in a faster one they would have passed on the phase they mean. The wait is a hazard by itself, as it may
+        never end; continuing shows what else such a thread can do.
         """
         m = self.machine
         if m.events is None or m.order_lost:

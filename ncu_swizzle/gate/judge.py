@@ -144,7 +144,7 @@ def line_accesses(profile: Profile, here: Here = nowhere) -> list[LineAccesses]:
     ]
 
 
-def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
+def judge_lines(
     profile: Profile, lines: Sequence[LineAccesses], rules: Policy, why: str, hints: Mapping[str, str]
 ) -> Iterator[Check]:
     """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
@@ -163,7 +163,7 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
     ways = attribution.most_ways(profile)
     counted = {access.pc for access in profile.shared() if access.wavefronts is not None}
     elsewhere = {pc: why.reason for why in profile.unknowns for pc in why.offsets if pc in counted}
-    said_at: dict[tuple[tuple[str, ...], str], str] = {}  # where each reason was told first
+    said_at: dict[Reason, str] = {}  # where each was told first
     whatever = 0  # accesses of which it is not known which lanes make them, and which conflict in no case
     for line in sorted(lines, key=lambda line: -line.excessive):
         rule = limits[MAX_DEGREE, line.access]
@@ -181,11 +181,7 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
             offending.append(replace(check, message=remote[0], code=codes.NO_RULE))
         if untold:
             reasons = model.codes_of_unknown(profile, untold)
-            access, because = _because(profile, untold)
-            place = check.place.in_full if check.place else ""
-            first = said_at.setdefault((reasons, because), place)
-            because = f"{access}{because}" or why
-            because = because if first == place else f"for the same reason as at {first}" if first else because
+            because = _because(profile, untold, check.place.in_full if check.place else "", said_at) or why
             message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
         known = line.counted
@@ -216,25 +212,33 @@ def judge_lines(  # noqa: PLR0915 - one kind of answer after the other
         )
     yield from offending
     if all(check.outcome is Outcome.warning for check in offending):
-        accesses = sum(len(line.instructions) for line in lines)
-        message = (
-            f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
-        )
-        if whatever:
-            message += f" ({whatever} {_are(whatever)} clean whichever lanes the data let execute)"
-        yield Check(
-            outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE,
-            message=message + profile.of_sample,
-        )  # fmt: skip
+        yield _none_over(profile, sum(len(line.instructions) for line in lines), whatever)
 
 
-def _because(profile: Profile, unknown: Sequence[Instruction]) -> tuple[str, str]:
-    """Return the first of some accesses that are unknown, and why it is; empty if the profile does not say so."""
+def _none_over(profile: Profile, accesses: int, whatever: int) -> Check:
+    """Return the check of a kernel that passes; `whatever` accesses are clean whichever lanes make them."""
+    message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
+    if whatever:
+        message += f" ({whatever} {_are(whatever)} clean whichever lanes the data let execute)"
+    return Check(
+        outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE, message=message + profile.of_sample
+    )
+
+
+Reason = tuple[tuple[str, ...], str]  # why counts are unknown: codes, and words
+
+
+def _because(profile: Profile, unknown: Sequence[Instruction], place: str, said_at: dict[Reason, str]) -> str:
+    """Return why some accesses of a place are unknown, or where that was told first; empty if nothing is said of it."""
     offsets = {access.pc: access for access in unknown}
     for why in profile.unknowns:
-        if first := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
-            return f"{first.sass} at {first.pc:#x}: ", why.reason
-    return "", ""
+        if access := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
+            reason, instruction = why.reason, f"{access.sass} at {access.pc:#x}: "
+            break
+    else:
+        reason = instruction = ""
+    first = said_at.setdefault((model.codes_of_unknown(profile, unknown), reason), place)
+    return f"for the same reason as at {first}" if first not in ("", place) else f"{instruction}{reason}"
 
 
 # What helps if no layout does, by code.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import starmap
 from typing import NamedTuple
 
-from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.base.texts import in_crosses, in_words, without_last_ones
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import Comparison
@@ -149,10 +149,7 @@ def _short_dimensions(sizes: Sequence[int]) -> str:
     """Return a grid or block as 128x8, without trailing ones; "unknown" if any size is 0."""
     if not all(sizes):
         return text.UNKNOWN
-    shown = list(sizes)
-    while len(shown) > 1 and shown[-1] == 1:
-        shown.pop()
-    return "x".join(map(str, shown))
+    return in_crosses(without_last_ones(sizes))
 
 
 ENGINES = {
