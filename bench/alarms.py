@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
     parser.add_argument("--budget", type=float, default=600.0, metavar="SECONDS", help="CPU time of a program")
-    parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS", help="wall-clock time of all")
+    parser.add_argument("--limit", type=float, default=86_400.0, metavar="SECONDS", help="wall-clock time of all")
     parser.add_argument("--part", default="1/1", metavar="K/N")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes at a time")
     parser.add_argument("--kept", type=Path, metavar="FOLDER", help="where rows are kept")
