@@ -26,6 +26,7 @@ class Kind(IntEnum):
     MAYBE = auto()  # the same of lanes of which it is not known whether they access it
     VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
+    FILL = auto()  # first bytes and sizes, (G,), that an st.bulk writes, and the lanes that start it
     # Blocks, first bytes, sizes, of the mbarriers blocks and offsets, (n,) each, and which lane starts it, -1 for all.
     COPY_IN = auto()
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads, and the lanes that start it

@@ -331,6 +331,15 @@ class Races(HappensBefore):
             self._access(made, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
             self.reading[warp] = self.now, event.number
 
+    def _fill(self, event: Event, warps: Ints, rows: slice) -> None:
+        """An st.bulk writes shared memory, as a store of the lane that starts it."""
+        starts, sizes, lanes = (part[rows].tolist() for part in event.data)
+        for k, warp in enumerate(warps.tolist()):
+            units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
+            made = _together(warps[k : k + 1], units)
+            lane = self._starting(warp, lanes[k])
+            self._access(made._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
+
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
         """wgmmas read their tiles, each for its warpgroup."""
         ends = GROUPS in self.instructions[event.number].text
@@ -666,6 +675,7 @@ _HANDLERS = {
     Kind.REMOTE: Races._remote,
     Kind.COPY_IN: Races._copy_in,
     Kind.READ_OUT: Races._read_out,
+    Kind.FILL: Races._fill,
     Kind.TILE: Races._tile,
     Kind.TENSOR: Races._tensor,
     Kind.STORED: Races._stored_tensors,
