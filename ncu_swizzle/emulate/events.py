@@ -46,6 +46,7 @@ class Kind(IntEnum):
     AWAIT = auto()  # how many groups of copies may be left
     AWAIT_TILES = auto()  # how many groups of wgmmas may be left
     STORED = auto()  # tcgen05.wait::st
+    LOADED = auto()  # offsets of tcgen05.ld that have ended; none where one of them begins
     PROXY = auto()  # fence.proxy.async: masks of the lanes that execute it, (G,); None: all of them
     MEMORY = auto()  # a memory fence: the same
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)

@@ -88,6 +88,8 @@ class Races(HappensBefore):
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = self.tiles + (-(-self.n // WARPS) if opcodes & WGMMA else 0)
         self.pipes, self.storing = (self._agents_of(opcodes) for opcodes in (_IN_PIPE, frozenset(("STTM",))))
+        known = any(event.kind is Kind.LOADED for event in events)
+        self.loading = self._agents_of(frozenset(("LDTM",))) if known else np.arange(self.n)
         self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED | TENSOR_MEMORY) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
@@ -147,6 +149,7 @@ class Races(HappensBefore):
         # By event: warps, the words that they store, (words, G, 32), and which of them are known.
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
         self.elected: dict[int, int] = {}  # by warp: the lane that ptxas has start a copy which the whole warp executes
+        self.loads: dict[tuple[int, int], int] = {}  # by warp and offset: the last tcgen05.ld
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
         for event in self.events if self.acquiring else ():
@@ -357,7 +360,8 @@ class Races(HappensBefore):
     def _tensor(self, event: Event, warps: Ints, rows: slice) -> None:
         """tcgen05 reads tiles, and accesses tensor memory."""
         opcode = self.instructions[event.number].opcode
-        agents = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else np.arange(self.n)
+        beside = {"STTM": self.storing, "LDTM": self.loading, **dict.fromkeys(_IN_PIPE, self.pipes)}
+        agents = beside.get(opcode, np.arange(self.n))
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
             agent, one = int(agents[warp]), np.array([warp])
             row = self.rows[warp, ALL_LANES]
@@ -371,10 +375,20 @@ class Races(HappensBefore):
                 if block != warp // self.machine.per_block:
                     self._reach(block, warp, agent, event)
             self.clock[row, agent] = known
+            if opcode == "LDTM":
+                self.loads[warp, self.instructions[event.number].offset] = self.now
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
         for warp in warps.tolist():
             self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
+
+    def _loaded(self, event: Event, warps: Ints, _rows: slice) -> None:
+        """Those of a warp end in the order in which they began."""
+        for warp in warps.tolist():
+            rows, agent = np.unique(self.rows[warp]), self.loading[warp]
+            ended = max((self.loads.get((warp, load), 0) for load in event.data), default=0)
+            if ended:
+                self.clock[rows, agent] = np.maximum(self.clock[rows, agent], ended)
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
@@ -679,6 +693,7 @@ _HANDLERS = {
     Kind.TILE: Races._tile,
     Kind.TENSOR: Races._tensor,
     Kind.STORED: Races._stored_tensors,
+    Kind.LOADED: Races._loaded,
     Kind.UNKNOWN: Races._unknown,
     Kind.WARP: Races._elect,
     Kind.BARRIER: Races._barrier,
