@@ -127,8 +127,9 @@ def from_disassembly(
 ) -> Code:
     """Return the kernel of that name from the output of ``nvdisasm -c``.
 
-    `symbols` maps what instructions refer to by name to its address: global variables and external functions;
-    `machine` is the kernel's section. Raises UnknownKernel if the text has no such kernel, BadFile if it has no instructions or a label is missing.
+    `symbols` maps what instructions refer to by name to its address: global variables and external functions; `machine`
+    is the kernel's section. Raises UnknownKernel if the text has no such kernel, BadFile if it has no instructions or a
+    label is missing.
     """
     sections = _sections(text)
     if name not in sections:

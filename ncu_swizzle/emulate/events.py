@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.smem.operations import Bools, Ints
 
-SHOWN = 2  # of what could not be followed
 LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
 MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
@@ -179,9 +178,7 @@ class Hazards:
     lacking: Mapping[str, int | None] = field(default_factory=dict)
     timeline: Timeline | None = None  # of the first block
 
-    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> str:
-        """Return in words what could not be followed: the first few things, each with its line."""
+    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> tuple[str, ...]:
+        """Return in words what could not be followed, each thing with its line."""
         lines = ((what, "" if at is None else line_of(at)) for what, at in self.lacking.items())
-        told = list(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))
-        more = len(told) - SHOWN
-        return "; ".join(told[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        return tuple(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))

@@ -232,18 +232,16 @@ def order_step(instruction: SassInstruction) -> Step | None:
     opcode = instruction.opcode
     if instruction.never:
         return None
-    if opcode == FILLS:
-        return _fill_step(instruction)
     if opcode not in MODELLED:
-        return lambda m: m.note(Kind.UNKNOWN, m.view.warps)
+        unknown: Step = lambda m: m.note(Kind.UNKNOWN, m.view.warps)  # noqa: E731
+        return _fill_step(instruction) if opcode == FILLS else unknown
     if opcode in _IN_WARP:
         return _in_warp(instruction)
-    if opcode in WGMMA:
-        return _tile_step(instruction)
+    if note := _note(instruction):
+        return _guarded(instruction, *note)
     if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
         return _read_out_step(instruction)
-    note = _note(instruction)
-    return _guarded(instruction, *note) if note else tensor_step(instruction)
+    return _tile_step(instruction) if opcode in WGMMA else tensor_step(instruction)
 
 
 def fences_by_guard(instruction: SassInstruction) -> bool:

@@ -33,8 +33,8 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     reading_guard,
 )
-from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.events import Kind
+from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, Slice, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
