@@ -160,9 +160,14 @@ class Races(HappensBefore):
                 self.flags[self._print(event, event.warps[low:high] - self.first, slice(low, high)).units] = True
 
     def _unit(self, events: Sequence[Event]) -> int:
-        """Return the bytes of a unit: those of the narrowest access."""
+        """Return the bytes of a unit: those of the narrowest access, st.async among them."""
         numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.MAYBE, Kind.REMOTE)}
         widths = [16, *(SharedUse.of(self.instructions[number]).width for number in numbers)]
+        copied = {int(event.data[1]) | int(event.data[2]) for event in events if event.kind is Kind.COPY_IN}
+        copied |= {
+            int(np.bitwise_or.reduce(event.data[0] | event.data[1])) for event in events if event.kind is Kind.FILL
+        }
+        widths += [ends & -ends for ends in copied if ends > 0]
         narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
         return min(*widths, MBARRIER if narrow else 16)
 
