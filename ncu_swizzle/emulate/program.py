@@ -206,7 +206,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
-            before += [_noting(instruction), _awaiting(instruction, code)] if order else []
+            before += [_awaiting(instruction, code), _noting(instruction)] if order else []
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)

@@ -387,6 +387,11 @@ class Races(HappensBefore):
         for warp in warps.tolist():
             self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
 
+    def _loaded_by(self, agent: int, at: int) -> bool:
+        """Return whether an agent makes the tcgen05.ld of a warp, which has waited for the one of an event."""
+        warps = np.flatnonzero(self.loading == agent)
+        return len(warps) == 1 and int(self.clock[self.rows[warps[0], ALL_LANES], agent]) >= at
+
     def _loaded(self, event: Event, warps: Ints, _rows: slice) -> None:
         """Those of a warp end in the order in which they began."""
         for warp in warps.tolist():
@@ -582,7 +587,8 @@ class Races(HappensBefore):
             earlier = self.events[int(last[row]) - 1]
             other = int(agents[row])
             mine = int(agent[row]) if np.ndim(agent) else int(agent)
-            kind = code or (codes.ASYNC_RACE if max(other, mine) >= self.n else codes.RACE)
+            aside = mine >= self.n or (other >= self.n and not self._loaded_by(other, int(last[row])))
+            kind = code or (codes.ASYNC_RACE if aside else codes.RACE)
             if self.lost and kind not in IN_WARP:
                 continue
             if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):

@@ -176,10 +176,20 @@ def test_stores_of_the_same_value_are_told_apart_within_limits(monkeypatch: pyte
     monkeypatch.setattr(run, "COMPARED_EFFORT", 1)
     found = hazards("same_value")
     assert codes(found) == "01"
-    assert "whether stores that race store the same value" in found.unfollowed()
+    assert "whether stores that race store the same value" in "".join(found.unfollowed())
 
 
 def test_blocks_of_a_kind_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hazards("unordered", count=500).blocks == 1
     monkeypatch.setattr(race_check, "MOST_DOMAINS", 0)
     assert not hazards("unordered").found
+
+
+@pytest.mark.parametrize(("name", "expected"), [("40th", "20"), ("rows", "20"), ("ends", "20"), ("each", "")])
+def test_blocks_far_apart_that_share_words_of_global_memory_are_found(name: str, expected: str) -> None:
+    found = hazards(f"words_of_{name}", count=96, known=False)
+    assert (codes(found), found.unfollowed()) == (expected, ())
+
+
+def test_which_blocks_share_words_is_said_to_be_unknown_of_a_large_grid() -> None:
+    assert "far from each other" in "".join(hazards("words_of_40th", count=1000, known=False).unfollowed())

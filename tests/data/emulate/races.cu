@@ -213,6 +213,15 @@ KERNEL(cleared, "09") { ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); row
 KERNEL(cleared_fenced, "") { ROW; if (t == 0) { init(b[0], 1); } __syncthreads(); row[t] = 0; fence(); __syncthreads(); if (t == 0) { come_in(row, in, b[0]); } wait(b[0], 0); out[t] = row[t]; }
 KERNEL(lane_leaves, "04") { ROW; if (t < 32) { row[t] = row[t + 32] = in[t]; fence(); if (t == 0) { leave(out, row); left(); } } }
 KERNEL(lane_leaves_synced, "") { ROW; if (t < 32) { row[t] = row[t + 32] = in[t]; fence(); __syncwarp(); if (t == 0) { leave(out, row); left(); } } }
+// Both blocks of a cluster store a word of one sum, which are then read as one.
+#define STORED(word) \
+    __shared__ __align__(8) float sums[2]; __shared__ uint64_t b; const int t = threadIdx.x; unsigned to, bar; \
+    if (t == 0) { init(b, 1); asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 8;" ::"r"(at(&b)) : "memory"); } cluster(); \
+    asm volatile("mapa.shared::cluster.u32 %0, %2, %4;\nmapa.shared::cluster.u32 %1, %3, %4;" : "=r"(to), "=r"(bar) : "r"(at(sums + (word))), "r"(at(&b)), "r"(t & 1)); \
+    if (t < 2) asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(in[t]), "r"(bar) : "memory"); \
+    wait(b, 0); out[blockIdx.x * 64 + t] = sums[0] + sums[1]; cluster()
+KERNEL(clustered_sums, "") { STORED(blockIdx.x & 1); }
+KERNEL(clustered_sum, "02") { STORED(0); }
 // In global memory, which the test names.
 KERNEL(words_halved, "20") { out[threadIdx.x / 2] = in[threadIdx.x]; }
 KERNEL(words_alike, "21") { out[blockIdx.y] = 1; }
@@ -221,6 +230,11 @@ KERNEL(words_added, "") { atomicAdd(out + (threadIdx.x & 7), in[threadIdx.x]); }
 KERNEL(words_cleared, "20") { if (threadIdx.x == 0) { out[0] = 0; } __syncwarp(); atomicAdd(out, in[threadIdx.x]); }
 KERNEL(words_read_back, "20") { out[threadIdx.x] = in[threadIdx.x]; ((volatile float *)out)[63 - threadIdx.x]; }
 KERNEL(words_synced, "") { out[threadIdx.x] = in[threadIdx.x]; __syncthreads(); if (threadIdx.x == 0) { out[0] += out[63]; } }
+// The same words in blocks of a grid that are far from each other; with one block, nothing.
+KERNEL(words_of_40th, "") { out[blockIdx.x % 40 * 64 + threadIdx.x] = blockIdx.x; }
+KERNEL(words_of_rows, "") { out[(blockIdx.x / 24 * 12 + blockIdx.x % 12) * 64 + threadIdx.x] = blockIdx.x; }
+KERNEL(words_of_ends, "") { out[(blockIdx.x < 60 ? blockIdx.x : 140 - blockIdx.x) * 64 + threadIdx.x] = blockIdx.x; }
+KERNEL(words_of_each, "") { out[(blockIdx.x / 12 * 12 + blockIdx.x % 12) * 64 + threadIdx.x] = blockIdx.x; }
 // A block that differs from the others by what it does not wait for.
 KERNEL(unmet_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p bar.sync 0;\n}" ::"r"(blockIdx.x) : "memory"); out[64 * blockIdx.x + t] = row[63 - t]; }
 KERNEL(unfenced_in_100, "") { ROW; row[t] = in[t]; asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 100;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(blockIdx.x) : "memory"); __syncthreads(); if (t == 0) { leave(out + 64 * blockIdx.x, row); left(); } }

@@ -157,6 +157,22 @@ KERNEL(pair_stored_late, "02") { BLOCK(2); shared[t] = 1; ptx::fence_async_share
 KERNEL(pair_freed_under_way, "02") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } __syncthreads(); block.free(); if (blockIdx.x == 0) block.wait(0); block.sync(); }
 KERNEL(pair_ended, "02 07") { BLOCK(2); if (blockIdx.x == 0 && t == 0) { block.multiply(); block.commit(0); } if (blockIdx.x == 0) block.wait(0); __syncthreads(); block.free(); }
 
+// What a tcgen05.ld reads is multiplied anew: its registers are used later, and it is waited for or not.
+#define READ_AND_FREED(ended) \
+    BLOCK(1); float x; \
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=f"(x) : "r"(block.tensor + (t / 32 * 32 << 16)) : "memory"); \
+    ended; __syncthreads(); if (t == 0) { block.multiply(); block.commit(0); } __syncwarp(); block.wait(0); out[t] = x; \
+    __syncthreads(); block.free()
+KERNEL(read_waited, "") { READ_AND_FREED(asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory")); }
+KERNEL(read_unwaited, "02") { READ_AND_FREED(); }
+// st.bulk.
+#define FILLED(order) \
+    __shared__ __align__(16) float row[128]; const int t = threadIdx.x; \
+    if (t == 0) asm volatile("st.bulk.weak.shared::cta [%0], 512, 0;" ::"r"(at(row)) : "memory"); \
+    order; row[127 - t] += in[t]; out[t] = row[127 - t]
+KERNEL(filled, "") { FILLED(__syncthreads()); }
+KERNEL(filled_open, "01") { FILLED(); }
+
 // Cluster launch control: a block takes over the work of others as long as there is some.
 #define TAKEN(parity) \
     __shared__ __align__(16) uint4 response; \
