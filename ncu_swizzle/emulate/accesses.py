@@ -80,10 +80,21 @@ class SharedUse:
 
     @classmethod
     def of(cls, instruction: SassInstruction) -> SharedUse:
+        """Return what an instruction does, as its opcode and its modifiers say."""
+        named = instruction.opcode, instruction.modifiers
+        if named not in _USES:
+            _USES[named] = cls._of(instruction)
+        return _USES[named]
+
+    @classmethod
+    def _of(cls, instruction: SassInstruction) -> SharedUse:
         opcode = instruction.opcode
         does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
         matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
         return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
+
+
+_USES: dict[tuple[str, tuple[str, ...]], SharedUse] = {}
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:

@@ -55,12 +55,13 @@ def timeline_of(
     """Return the timeline of blocks that run together; None if their warps never wait or access no shared memory."""
     chosen = events[:MOST_EVENTS]
     first, count = blocks.start * machine.per_block, len(blocks) * machine.per_block
+    if not any(event.kind in WAITS for event in chosen):
+        return None
     rows = _rows(chosen, first, count)
     drawn = _Drawing(machine.per_block, first, instructions, rows[:MOST_ROWS])
     touched = [drawn.touched(event) for event in chosen]
     stages = drawn.stages(chosen, touched)
-    waits = any(event.kind in WAITS for event in chosen)
-    if not waits or not stages:
+    if not stages:
         return None
     cut = len(events) > MOST_EVENTS or len(rows) > MOST_ROWS
     for event, spans in zip(chosen, touched, strict=True):
@@ -119,6 +120,7 @@ class _Drawing:
         self.steps: list[Step] = []
         self.by_warp = {row.warps[0]: number for number, row in enumerate(rows)}
         self.row_of = {warp: number for number, row in enumerate(rows) for warp in row.warps}
+        self.bounds: dict[int, tuple[list[int], list[int]]] = {}  # of what was accessed
         self.starts: list[int] = []  # of the spans of memory, and the stage of each
         self.stage_of: list[int] = []
         self.pending: dict[tuple[int, int], int] = {}  # by mbarrier: the column behind its last arrival
@@ -156,12 +158,21 @@ class _Drawing:
             gaps = np.flatnonzero(np.diff(chunks) > CHUNK)
             firsts, lasts = [0, *(gaps + 1)], [*gaps, len(chunks) - 1]
             return [(int(chunks[a]), int(chunks[b]) + CHUNK) for a, b in zip(firsts, lasts, strict=True) if len(chunks)]
+        lows, highs = self._bounds(event)
+        low, high = lows[index % len(lows)], highs[index % len(highs)]
+        return [(low, high)] if low < high else []
+
+    def _bounds(self, event: Event) -> tuple[list[int], list[int]]:
+        """Return the first byte that the lanes of each warp access, and the one behind the last."""
         use, seen = SharedUse.of(self.instructions[event.number]), event.data
-        selected = seen.selected[index % len(seen.selected)]
-        if use.matrix:
-            selected = selected & (np.arange(WARP) < use.matrix)
-        at = np.broadcast_to(seen.addresses, seen.selected.shape)[index % len(seen.selected)][selected]
-        return [(int(at.min()), int(at.max()) + use.width)] if len(at) else []
+        known = self.bounds.get(id(seen))
+        if known is None:
+            selected = seen.selected & (np.arange(WARP) < use.matrix) if use.matrix else seen.selected
+            at = np.broadcast_to(seen.addresses, selected.shape).astype(np.int64)
+            lows = np.where(selected, at, np.iinfo(np.int64).max).min(axis=1)
+            highs = np.where(selected, at + use.width, -1).max(axis=1)
+            known = self.bounds[id(seen)] = lows.tolist(), highs.tolist()
+        return known
 
     def stages(self, events: Sequence[Event], touched: Sequence[dict[int, list[Span]]]) -> list[tuple[Span, ...]]:
         """Return the stages, by their first byte: spans of memory that belong together."""
