@@ -44,6 +44,7 @@ class Launch:
     unknown_constants: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)  # bytes of these that are unknown
     notes: tuple[str, ...] = ()  # what is not known of it
     buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
+    uncompared: str = ""  # what of global memory is not compared, although races are looked for
 
 
 @dataclass(frozen=True)

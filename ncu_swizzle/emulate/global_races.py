@@ -37,6 +37,7 @@ DOES |= dict.fromkeys(("ATOMG", "ATOM", "RED", "REDG"), ATOMIC)
 _ASKING = frozenset(("ATOMG", "ATOM"))
 _TELLING = _ASKING | {"RED", "REDG"}
 _WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
+_COPIES_OUT = frozenset(("UBLKRED", "UTMAREDG", "UTMASTG"))
 DIFFERENT = "nothing orders them, and which of the two remains is open"
 SAME = "both store the same value, so that it does not matter which remains"
 OPEN = "nothing orders them; whether both store the same depends on data"
@@ -55,6 +56,11 @@ class _Accesses(NamedTuple):
     writes: Bools
     strong: Bools  # atomics, too
     values: Ints  # of a store, -1 if it is not known
+
+
+def _copies_out(instruction: SassInstruction) -> bool:
+    bulk = instruction.opcode == "UBLKCP" and instruction.modifiers[:1] == ("G",)
+    return not instruction.never and (bulk or instruction.opcode in _COPIES_OUT)
 
 
 class _Group(NamedTuple):
@@ -247,6 +253,8 @@ class GlobalLog:
         strong = {DOES.get(each.opcode) for each in self.instructions if each.has("STRONG") and not each.never}
         tells, hears = bool(opcodes & _TELLING) or WRITE in strong, bool(opcodes & _ASKING) or READ in strong
         asks = tells and hears
+        if copies := [each.offset for each in self.instructions if _copies_out(each)]:
+            lacking.setdefault("which words of global memory bulk copies write that others access", copies[0])
         named = any(each.opcode == "BAR" and len(each.operands) > 1 for each in self.instructions)
         within = asks or named or bool(opcodes & _WITHIN)
         for later, earlier, table in self.conflicts():

@@ -126,6 +126,7 @@ class Replay:
             constants=image.constants,
             unknown_constants=image.unknown_constants,
             notes=tuple(notes),
+            uncompared="which words of global memory threads share, which is not looked at in captures",
         )
 
     def _memory(self, captured: CapturedLaunch) -> tuple[Mapping[int, bytes], list[str]]:
