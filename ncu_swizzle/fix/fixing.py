@@ -262,7 +262,8 @@ class FixState:
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
         attempts = 0
         failures = Counter[Kind]()
-        not_named = "it cannot be written into this source"  # why what others name is not what is written
+        only = self.job.options.only  # and why what others name is not what is written
+        not_named = f"--only {only} leaves it out" if only else "it cannot be written into this source"
         for mapping, way, text in ((each, *one) for each in best for one in written(subject, seen, each)):
             if isinstance(text, Unfit):
                 stop = furthest(stop, _unwritten(text, subject.at(text.line or declared), seen, mapping, tile))
