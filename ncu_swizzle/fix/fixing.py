@@ -12,8 +12,7 @@ from pathlib import PurePath
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import saved_by
-from ncu_swizzle.engines.emulation import Executable, emulate_target
-from ncu_swizzle.engines.settings import ALWAYS
+from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.by_name import Naming
@@ -21,7 +20,7 @@ from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
+from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
@@ -166,6 +165,7 @@ class FixState:
     proof: Proof | None = None
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
     _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
+    _subjects: dict[bytes, FixSubject] = field(default_factory=dict)  # by text
     _open: list[str] = field(default_factory=list)  # tiles that have a patch which is not proved
 
     def tiles(self) -> Iterator[TileFix]:
@@ -228,14 +228,11 @@ class FixState:
 
     def _subject(self, text: bytes) -> FixSubject:
         """Return the kernel as a text has it."""
-        target, settings = self.job.target, self.job.settings
-        if text == source_of(target):
-            subject = subject_of(target, text, settings)
-        else:
-            with rebuilt(target, text) as copy:
-                subject = replace(subject_of(copy, text, settings), target=target)
-        self.unknowns = subject.emulated.profile.unknowns
-        return subject
+        if text not in self._subjects:
+            job = self.job
+            self._subjects[text] = subject_of(job.target, text, job.version(text).emulated, job.settings)
+        self.unknowns = self._subjects[text].emulated.profile.unknowns
+        return self._subjects[text]
 
     def _starts(self, subject: FixSubject) -> dict[str, int]:
         """Return where the arrays of the kernel as it was began, by their symbols then and now."""
@@ -361,9 +358,7 @@ class FixState:
         if text == job.text or old.simulated is None or old.simulated.cycles is None:
             return (old,)
         if text not in self._profiles:
-            with rebuilt(job.target, text) as after:
-                new = emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
-            self._profiles[text] = old, new
+            self._profiles[text] = old, job.simulated(text)
         return self._profiles[text]
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
