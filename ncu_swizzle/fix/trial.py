@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executa
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
+from ncu_swizzle.fix.certified import Judged
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.edits import rebuilt, source_of
 from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
@@ -99,6 +101,14 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Writt
     return _trace(state=ClaimState.HELD, reason=f"no new hazard; {said if known.any() else 'no results are known'}")
 
 
+class TrialOrder(Enum):
+    """What is asked of a patch first, which is all if the answer is no: a launch takes as long as a proof."""
+
+    LAUNCH = 1  # whether the described launch has fewer conflicts
+    MEANING = 2  # whether its meaning is not refuted
+    PROOF = 3  # whether it is proved
+
+
 @dataclass(eq=False, kw_only=True)
 class FixJob:
     """A kernel to fix: its source as it was and as it is by now, and the other kernels there that are described."""
@@ -112,6 +122,7 @@ class FixJob:
     project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
+    _verdicts: dict[bytes, Judged] = field(default_factory=dict)
     _built: dict[bytes, Executable] = field(default_factory=dict)  # with a text that is proved
 
     @cached_property
@@ -139,12 +150,19 @@ class FixJob:
             return written_by(self.old, compared_blocks(self.old), self.settings.toolchain.timeout_s)
         return None
 
-    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
+    def tried(
+        self, text: bytes, moved: Callable[[Executable], Sequence[Moved]], order: TrialOrder = TrialOrder.LAUNCH
+    ) -> Proof:
         """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
 
         The proof ends with the first claim that fails.
         """
         if text not in self._tried:
+            if order is not TrialOrder.LAUNCH:
+                judged = self._judged(text)
+                wanted = (ClaimState.HELD,) if order is TrialOrder.PROOF else (ClaimState.HELD, ClaimState.UNKNOWN)
+                if judged.claim.state not in wanted:
+                    return Proof(claims=(judged.claim,))
             try:
                 with rebuilt(self.target, text) as after:
                     self._tried[text] = self._trial(text, after, moved)
@@ -184,9 +202,15 @@ class FixJob:
             return proof(claims=(*claims, worse))
         if ClaimState.FAILED in (trace.state, resources.state):
             return proof(claims=(*claims, trace, resources))
-        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
+        judged = self._judged(text)
         self._built[text] = new
         return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
+
+    def _judged(self, text: bytes) -> Judged:
+        if text not in self._verdicts:
+            targets = (self.target, *self.beside)
+            self._verdicts[text] = certified.judged(targets, text, self.sources, self.settings, self.project)
+        return self._verdicts[text]
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""
