@@ -37,6 +37,7 @@ class Instruction:
     line: Location | None = None
     targets: tuple[str, ...] = ()  # labels that an indexed branch may take
     inline: bool = False  # of an asm statement, which the compiler takes as it is
+    path: str = ""  # once calls are inlined: those that lead to it
 
     @property
     def parts(self) -> list[str]:
