@@ -203,7 +203,7 @@ class Comparison:
         try:
             found = self._attempt(unrolled, verdict)
         except Different as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=self._obstacle(error))
         while found.outcome is not Outcome.PROVED and len(unrolled) < MOST_UNROLLED:
             if (wish := self._to_unroll()) is None:
                 break
@@ -255,7 +255,7 @@ class Comparison:
         except Different:
             raise
         except Unfollowed as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=self._obstacle(error))
         return replace(
             verdict,
             outcome=Outcome.PROVED,
@@ -264,6 +264,14 @@ class Comparison:
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(self._queries),
         )
+
+    def _obstacle(self, error: Unfollowed) -> Obstacle:
+        """Return what is in the way, and if descriptors lay out some of its tiles, that they do."""
+        opcodes = [each.opcode for each in itertools.chain(*self.old.effects)] if self._ran else []
+        described = next((each for each in opcodes if "tensor" in each or each.startswith(("wgmma", "tcgen05"))), "")
+        more = f"; {DESCRIBED}, which {'TMA' if 'tensor' in described else described.partition('.')[0]} reads"
+        reason = str(error)
+        return Obstacle(reason=reason + more if described and reason != DESCRIBED else reason, line=error.line)
 
     # 1. The same program: find the values that are equal in both, and that the structure is the same.
 
