@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import math
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -174,7 +175,8 @@ def main() -> None:
     print("\n".join(f"{count:5} {why[:160]}" for why, count in reasons.most_common(25)))
     met = Counter(outcome.word for outcome in made)
     said = ", ".join(f"{count} {word}" for word, count in met.most_common())
-    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s: {said}")
+    took = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s, {took:.0f} s of CPU: {said}")
     sys.exit(1 if any(met[word] for word in BAD) else 0)
 
 
