@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ncu_swizzle.certify.change import name_of
-from ncu_swizzle.certify.ptx import Module, Part
+from ncu_swizzle.certify.ptx import OTHER, Module, Part
 
 
 def renamed(ptx: str, symbol: str, name: str) -> str:
@@ -32,7 +32,7 @@ def outside_of_kernels(before: Module, after: Module, symbols: Iterable[str]) ->
             continue
         if new is not None:
             return f"the {_kind(old)} {name_of(name)} differs"
-        if _is_visible(old):
+        if _is_visible(old) or old.kind == OTHER:
             return f"the new version lacks the {_kind(old)} {name_of(name)}"
     return ""
 
@@ -46,7 +46,7 @@ def _takes_address(part: Part, name: str) -> bool:
 
 
 def _kind(part: Part) -> str:
-    return "function" if part.kind == "func" else "variable"
+    return {"func": "function", OTHER: OTHER}.get(part.kind, "variable")
 
 
 def _is_visible(part: Part) -> bool:

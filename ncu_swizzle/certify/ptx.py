@@ -93,11 +93,14 @@ class Function:
     objects: set[str] = field(default_factory=set)  # .param and .local variables
 
 
+OTHER = "statement"
+
+
 @dataclass(frozen=True)
 class Part:
     """A function, a variable or a declaration at the top of a module: its kind, and its text without line numbers."""
 
-    kind: str  # entry, func, or the state space of a variable
+    kind: str  # entry, func, the state space of a variable, or OTHER, of which nothing is known but the text
     text: str
 
     @property
@@ -142,8 +145,7 @@ class Module:
         """Enter a part by its statements."""
         said = (_LINE_DIRECTIVE.sub(r"\g<labels>", each) for each in statements if each not in INLINE)
         text = ";\n".join(" ".join(each.split()) for each in said if each)
-        before = self.parts[name].text if name in self.parts else ""
-        self.parts[name] = Part(kind, before + text)
+        self.parts[name] = Part(kind, f"{self.parts[name].text}\n{text}" if name in self.parts else text)
 
 
 def elements(operand: str) -> list[str]:
@@ -280,8 +282,9 @@ def parse(text: str) -> Module:
             if pending is not None:  # which is declared
                 module.add("func", pending.name, told)
             pending, told = _function(header), [statement]
-        elif (symbol := _declare(statement, module.symbols)) is not None:
-            module.add(symbol.space, symbol.name, [statement])
+        elif not _LINE_DIRECTIVE.match(statement):
+            symbol = _declare(statement, module.symbols)
+            module.add(symbol.space if symbol else OTHER, symbol.name if symbol else statement, [statement])
     if pending is not None:
         module.add("func", pending.name, told)
     for function in module.functions.values():

@@ -12,6 +12,12 @@ PTX = """
 
 .extern .func vprintf (.param .b32 a)
 ;
+.global .texref image;
+.func declared(.param .b32 p);
+.visible .func declared(.param .b32 p)
+{
+	membar.gl;
+}
 .global .align 4 .b8 table[8] = {1, 2};
 .visible .func (.param .b32 r) shared_by_units(
 	.param .b64 p
@@ -57,6 +63,8 @@ CASES = {
     "p\n)\n{\n\tret;": ("p\n)\n{\n\ttrap;", "the function shared_by_units differs", ""),
     "256, 1, 1": ("9", "", "the kernel's launch bounds differ: .maxntid 256, 1, 1 before, .maxntid 9 after"),
     "one_param_1[16]": ("one_param_1[24]", "", "the kernel's parameters differ"),
+    ".texref image": (".texref other", "the new version lacks the statement image", ""),
+    "membar.gl": ("membar.sys", "the function declared differs", ""),
     "call helper;": ("bar.sync 0;", "", ""),
 }  # fmt: skip
 
@@ -68,7 +76,8 @@ def test_what_may_differ_and_what_may_not(old: str) -> None:
     before, after = parse(PTX), parse(PTX.replace(old, new))
     assert outside_of_kernels(before, after, before.kernels) == outside
     assert refusal(before, after, "one", "one") == refused
-    assert (before.code("one") == after.code("one")) == (old in (".loc 1 2 3", "table[8] = {1, 2};", "p\n)\n{\n\tret;"))
+    others = (".loc 1 2 3", "table[8] = {1, 2};", "p\n)\n{\n\tret;", ".texref image", "membar.gl")
+    assert (before.code("one") == after.code("one")) == (old in others)
     assert before.code("two") == after.code("two")
 
 
