@@ -24,11 +24,12 @@ from ncu_swizzle.base.errors import (
     UsageError,
     as_word,
 )
-from ncu_swizzle.base.texts import in_crosses
+from ncu_swizzle.base.texts import in_crosses, without_last_ones
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
@@ -320,15 +321,16 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
 def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
     """Return the lint of a kernel in every launch with its blocks."""
     try:
-        checks = judge_degrees(kernel.judged(block), work.rules, file, _launching(work, kernel, Path(file)))
+        judged = kernel.judged(block)
+        checks = judge_degrees(judged, work.rules, file, _launching(work, kernel, Path(file), judged))
         here = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in checks)
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, moved(Place(file), Path.cwd()), error)
     return KernelLint(name=kernel.name, checks=here)
 
 
-def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
-    """Return the command that gives a kernel a launch: the program's own, or one that is described."""
+def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
+    """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
     if file.suffix != SOURCE:
         program = str(file) if os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
@@ -338,6 +340,10 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
         return Hint(Typed(f"{work.description.command('lint', str(file))} --run"), " judges the program's own launches")
     launch, sources = work.description.launch, work.description.sources
     kept = replace(sources, config="" if sources.config == NONE else sources.config)
+    if not judged.stated:
+        shape = ",".join(map(str, without_last_ones(judged.shapes[0].block)))
+        blocks = replace(work.description, launch=replace(launch, block=shape))
+        return Hint(Typed(blocks.command("lint", str(file))), " judges it with such blocks")
     named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
     return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 
