@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -205,12 +205,14 @@ _INCLUDE = re.compile(r"^[ \t]*+#[ \t]*+include[ \t]*+[<\"]([^>\"\n]++)[>\"]", r
 def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str) -> list[dict[str, Path]]:
     """Return options that define what a source tests in #if and its build defines, and the files that say so.
 
-    First those alone that what a compiler said against the source leads to, be it in a header; then those that the
-    source itself tests. The nearest file of the build counts; a line that names architectures, for those alone.
+    First those alone that the declaration of what a compiler lacked is behind, be it in a header; then all that
+    such a header tests; then those that the source itself tests. The nearest file of the build counts; a line that
+    names architectures, for those alone.
     """
     texts = _Texts(source)
     own, *others = _with_own_headers(source, texts) or ("",)
     words = frozenset(re.findall(r"[A-Za-z_]\w*+", refused))
+    before = {word for text in (own, *others) for word in _conditions_of(text, words)} | words
     led = {word for text in (own, *others) if not words.isdisjoint(_declared(text)) for word in _tested(text)} | words
     ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
     ours |= {word for text in (own, *others) for word in re.findall(r"#[ \t]*+define[ \t]++(\w++)", text)}
@@ -219,12 +221,27 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
         for name, value in _defined(texts.of(file), re.sub(r"\D", "", arch)):
             if name not in ours:
                 found.setdefault(name, (f"-D{name}={value or 1}", file))
-    sets = [dict(found[name] for name in sorted(found) if name in wanted) for wanted in (led, led | _tested(own))]
+    sets = [
+        dict(found[name] for name in sorted(found) if name in wanted) for wanted in (before, led, led | _tested(own))
+    ]
     return [options for number, options in enumerate(sets) if options and options not in sets[:number]]
 
 
 def _tested(text: str) -> set[str]:
     return {word for line in _TESTED.findall(text) for word in re.findall(r"[A-Za-z_]\w*+", line)}
+
+
+def _conditions_of(text: str, words: Collection[str]) -> Iterator[str]:
+    """Yield what the conditions test that the declarations of these words are behind."""
+    conditions: list[str] = []
+    for line in text.splitlines():
+        directive, _, rest = line.strip().removeprefix("#").lstrip().partition(" ")
+        if line.lstrip().startswith("#") and directive in ("if", "ifdef", "ifndef"):
+            conditions.append(rest)
+        elif line.lstrip().startswith("#") and directive == "endif" and conditions:
+            conditions.pop()
+        elif conditions and not _declared(line).isdisjoint(words):
+            yield from (word for condition in conditions for word in re.findall(r"[A-Za-z_]\w*+", condition))
 
 
 def _declared(text: str) -> set[str]:
