@@ -5,6 +5,7 @@ A degree is wavefronts / ideal wavefronts of a request, one instruction of one w
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -89,3 +90,17 @@ def _degree(said: AccessDegree | Case) -> str:
 def shape_of(block: tuple[int, int, int]) -> str:
     """Return a block's shape without the axes that have one thread: ``16 x 16``."""
     return " x ".join(map(str, without_last_ones(block)))
+
+
+def by_shapes(said: Mapping[tuple[int, int, int], str]) -> str:
+    """Return what is said of some shapes of blocks: ``degree 16 with blocks of 16 x 16; free with 32 x 8``."""
+    groups: dict[str, list[tuple[int, int, int]]] = {}
+    for block, text in said.items():
+        groups.setdefault(text, []).append(block)
+    parts = [f"{text} with {in_words(blocks)}" for text, blocks in groups.items()]
+    return "; ".join([parts[0], *(part.replace("with blocks of", "with", 1) for part in parts[1:])])
+
+
+def in_words(blocks: Iterable[tuple[int, int, int]]) -> str:
+    """Return shapes of blocks: ``blocks of 16 x 16 or 32 x 8``."""
+    return "blocks of " + " or ".join(dict.fromkeys(map(shape_of, blocks)))

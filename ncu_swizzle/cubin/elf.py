@@ -40,6 +40,8 @@ MOST_CONSTANT = 1 << 16  # bytes of a constant bank
 UNLAUNCHABLE = (
     "only __global__ functions can be launched; a template needs an instance: template __global__ void k<32>(…);"
 )
+# Types of sections whose bytes are not in the file: global, local and shared memory, as CUDA calls them.
+WITHOUT_BYTES = ("SHT_NOBITS", 0x70000007, 0x70000009, 0x7000000A)
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
@@ -122,7 +124,7 @@ class Cubin:
             raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
 
     def _check_size(self) -> None:
-        end = max(s["sh_offset"] + s["sh_size"] for s in self._sections if s["sh_type"] != "SHT_NOBITS")
+        end = max(s["sh_offset"] + s["sh_size"] for s in self._sections if s["sh_type"] not in WITHOUT_BYTES)
         for table in ("sh", "ph"):  # section headers and program headers
             last = self.elf[f"e_{table}off"] + self.elf[f"e_{table}num"] * self.elf[f"e_{table}entsize"]
             end = max(end, last)
@@ -168,7 +170,7 @@ class Cubin:
 
     def _content(self, section: Section) -> bytes:
         start = section["sh_offset"]
-        return b"" if section["sh_type"] == "SHT_NOBITS" else self.data[start : start + section["sh_size"]]
+        return b"" if section["sh_type"] in WITHOUT_BYTES else self.data[start : start + section["sh_size"]]
 
     @cached_property
     def sm(self) -> int:

@@ -303,6 +303,11 @@ class SassInstruction:
         return guard is not None and guard.number == TRUE and guard.negated
 
     @cached_property
+    def remembered(self) -> dict[str, object]:
+        """What was computed of it, by what: an instruction is asked the same by every run."""
+        return {}
+
+    @cached_property
     def _modifiers(self) -> frozenset[str]:
         return frozenset(self.modifiers)
 

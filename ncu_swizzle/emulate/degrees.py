@@ -12,6 +12,7 @@ from functools import partial, reduce
 
 import numpy as np
 
+from ncu_swizzle.base import bounds
 from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.code import Code
@@ -36,6 +37,7 @@ from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_
 
 SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
 MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
+MOST_NAMES = 5  # that decide an access which is told apart: of more, the cases of one say nothing
 MOST_WORK = 1 << 22  # instructions times warps times cases: some seconds
 SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
 PER_WORD = 4  # bytes of a launch's sizes
@@ -104,7 +106,7 @@ def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]
     work = 0
     for number, why in found.items():
         names = point.machine.decided(why.dims) if isinstance(why, NotKnown) and number not in cases else []
-        for name in names:
+        for name in names if len(names) <= MOST_NAMES else ():
             if name.kind not in SPLIT or name in tried or len(tried) == MOST_SPLIT:
                 continue
             tried.append(name)
@@ -206,7 +208,11 @@ def _reason(point: FixedPoint, why: NotKnown) -> str:
     names = [in_words(point, name) for name in decided]
     if why.origin is not None:
         names.append(in_words(point, Name(DATA, why.origin)))
-    return f"{why}{' and '.join(dict.fromkeys(names))}" if names else str(why).removesuffix(" depends on ")
+    return (
+        f"{why}{bounds.some(list(dict.fromkeys(names)), MOST_NAMES)}"
+        if names
+        else str(why).removesuffix(" depends on ")
+    )
 
 
 def in_words(point: FixedPoint, name: Name) -> str:

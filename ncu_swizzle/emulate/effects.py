@@ -256,6 +256,13 @@ def source_width(instruction: SassInstruction, position: int) -> int:
 
 def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
+    known = instruction.remembered.get("effects")
+    if not isinstance(known, Effects):
+        known = instruction.remembered["effects"] = _effects(instruction)
+    return known
+
+
+def _effects(instruction: SassInstruction) -> Effects:
     opcode, count = control_word(instruction), results(instruction)
     guard = _registers(instruction.guard)
     addresses = reads = guard

@@ -274,6 +274,19 @@ def _known(size: int, spans: Sequence[Span]) -> Bools:
     return known
 
 
+def same(a: Value, b: Value) -> bool:
+    """Return whether two values say the same."""
+    if a is b:
+        return True
+    if a.tag != b.tag or a.bits.shape != b.bits.shape:
+        return False
+    if a.known is True and b.known is True:
+        return a.bits.tobytes() == b.bits.tobytes()
+    if not np.array_equal(a.known, b.known):
+        return False
+    return np.where(a.known, a.bits, 0).tobytes() == np.where(b.known, b.bits, 0).tobytes()
+
+
 def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: int) -> Value:
     """Return a register that holds one value in some lanes, (W, 32), the other in some, and either in lanes of both.
 
@@ -281,7 +294,8 @@ def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: i
     the same way. `dims` names what decides which it is. 4 t on one way and 4 t + 32 on the other is 4 t + 32 u; if
     lanes are mixed, u is another for each.
     """
-    if a is b or (a.tag is b.tag is None and a.known is True and b.known is True and np.array_equal(a.bits, b.bits)):
+    # Most ways that meet say the same, and what does not tell lanes apart is so for lanes that are mixed.
+    if same(a, b) and (not mixed or a.tag is None or a.tag.apart == a.tag.align):
         return a
     mixed = mixed and bool((of_a.any(axis=1) & of_b.any(axis=1)).any())
     both, only_b = of_a & of_b, of_b & ~of_a

@@ -39,6 +39,7 @@ from ncu_swizzle.emulate.every_launch import (
     alike,
     joined,
     mixed_up,
+    same,
     splits,
 )
 from ncu_swizzle.emulate.faults import Unsupported
@@ -196,16 +197,16 @@ class FixedPoint:
                 registers[number], changed = value, True
                 continue
             mixed = number in reconverged
-            dims = 0 if before.tag is value.tag is None and _same(before, value) else m.bit(Name(kind, target, number))
+            dims = 0 if same(before, value) else m.bit(Name(kind, target, number))
             joint = joined(before, value, old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            if not _same(joint, before):
+            if not same(joint, before):
                 registers[number], changed = joint, True
         slots = {}
         for at in old.slots.keys() & words.keys():
-            dims = 0 if _same(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
+            dims = 0 if same(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
             mixed = bool(reconverged)
             slots[at] = joined(old.slots[at], words[at], old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            changed |= not _same(slots[at], old.slots[at])
+            changed |= not same(slots[at], old.slots[at])
         changed |= len(slots) < len(old.slots)
         joint_lanes = _joined_lanes(old.lanes, lanes)
         changed |= bool((joint_lanes.may != old.lanes.may).any() or (joint_lanes.must != old.lanes.must).any())
@@ -318,15 +319,6 @@ class FixedPoint:
         for number in region.leaving:
             must = must & ~self._gone.get(number, np.zeros_like(live))
         return Lanes(may=lanes.may, must=must | lanes.must)
-
-
-def _same(a: Value, b: Value) -> bool:
-    """Return whether two values say the same."""
-    if a is b:
-        return True
-    if a.tag != b.tag or a.bits.shape != b.bits.shape or not np.array_equal(a.known, b.known):
-        return False
-    return np.array_equal(np.where(a.known, a.bits, 0), np.where(b.known, b.bits, 0))
 
 
 def _joined_lanes(a: Lanes, b: Lanes) -> Lanes:

@@ -294,7 +294,6 @@ def _enduring_step(
         return _losing(instruction, index), True
     if step is None:
         return None, emulated
-    lose = _losing(instruction, index)
 
     def enduring(m: Machine) -> None:
         try:
@@ -305,7 +304,7 @@ def _enduring_step(
             if m.stores is not None:
                 raise
             failures.setdefault(index, mistake(error))
-            lose(m)
+            _losing(instruction, index)(m)
 
     return enduring, emulated
 

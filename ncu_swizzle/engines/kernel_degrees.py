@@ -33,13 +33,13 @@ class JudgedKernel:
     stated: bool
     lines: dict[int, Location]  # by offset: the line of the user's own, if there is one
 
-    def accesses(self) -> Iterator[tuple[AccessDegree, ...]]:
+    def accesses(self) -> Iterator[dict[Index, AccessDegree]]:
         """Yield each access as it is for the shapes."""
-        by_offset: dict[int, list[AccessDegree]] = {}
+        by_offset: dict[int, dict[Index, AccessDegree]] = {}
         for shape in self.shapes:
             for access in shape.accesses:
-                by_offset.setdefault(access.offset, []).append(access)
-        yield from (tuple(by_offset[offset]) for offset in sorted(by_offset))
+                by_offset.setdefault(access.offset, {})[shape.block] = access
+        yield from (by_offset[offset] for offset in sorted(by_offset))
 
 
 def judged_kernel(

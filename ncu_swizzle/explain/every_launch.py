@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.base.degrees import AccessDegree, shape_of
+from ncu_swizzle.base import degrees
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.emulate.machine import Index
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
@@ -72,7 +73,7 @@ NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-s
 def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
     for kernel in compiled.kernels:
         if kernel.accesses_shared and (rows := tuple(_rows(kernel, block, wanted))):
-            shapes = " or ".join(shape_of(shape.sizes) for shape in kernel.blocks(block))
+            shapes = degrees.in_words(shape.sizes for shape in kernel.blocks(block))
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 
 
@@ -80,10 +81,11 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
     judged = kernel.judged(block)
     counted: dict[tuple[str, str, str], int] = {}
     for access in judged.accesses():
-        place = judged.lines.get(access[0].offset)
+        one = next(iter(access.values()))
+        place = judged.lines.get(one.offset)
         line = f"{Path(place[0]).name}:{place[1]}" if place else ""
-        if wanted in ("", line, access[0].opcode):
-            key = line, access[0].opcode, _said(access)
+        if wanted in ("", line, one.opcode):
+            key = line, one.opcode, _said({block: each.in_words for block, each in access.items()})
             counted[key] = counted.get(key, 0) + 1
     yield from (
         AccessRow(line=line, opcode=opcode, count=count, degree=degree)
@@ -91,16 +93,16 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
     )
 
 
-def _said(access: Sequence[AccessDegree]) -> str:
-    """Return what is said of an access for all shapes of blocks, the worst if they differ."""
-    unknown = next((each for each in access if each.most is None), None)
-    return (unknown or max(access, key=lambda each: each.most or 0)).in_words
+def _said(by_shape: dict[Index, str]) -> str:
+    """Return what is said of an access for all shapes of blocks; which is which, if they differ."""
+    alike = len(set(by_shape.values())) == 1
+    return next(iter(by_shape.values())) if alike else degrees.by_shapes(by_shape)
 
 
 def show(answer: EveryLaunchAnswer, console: Console) -> None:
     """Print a table for each kernel."""
     for kernel in answer.kernels:
-        console.print(table_line(f"{kernel.kernel}, in every launch with blocks of {kernel.blocks}", style="bold"))
+        console.print(table_line(f"{kernel.kernel}, in every launch with {kernel.blocks}", style="bold"))
         table = shown.columns("line", "instruction", "accesses", "degree")
         for row in kernel.rows:
             table.add_row(row.line, row.opcode, str(row.count), row.degree)

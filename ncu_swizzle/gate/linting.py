@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import shlex
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,11 +23,13 @@ from ncu_swizzle.base.errors import (
     UsageError,
     as_word,
 )
-from ncu_swizzle.base.texts import in_crosses
+from ncu_swizzle.base.files import read_source
+from ncu_swizzle.base.texts import in_crosses, without_last_ones
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
@@ -71,7 +72,7 @@ PAD = "declare the tile with longer rows, and pass their length to load_matrix_s
 MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
 FEW = 4  # kernels that a note names
 MOST_INSTANCES = 8  # of a template that are judged
-MOST_JUDGED_S = 30.0  # of CPU time for the kernels of a file without a launch: then one instance of each is enough
+MOST_JUDGED_S = 40.0  # of CPU time for a file without a launch, compilers included: then one instance of each is enough
 Linted = Found | str  # a kernel, a file without a launch, or a launches file
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
@@ -276,7 +277,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
 
     Raises what stands in the way of compiling the file, if it is the only one.
     """
-    settings, launch = work.settings.emulation, work.description.launch
+    started, settings, launch = _cpu_s(), work.settings.emulation, work.description.launch
     place = moved(Place(str(file.file)), Path.cwd())
     try:
         sizes = {parameter.name: parameter.default for parameter in file.spec.problem} if file.spec else {}
@@ -288,14 +289,13 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         yield _unjudged(file.file.stem, Outcome.error, place, error)
         return
     shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
-    started, lints = time.thread_time(), list[KernelLint]()
-    chosen = _some_of_each(shared)
+    compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
     for number, kernel in enumerate(chosen):
-        late = time.thread_time() - started > MOST_JUDGED_S
+        late = _cpu_s() - started > MOST_JUDGED_S
         if late and judged[kernel.function]:
             continue
-        if late and time.thread_time() - started > 2 * MOST_JUDGED_S:
+        if late and _cpu_s() - compiled_s > MOST_JUDGED_S:
             left = f"{len(chosen) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
             check = Check(
                 outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=left, place=place,
@@ -317,27 +317,37 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
 
 
+def _cpu_s() -> float:
+    """Return the CPU time of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
+
+
 def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None, file: str) -> KernelLint:
     """Return the lint of a kernel in every launch with its blocks."""
     try:
-        checks = judge_degrees(kernel.judged(block), work.rules, file, _launching(work, kernel, Path(file)))
+        judged = kernel.judged(block)
+        checks = judge_degrees(judged, work.rules, file, _launching(work, kernel, Path(file), judged))
         here = tuple(replace(check, place=check.place and moved(check.place, Path.cwd())) for check in checks)
     except NcuSwizzleError as error:
         return _unjudged(kernel.name, Outcome.inconclusive, moved(Place(file), Path.cwd()), error)
     return KernelLint(name=kernel.name, checks=here)
 
 
-def _launching(work: LintWork, kernel: CompiledKernel, file: Path) -> str:
-    """Return the command that gives a kernel a launch: the program's own, or one that is described."""
+def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
+    """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
     if file.suffix != SOURCE:
         program = str(file) if os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
         typed = shlex.quote(program if "/" in program else f"./{program}")
         return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
-    if re.search(r"\bmain\s*\(", file.read_text(errors="replace")):
+    if re.search(r"\bmain\s*\(", read_source(file)):
         return Hint(Typed(f"{work.description.command('lint', str(file))} --run"), " judges the program's own launches")
     launch, sources = work.description.launch, work.description.sources
     kept = replace(sources, config="" if sources.config == NONE else sources.config)
+    if not judged.stated:
+        shape = ",".join(map(str, without_last_ones(judged.shapes[0].block)))
+        blocks = replace(work.description, launch=replace(launch, block=shape))
+        return Hint(Typed(blocks.command("lint", str(file))), " judges it with such blocks")
     named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
     return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 

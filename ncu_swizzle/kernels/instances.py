@@ -20,6 +20,7 @@ from ncu_swizzle.kernels.declarations import Declaration, PreprocessedUnit, clos
 MOST_OF_ONE = 8  # instances of a template
 MOST_DEEP = 3  # templates that are instantiated by one another
 LONGEST = 2000  # characters of template arguments
+_SCALAR = re.compile(r"(?:\w+::)*(?:float|double|(?:__)?half|Half|(?:__)?nv_bfloat16|BFloat16)")
 _DISPATCH = re.compile(r"\b(?:AT|THC|TORCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+")
 _NAME = re.compile(r"(?<![\w.:])[A-Za-z_]\w*+")
 _SCALARS = ("scalar", "T", "Dtype", "DType")  # and whatever has scalar_t in its name
@@ -100,33 +101,43 @@ class Instances:
 
         Without either, one of types alone is instantiated for float.
         """
-        made = self._named(template)
+        needed = [each for each in template.template_parameters if "=" not in each and "..." not in each]
+        made = self._named(template, needed)
         if not made and (hosts := [each for each in launchers if self._mentions(each, template)]):
             return [one for each in hosts for one in self.of_host(each)]
-        needed = [each for each in template.template_parameters if "=" not in each and "..." not in each]
         if not made and all(map(is_type, needed)):
             made = [("float",) * len(needed)]
         typed = sum(each.name == template.name and each.is_kernel for each in self._bodies) > 1
-        return [Instance(template, self._with_deduced(arguments, needed), typed) for arguments in made]
+        return [Instance(template, arguments, typed) for arguments in made]
 
     def of_host(self, template: Declaration) -> list[Instance]:
         """Return instances of a function's template as the text calls it."""
         return [Instance(template, arguments) for arguments in self._named(template)]
 
-    def _with_deduced(self, arguments: tuple[str, ...], needed: Sequence[str]) -> tuple[str, ...]:
-        """Return template arguments with types that a launch leaves to its own."""
+    def _with_deduced(
+        self, arguments: tuple[str, ...], needed: Sequence[str], reference: Reference
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield template arguments with types that a launch leaves to its own: those that the text around it is for."""
         rest = needed[len(arguments) :]
-        return (*arguments, *["float"] * len(rest)) if all(map(is_type, rest)) else arguments
+        if not rest or not all(map(is_type, rest)):
+            yield arguments
+            return
+        scalar = next((each for each in reversed(self._aliases(reference).values()) if _SCALAR.fullmatch(each)), "")
+        for each in self._dispatched(reference) or [scalar or "float"]:
+            yield (*arguments, *[each] * len(rest))
 
     def _mentions(self, host: Declaration, template: Declaration) -> bool:
         return host.is_template and bool(re.search(rf"\b{template.name}\s*<", self.unit.text[host.start : host.end]))
 
-    def _named(self, template: Declaration) -> list[tuple[str, ...]]:
-        """Return the template arguments that the text has for a template, each once."""
+    def _named(self, template: Declaration, needed: Sequence[str] = ()) -> list[tuple[str, ...]]:
+        """Return the template arguments that the text has for a template, each once; `needed`: its parameters."""
         made: dict[tuple[str, ...], None] = {}
         for reference in self.references(template.name):
             if len(made) < MOST_OF_ONE:
-                made.update(dict.fromkeys(self._resolved(reference, MOST_DEEP)))
+                resolved = self._resolved(reference, MOST_DEEP)
+                made.update(
+                    dict.fromkeys(one for each in resolved for one in self._with_deduced(each, needed, reference))
+                )
         made.pop((), None)
         return list(itertools.islice(made, MOST_OF_ONE))
 
