@@ -21,7 +21,6 @@ from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import Checkout
 
 MOST_FILES = 200_000  # of a checkout that are looked at
-_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".cu", ".h.inc")
 _PASSED_OVER = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
 
 # Folders of headers, by what installs them: the start of a header's name, and what pip calls the package.
@@ -60,14 +59,13 @@ def _distance(folder: Path, other: Path) -> tuple[int, str]:
 
 @lru_cache(maxsize=4)
 def _files(root: Path) -> dict[str, list[str]]:
-    """Return the folders of a checkout's headers by the headers' names."""
+    """Return the folders of a checkout's files by their names: a header may be called anything."""
     found: dict[str, list[str]] = {}
     count = 0
     for folder, inner, names in os.walk(root):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in names:
-            if name.endswith(_HEADERS) or "." not in name:
-                found.setdefault(name, []).append(folder)
+            found.setdefault(name, []).append(folder)
         count += len(names)
         if count > MOST_FILES:
             break
@@ -195,7 +193,8 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     names architectures, for those alone.
     """
     own, *others = _with_own_headers(source)
-    words = frozenset(re.findall(r"[A-Za-z_]\w*+", refused))
+    quoted = " ".join(re.findall(r"\"([^\"\n]*+)\"", refused))  # names, as nvcc writes them
+    words = frozenset(re.findall(r"[A-Za-z_]\w*+", quoted))
     before = {word for text in (own, *others) for word in _conditions_of(text, words)} | words
     led = {word for text in (own, *others) if not words.isdisjoint(_declared(text)) for word in _tested(text)} | words
     ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
