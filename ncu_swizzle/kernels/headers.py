@@ -180,6 +180,7 @@ _BUILD = re.compile(r"(GNU)?[Mm]akefile|configure|CMakeLists\.txt|setup\.py|BUIL
 _DEFINED = re.compile(r"(?<![\w-])-D ?([A-Za-z_]\w*+)(?:=([\w.+-]++))?+(?![\w(=$])")
 _CMAKE = re.compile(r"(?:add|target)_compile_definitions\s*\(([^()]*+)\)")
 _CMAKE_WORD = re.compile(r"(?<![\w$-])([A-Z_][A-Z0-9_]*+)(?:=([\w.+-]++))?+(?![\w=$])")
+_OTHER_MACHINES = re.compile(r"(?:\b|_)(?:HIP|ROCM|AMD|SYCL|OPENCL|MUSA)(?:\b|_)")
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
 _TESTED = re.compile(r"^[ \t]*+#[ \t]*+(?:el)?if(?:n?def)?\b([^\n]*+)", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*+#[ \t]*+include[ \t]*+[<\"]([^>\"\n]++)[>\"]", re.MULTILINE)
@@ -202,7 +203,7 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     found: dict[str, tuple[str, Path]] = {}
     for file in _build_files(Checkout(source.absolute().parent).root, source):
         for name, value in _defined(file.read_text(errors="replace"), re.sub(r"\D", "", arch)):
-            if name not in ours:
+            if name not in ours and not _OTHER_MACHINES.search(name):
                 found.setdefault(name, (f"-D{name}={value or 1}", file))
     sets = [
         dict(found[name] for name in sorted(found) if name in wanted) for wanted in (before, led, led | _tested(own))

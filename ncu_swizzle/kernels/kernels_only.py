@@ -54,6 +54,13 @@ _NEEDED = (
     (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
     (re.compile(r"(?:expt-)?extended-lambda"), "--extended-lambda"),
 )
+# Names of types that mean the same everywhere, and headers that are not here may have declared.
+_TYPES = {
+    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long", "uint8": "unsigned char",
+    "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", "uchar": "unsigned char",
+    "schar": "signed char", "ushort": "unsigned short", "ulong": "unsigned long",
+}  # fmt: skip
+_UNDEFINED = re.compile(r'(?:identifier|the global scope has no) "(\w+)"')
 NEWER, RELOCATABLE = "-std=c++20", "-rdc=true"
 _NEWER = re.compile(
     r"\b(concept|requires|consteval|constinit|co_await)\b|<=>|C\+\+20|has no member \"(?:span|bit_cast|countr_zero|"
@@ -342,6 +349,7 @@ class _Build:
         self.emitted: set[str] = set()  # the names of kernels that the compiler emits without being told to
         self.options = [each for each in source.options if not each.startswith(("-D", "-U", "-I", "-i"))]
         self.left_out: dict[Declaration, str] = {}  # and why
+        self.types: dict[str, str] = {}  # names of _TYPES that are declared in place of what is not here
 
     @property
     def key(self) -> str:
@@ -371,7 +379,7 @@ class _Build:
                 self.refused = refused.log
                 if option := _option_asked_for(refused.log, (*self.options, *self.added)):
                     raise _Asked(option) from refused
-                if self._other_target(refused.log):
+                if self._other_target(refused.log) or self._more_types(refused.log):
                     continue
                 fewer = self._without_refused(refused.log)
                 if number == (0 if self.source.missing else PATIENCE) or not fewer:
@@ -396,7 +404,9 @@ class _Build:
 
     def _text(self) -> str:
         lines = [instance.text(number) for number, instance in enumerate(self.instances)]
-        return "\n".join([self.source.unit.without(self.left_out), f'# 1 "{self._instances_file}"', *lines, ""])
+        types = " ".join(f"typedef {meaning} {name};" for name, meaning in self.types.items())
+        first = [f'# 1 "{self._instances_file}"', types] if types else []
+        return "\n".join([*first, self.source.unit.without(self.left_out), f'# 1 "{self._instances_file}"', *lines, ""])
 
     @property
     def _instances_file(self) -> str:
@@ -424,6 +434,13 @@ class _Build:
             self.options.append(RELOCATABLE)
             return True
         return False
+
+    def _more_types(self, log: str) -> bool:
+        """Declare types that a header which is not here would have, by their usual names; return whether any is new."""
+        undefined = _UNDEFINED.findall(log) if self.source.missing else []
+        more = {name: _TYPES[name] for name in undefined if name in _TYPES and name not in self.types}
+        self.types |= more
+        return bool(more)
 
     def _without_refused(self, log: str) -> bool:
         """Leave out the declarations and instances that errors are in; return whether there are any."""
@@ -492,7 +509,8 @@ class _Build:
             return ""
         torch = any(header.startswith(_TORCH) for header in self.source.missing)
         listed = ", ".join(self.source.missing)
-        return f", and with {'stand-ins' if torch else 'empty files'} for headers that are not here: {listed}"
+        types = f" ({', '.join(self.types)} declared)" if self.types else ""
+        return f", and with {'stand-ins' if torch else 'empty files'}{types} for headers that are not here: {listed}"
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""
