@@ -46,13 +46,17 @@ class BlockShape:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """A kernel of a cubin: its short name, and the launches of it that its source writes down."""
+    """A kernel of a cubin: its short name, and the launches of it that its source writes down.
+
+    `supposed`: it is an instance of a template whose types nothing says.
+    """
 
     name: str
     binary: Binary
     text: str  # the disassembly of its cubin
     launches: tuple[WrittenLaunch, ...] = ()
     spec: KernelSpec | None = None  # of its source; None: it is built
+    supposed: bool = False
 
     @property
     def demangled(self) -> str:
@@ -118,7 +122,7 @@ class CompiledKernel:
         """Return what is known of its accesses in every launch with such blocks."""
         blocks = self.blocks(typed)
         sizes = [block.sizes for block in blocks]
-        stated = all(block.certain for block in blocks)
+        stated = all(block.certain for block in blocks) and not self.supposed
         return kernel_degrees.judged_kernel(
             self.binary.cubin, self.code, sizes, name=self.name, stated=stated, named=self.parameter
         )
@@ -155,7 +159,8 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
         meant = names.demangle_all(wanted)
         wanted = [symbol for symbol in wanted if names.function(meant[symbol]) in way.functions]
     roots = tuple(map(str, toolchain.source_roots(family)))
-    made = _kernels(cubin, wanted, settings, roots, family.source_texts(), spec)
+    every = _kernels(cubin, wanted, settings, roots, family.source_texts(), spec)
+    made = [replace(each, supposed=each.function in compiled.supposed) for each in every]
     with contextlib.suppress(NcuSwizzleError):  # of a file that compiles, the preprocessor alone does not fail
         source = kernels_only.read(way.family, way.kernel, arch, tools)
         made = [

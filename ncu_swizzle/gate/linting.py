@@ -345,8 +345,9 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: Judge
     kept = replace(sources, config="" if sources.config == NONE else sources.config)
     if not judged.stated:
         shape = ",".join(map(str, without_last_ones(judged.shapes[0].block)))
-        blocks = replace(work.description, launch=replace(launch, block=shape))
-        return Hint(Typed(blocks.command("lint", str(file))), " judges it with such blocks")
+        entry = kernel.spelled if kernel.supposed else launch.entry
+        so = replace(work.description, launch=replace(launch, block=shape, entry=entry))
+        return Hint(Typed(so.command("lint", str(file))), " judges it so")
     named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
     return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 
