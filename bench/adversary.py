@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
+import resource
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -41,7 +43,7 @@ PROVED, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
 )  # fmt: skip
 BAD = (WRONG, BROKEN, FAULT)
-BATCH = 30  # programs to an executable
+BATCH = 10  # programs to an executable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +86,12 @@ def proved_text(made: Program, folder: Path, timeout_s: float) -> tuple[str, str
     return UNKNOWN if kernel.unknown else REFUSED, why, ""
 
 
-def end_to_end(programs: list[Program], timeout_s: float) -> list[Outcome]:
-    """Fix programs, and compare what is proved."""
+def end_to_end(programs: list[Program], timeout_s: float, until: float = math.inf) -> list[Outcome]:
+    """Fix programs, those that are begun until a moment, and compare what is proved."""
     with _scratch() as folder:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # what is compiled twice within a fix is compiled once
-        made = {each.name: proved_text(each, folder, timeout_s) for each in programs}
+        made = {each.name: proved_text(each, folder, timeout_s) for each in programs if time.monotonic() < until}
+        programs = [each for each in programs if each.name in made]
         shutil.rmtree(folder / "cache", ignore_errors=True)
         texts = [(each, made[each.name][2]) for each in programs]
         pairs = [Pair(name=each.name, program=each, after=text) for each, text in texts if text]
@@ -110,8 +113,8 @@ def _scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def outcomes(seed: int, count: int, processes: int, timeout_s: float) -> Iterator[Outcome]:
-    """Yield what became of the programs of some seeds, batch by batch."""
+def outcomes(seed: int, count: int, processes: int, timeout_s: float, until: float = math.inf) -> Iterator[Outcome]:
+    """Yield what became of the programs of some seeds, batch by batch, as far as they are begun until a moment."""
     size = max(1, min(BATCH, count // processes))
     batches = [
         [program(number) for number in range(first, min(first + size, seed + count))]
@@ -119,13 +122,14 @@ def outcomes(seed: int, count: int, processes: int, timeout_s: float) -> Iterato
     ]
     if processes == 1:
         for batch in batches:
-            yield from end_to_end(batch, timeout_s)
+            yield from end_to_end(batch, timeout_s, until)
         return
     for level in LEVELS:  # before the processes part, which then share it
         shim(level)
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
-        for made in pool.map(end_to_end, batches, [timeout_s] * len(batches)):
-            yield from made
+        running = [pool.submit(end_to_end, batch, timeout_s, until) for batch in batches]
+        for made in as_completed(running):
+            yield from made.result()
 
 
 def keep(outcome: Outcome, folder: Path) -> None:
@@ -156,10 +160,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for each compilation and emulation")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further program is begun")
     parser.add_argument("--wrong", type=Path, default=Path("wrong"), help="where the wrong ones go")
     arguments = parser.parse_args()
     start, made = time.monotonic(), list[Outcome]()
-    for outcome in outcomes(arguments.seed, arguments.count, arguments.processes, arguments.timeout):
+    until = start + arguments.seconds
+    for outcome in outcomes(arguments.seed, arguments.count, arguments.processes, arguments.timeout, until):
         made.append(outcome)
         if outcome.word in BAD:
             keep(outcome, arguments.wrong)
@@ -169,7 +175,8 @@ def main() -> None:
     print("\n".join(f"{count:5} {why[:160]}" for why, count in reasons.most_common(25)))
     met = Counter(outcome.word for outcome in made)
     said = ", ".join(f"{count} {word}" for word, count in met.most_common())
-    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s: {said}")
+    took = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s, {took:.0f} s of CPU: {said}")
     sys.exit(1 if any(met[word] for word in BAD) else 0)
 
 

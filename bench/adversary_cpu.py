@@ -78,7 +78,7 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
 
 
 def _shim_for(pairs: Sequence[Pair]) -> Path:
-    return shim(RUNNING) if len(pairs) >= WORTH_IT else SHIM
+    return shim(RUNNING) if len(pairs) >= WORTH_IT or shim.cache_info().currsize else SHIM
 
 
 @functools.cache

@@ -3,8 +3,9 @@
 The catalogue's kernels and the recorded kernels in Python; of each FOLDER, the programs that bench/programs.py and
 bench/launches.py read. A row has a program's launches, the blocks that were looked at, its alarms by code, and what
 could not be followed; below it stands each alarm, once for each pair of lines. ``--kept FOLDER`` keeps the rows, and
-what is there is not done again. ``--costs`` emulates each launch without looking for races, too, and adds the CPU
-seconds with and without; ``--only NAME`` does this program alone.
+what is there is not done again. ``--limit SECONDS`` ends what has not ended by then, and names it. ``--costs`` emulates
+each launch without looking for races, too, and adds the CPU seconds with and without; ``--only NAME`` does this program
+alone, ``--part K/N`` every Nth one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -154,8 +155,14 @@ def in_its_own_process(subject: tuple[str, str], given: argparse.Namespace) -> R
     kept = given.kept and given.kept / f"{Path(source).name}-{Path(name).stem}.json"
     if kept and kept.exists():
         return Row(**json.loads(kept.read_text()))
-    command = [sys.executable, __file__, "--row", source, name, "--budget", str(given.budget)]
-    ended = subprocess.run([*command, *["--costs"] * given.costs], capture_output=True, text=True, check=False)
+    left = given.until - time.monotonic()
+    command = [sys.executable, __file__, "--row", source, name, "--budget", str(min(given.budget, max(left - 5, 1)))]
+    try:
+        ended = subprocess.run(
+            [*command, *["--costs"] * given.costs], capture_output=True, text=True, check=False, timeout=max(left, 0)
+        )
+    except subprocess.TimeoutExpired:
+        return Row(Path(name).stem, failed=["the time is up"])
     if ended.returncode:
         return Row(Path(name).stem, failed=[f"CRASH {ended.stderr.strip().splitlines()[-1]}"])
     if kept:
@@ -179,6 +186,8 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
     parser.add_argument("--budget", type=float, default=600.0, metavar="SECONDS", help="CPU time of a program")
+    parser.add_argument("--limit", type=float, default=86_400.0, metavar="SECONDS", help="wall-clock time of all")
+    parser.add_argument("--part", default="1/1", metavar="K/N")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes at a time")
     parser.add_argument("--kept", type=Path, metavar="FOLDER", help="where rows are kept")
     parser.add_argument("--costs", action="store_true", help="CPU seconds with and without races")
@@ -189,17 +198,22 @@ def main() -> None:
         return
     if given.kept:
         given.kept.mkdir(parents=True, exist_ok=True)
+    given.until = time.monotonic() + given.limit
+    part, parts = map(int, given.part.split("/"))
     chosen = [each for each in subjects(given.folders) if not given.only or Path(each[1]).stem in given.only]
+    chosen = chosen[part - 1 :: parts]
     heads = ["kernel or program", "launches", "blocks", "alarms", "not followed", "failed"]
     heads += ["seconds", "without", "ratio"] if given.costs else []
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     total = Row("all")
     with ThreadPoolExecutor(given.workers) as pool:
-        for row in pool.map(partial(in_its_own_process, given=given), chosen):
+        for ended in as_completed([pool.submit(in_its_own_process, each, given) for each in chosen]):
+            row = ended.result()
             print(shown(row, given.costs), flush=True)
             for alarm, what in row.alarms.items():
                 print(f"    {alarm}: {what}", flush=True)
             total.launches, total.blocks = total.launches + row.launches, total.blocks + row.blocks
+            total.failed += [row.name] * bool(row.failed)
             total.alarms |= {f"{alarm} {row.name}": what for alarm, what in row.alarms.items()}
             total.seconds = [one + other for one, other in zip(total.seconds, row.seconds, strict=True)]
     print(shown(total, given.costs))

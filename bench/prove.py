@@ -42,7 +42,8 @@ from prove_mutants import in_a_hurry, mutants_of_ptx, mutants_of_source
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
-from ncu_swizzle.certify.modules import Module, renamed
+from ncu_swizzle.certify.modules import renamed
+from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.replay import Assembled
 from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
 from ncu_swizzle.cubin import names
@@ -138,7 +139,7 @@ def with_text(target: Target, text: str, folder: Path) -> Target:
 def change_of(name: str, before: Target, after: Target, texts: tuple[str, str] = ("", "")) -> Change:
     """Compile both versions of a change."""
     old, new = ptx_of(before), ptx_of(after)
-    first, second = Module(old).kernels, Module(new).kernels
+    first, second = parse(old).kernels, parse(new).kernels
     symbol = names.find_among(first, before.kernel.entry, "before")
     new = renamed(new, names.find_among(second, after.kernel.entry, "after"), symbol)
     return Change(name=name, before=old, after=new, symbol=symbol, targets=(before, after), texts=texts)
@@ -326,7 +327,7 @@ def _judged(case: Case) -> tuple[str, str]:
 
 def _of_others(before: str, after: str, symbol: str) -> Iterator[KernelVerdict]:
     """Yield the verdicts on the unit's other kernels: nobody says how they are launched."""
-    old, new = Module(before), Module(after)
+    old, new = parse(before), parse(after)
     for other in old.kernels:
         if other != symbol and other in new.kernels and old.code(other) != new.code(other):
             yield certify(before, after, kernel=other)

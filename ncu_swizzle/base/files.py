@@ -189,6 +189,11 @@ def read_bytes(path: Path, hint: str = OURS, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
+def read_source(path: Path, largest: int = LARGEST_SOURCE) -> str:
+    """Return the text of a source, whatever its bytes; raise BadFile as `read_bytes` does."""
+    return read_bytes(path, "give a source", largest).decode("utf-8", "replace")
+
+
 @contextlib.contextmanager
 def opened(path: Path, hint: str = OURS, largest: int = LARGEST) -> Iterator[BinaryIO]:
     """Yield the open file; raise BadFile as `read_bytes` does, also for what goes wrong while it is read."""

@@ -24,13 +24,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from ncu_swizzle.certify import invariants, smtlib, terms
 from ncu_swizzle.certify.facts import UNIFORM, Facts, instance
 from ncu_swizzle.certify.flow import Memory, Shape
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
+from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
 from ncu_swizzle.certify.solver import Answer, Solver
 from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Run
@@ -94,7 +94,7 @@ def certify(
     each version. With `certificate` the verdict has the queries. Raises ValueError for text that is not PTX, and
     EnvironmentLacking without a solver.
     """
-    modules = _parsed(before), _parsed(after)
+    modules = parse(before), parse(after)
     names = _kernels(modules, kernel)
     block = block or modules[0].functions[names[0]].threads
     verdict = KernelVerdict(
@@ -113,13 +113,12 @@ def certify(
             return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
 
 
-_parsed = lru_cache(4)(parse)  # a unit's kernels come one after the other
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 
 def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
     """Return the kernel's symbols. Raises ValueError if there is none, or more than one to choose from."""
-    entries = [module.entries() for module in modules]
+    entries = [module.kernels for module in modules]
     old = kernel or (entries[0][0] if len(entries[0]) == 1 else "")
     if old not in entries[0]:
         raise ValueError(f"the old version has no kernel {kernel}" if kernel else "which of its kernels is meant?")
@@ -190,8 +189,8 @@ class Comparison:
             one, other = old.symbols[name], new.symbols[name]
             if one.space in ("global", "const") and (one.size, one.initial) != (other.size, other.initial):
                 raise Unfollowed(f"{name} has other contents in the new version")
-        if old.functions[self.kernels[0]].launch != new.functions[self.kernels[1]].launch:
-            raise Unfollowed("the kernels have other launch bounds")
+        if reason := refusal(old, new, *self.kernels):
+            raise Unfollowed(reason)
 
     def _arrays(self) -> Iterator[tuple[Symbol, Symbol]]:
         new = {self.names[symbol.name]: symbol for symbol in self.modules[1].shared()}
@@ -203,7 +202,7 @@ class Comparison:
         try:
             found = self._attempt(unrolled, verdict)
         except Different as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=self._obstacle(error))
         while found.outcome is not Outcome.PROVED and len(unrolled) < MOST_UNROLLED:
             if (wish := self._to_unroll()) is None:
                 break
@@ -255,7 +254,7 @@ class Comparison:
         except Different:
             raise
         except Unfollowed as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=self._obstacle(error))
         return replace(
             verdict,
             outcome=Outcome.PROVED,
@@ -264,6 +263,14 @@ class Comparison:
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(self._queries),
         )
+
+    def _obstacle(self, error: Unfollowed) -> Obstacle:
+        """Return what is in the way, and if descriptors lay out some of its tiles, that they do."""
+        opcodes = [each.opcode for each in itertools.chain(*self.old.effects)] if self._ran else []
+        described = next((each for each in opcodes if "tensor" in each or each.startswith(("wgmma", "tcgen05"))), "")
+        more = f"; {DESCRIBED}, which {'TMA' if 'tensor' in described else described.partition('.')[0]} reads"
+        reason = str(error)
+        return Obstacle(reason=reason + more if described and reason != DESCRIBED else reason, line=error.line)
 
     # 1. The same program: find the values that are equal in both, and that the structure is the same.
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from ncu_swizzle.certify.graph import Graph
+from ncu_swizzle.certify.graph import Graph, declared_in
 from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
 from ncu_swizzle.certify.terms import (
     ATOM,
@@ -89,9 +89,12 @@ class State:
         """Return a copy. What an object holds is shared: a store replaces it."""
         return State(dict(self.registers), dict(self.slots))
 
-    def kept(self, live: Set[str]) -> State:
-        """Return a copy with the registers that are live alone."""
-        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
+    def kept(self, live: Set[str], objects: Callable[[str], bool]) -> State:
+        """Return a copy with the registers that are live, and with some of the objects."""
+        return State(
+            {name: self.registers[name] for name in live if name in self.registers},
+            {name: held for name, held in self.slots.items() if objects(name)},
+        )
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
@@ -230,14 +233,15 @@ class Flow(ABC):
 
     def _joined(self, number: int, sources: Sequence[int]) -> State:
         """Return the state at a block's start: what its predecessors agree on, and phis."""
-        states = [state for n in sources if (state := self._exit[n]) is not None]
+        live = self._live[number]
+        states = [self._kept(state, number) for n in sources if (state := self._exit[n]) is not None]
         header = number in self.loops
         if not states:
             return State()
         if len(states) == 1 and not header:
-            return states[0].kept(self._live[number])
+            return states[0]
         state = State()
-        for name in sorted(self._live[number], key=_register_order):
+        for name in sorted(live, key=_register_order):
             values = [each.registers.get(name) for each in states]
             if all(value is None for value in values) and (number, name) not in self._carried:
                 continue
@@ -248,6 +252,15 @@ class Flow(ABC):
             held = [self._loaded(each, key) for each in states]
             self._store(state, key, self._merged(number, key, sources, held))
         return state
+
+    def _kept(self, state: State, number: int) -> State:
+        """Return what a block knows of a state before it.
+
+        What a function has for itself ends with it, and so do a call's parameters: another call begins with what is
+        not set.
+        """
+        block, owner = self.graph.blocks[number], self.graph.owner
+        return state.kept(self._live[number], lambda name: block.may_know(owner(name)))
 
     def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term | None]) -> Term:
         """Return the value on which some paths agree, or a phi. None is one that a path does not set."""
@@ -292,6 +305,7 @@ class Flow(ABC):
                 state = self._exit[source]
                 if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
                     continue
+                state = self._kept(state, header)
                 for slot in state.parts():
                     old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
                     if (header, slot) not in self._keys and old is not new:
@@ -395,12 +409,14 @@ class Flow(ABC):
                         slots[start + byte, 1] = extract(old, 8 * byte + 7, 8 * byte)
         slots[offset, size] = value
 
-    def _slot(self, address: Term, size: int) -> Slot | None:
-        """Return the part of a local object that an address means, if that is a variable."""
+    def _slot(self, address: Term, size: int, instruction: Instruction) -> Slot | None:
+        """Return the part of a local object that an instruction's address means, if that is a variable."""
         objects = [leaf for leaf in address.atoms if leaf.op == ATOM and leaf.name.startswith(OBJECT)]
         if not objects:
             return None
         name = objects[0].name.removeprefix(OBJECT)
+        if not instruction.path.startswith(declared_in(name)):
+            raise Unfollowed("a local variable is accessed after its function has returned", instruction.line)
         rest = address - objects[0] if len(objects) == 1 else address
         if len(objects) > 1 or objects[0] in rest.atoms:
             for each in objects:

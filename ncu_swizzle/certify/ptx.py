@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ncu_swizzle.certify.verdict import Location
 
@@ -37,6 +38,7 @@ class Instruction:
     line: Location | None = None
     targets: tuple[str, ...] = ()  # labels that an indexed branch may take
     inline: bool = False  # of an asm statement, which the compiler takes as it is
+    path: str = ""  # once calls are inlined: those that lead to it
 
     @property
     def parts(self) -> list[str]:
@@ -86,24 +88,64 @@ class Function:
     parameters: tuple[str, ...]
     returns: tuple[str, ...]
     threads: tuple[int, int, int] | None = None  # that .reqntid states
-    launch: str = ""  # all directives of its launch but for how many blocks an SM is to hold
     body: list[Instruction | str] = field(default_factory=list)  # a str is a label
     registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
     objects: set[str] = field(default_factory=set)  # .param and .local variables
 
 
-@dataclass(kw_only=True)
+OTHER = "statement"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A function, a variable or a declaration at the top of a module: its kind, and its text without line numbers."""
+
+    kind: str  # entry, func, the state space of a variable, or OTHER, of which nothing is known but the text
+    text: str
+
+    @property
+    def bounds(self) -> str:
+        """The directives between a kernel's parameters and its body, such as .maxntid."""
+        return self.text.partition("{")[0].rpartition(")")[2].strip("; \n")
+
+    @property
+    def parameters(self) -> list[str]:
+        """The kinds, sizes and alignments of a kernel's parameters."""
+        return _PARAMETER.findall(self.text.partition("{")[0])
+
+
+@dataclass(kw_only=True, eq=False)
 class Module:
     """What a PTX file has."""
 
+    ptx: str = ""
     functions: dict[str, Function] = field(default_factory=dict)
     symbols: dict[str, Symbol] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)  # of a function that is declared, too, both texts
 
     def shared(self) -> list[Symbol]:
         return [symbol for symbol in self.symbols.values() if symbol.space == "shared"]
 
-    def entries(self) -> list[str]:
+    @property
+    def kernels(self) -> list[str]:
         return [name for name, function in self.functions.items() if function.entry]
+
+    def code(self, symbol: str) -> dict[str, str]:
+        """Return the texts of a kernel and of all that it names, and that names, by symbol."""
+        found: dict[str, str] = {}
+        waiting = [symbol]
+        while waiting:
+            name = waiting.pop()
+            if name not in found and name in self.parts:
+                found[name] = self.parts[name].text
+                waiting += _WORD.findall(found[name])
+        return found
+
+    def add(self, kind: str, name: str, statements: Sequence[str]) -> None:
+        """Enter a part by its statements."""
+        said = (_LINE_DIRECTIVE.sub(r"\g<labels>", each) for each in statements if each not in INLINE)
+        text = ";\n".join(" ".join(each.split()) for each in said if each)
+        self.parts[name] = Part(kind, f"{self.parts[name].text}\n{text}" if name in self.parts else text)
 
 
 def elements(operand: str) -> list[str]:
@@ -129,7 +171,11 @@ def split(text: str) -> list[str]:
 _DEPOT = re.compile(r"(__local_depot)\d+")
 _UNIT = re.compile(r"(\d{1,4})(_INTERNAL_[0-9a-f]{8}_)")
 _TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
-_LINE_DIRECTIVE = re.compile(r"\s*+(?:[%$\w]++\s*+:\s*+)*+\.(loc|file|version|target|address_size)\b")
+_LINE_DIRECTIVE = re.compile(
+    r"(?P<labels>\s*+(?:[%$\w]++\s*+:\s*+)*+)\.(loc|file|version|target|address_size)\b.*", re.DOTALL
+)
+_PARAMETER = re.compile(r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?")
+_WORD = re.compile(r"[\w$]+")
 _LABELS = re.compile(r"(?:\s*+[%$\w]++\s*+:(?!:))*+")
 _LABEL = re.compile(r"\s*+([%$\w]++)\s*+:(?!:)\s*+")
 _HEADER = re.compile(
@@ -208,29 +254,39 @@ def _without_unit(text: str) -> str:
     return "".join(parts) + text[at:]
 
 
+@lru_cache(4)  # a unit's kernels come one after the other
 def parse(text: str) -> Module:
     """Return the module; raise ValueError for text that is not PTX."""
-    if not re.search(r"^[^\S\n]*+\.version\s", text, re.MULTILINE):
+    if text and not re.search(r"^[^\S\n]*+\.version\s", text, re.MULTILINE):
         raise ValueError("this is not PTX: it has no .version")
-    module = Module()
+    module = Module(ptx=text)
     reader: _FunctionReader | None = None
     pending: Function | None = None
+    told: list[str] = []  # the statements of a function
     files: dict[str, str] = {}
     for statement in _statements(_without_unit(text)):
         if reader is not None:
+            told.append(statement)
             if not reader.read(statement):
                 module.functions[reader.function.name] = reader.function
+                module.add("entry" if reader.function.entry else "func", reader.function.name, told)
                 reader = None
         elif statement == "{":
             if pending is None:
                 raise ValueError("this is not PTX: a brace opens outside of a function")
             reader, pending = _FunctionReader(pending, module.symbols), None
+            told.append(statement)
         elif found := re.match(r'\.file\s+(\d+)\s+"([^"]*)"', statement):
             files[found[1]] = found[2]
         elif header := _HEADER.search(statement):
-            pending = _function(header)
-        else:
-            _declare(statement, module.symbols)
+            if pending is not None:  # which is declared
+                module.add("func", pending.name, told)
+            pending, told = _function(header), [statement]
+        elif not _LINE_DIRECTIVE.match(statement):
+            symbol = _declare(statement, module.symbols)
+            module.add(symbol.space if symbol else OTHER, symbol.name if symbol else statement, [statement])
+    if pending is not None:
+        module.add("func", pending.name, told)
     for function in module.functions.values():
         function.body = [_located(each, files) for each in function.body]
     return module
@@ -255,7 +311,6 @@ def _function(header: re.Match[str]) -> Function:
         parameters=names(header["parameters"]),
         returns=names(header["returns"]),
         threads=(int(threads[1]), int(threads[2] or 1), int(threads[3] or 1)) if threads else None,
-        launch=" ".join(re.sub(r"\.minnctapersm\s+\d+|\.maxnreg\s+\d+", "", header["rest"]).split()),
     )
 
 

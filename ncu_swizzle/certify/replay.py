@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import PurePath
 
 import numpy as np
 
@@ -219,7 +220,7 @@ def difference(before: Traced, after: Traced) -> str:
 
 def _who(traced: Traced, number: int) -> str:
     line = traced.line(number)
-    where = f", {line[0]}:{line[1]}" if line else ""
+    where = f", {PurePath(line[0]).name}:{line[1]}" if line else ""
     (x, y, _), thread = traced.block, int(traced.thread[number])
     return f"thread {(thread % x, thread // x % y, thread // (x * y))}{where}"
 

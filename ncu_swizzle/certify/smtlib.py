@@ -19,15 +19,18 @@ OPERATIONS = {
 def script(conditions: Iterable[Term]) -> str:
     """Return a script whose answer is unsat if the conditions cannot all hold."""
     asked = [term for term in dict.fromkeys(conditions) if not (term.is_const and term.value)]
-    parts = {part for term in asked for part in subterms(term) if part.op != CONST}
-    lines = ["(set-logic QF_BV)"]
-    for term in sorted(parts, key=lambda part: part.id):  # what a term is made of was made before it
+    parts = {part for term in asked for part in subterms(term)}
+    asserted = (f"(assert (= {named(term)} #b1))" for term in asked)
+    return "\n".join(["(set-logic QF_BV)", *definitions(parts), *asserted, "(check-sat)", ""])
+
+
+def definitions(terms: Iterable[Term]) -> Iterator[str]:
+    """Yield what defines some terms, those that others of them are made of first."""
+    for term in sorted(terms, key=lambda term: term.id):  # what a term is made of was made before it
         if term.op in (ATOM, APPLY):
-            lines.append(f"(declare-fun t{term.id} () (_ BitVec {term.width})) ; {_plain(term.name)}")
-        else:
-            lines.append(f"(define-fun t{term.id} () (_ BitVec {term.width}) {_defined(term)})")
-    lines += [f"(assert (= {_named(term)} #b1))" for term in asked]
-    return "\n".join([*lines, "(check-sat)", ""])
+            yield f"(declare-fun t{term.id} () (_ BitVec {term.width})) ; {_plain(term.name)}"
+        elif term.op != CONST:
+            yield f"(define-fun t{term.id} () (_ BitVec {term.width}) {_defined(term)})"
 
 
 def _plain(name: str) -> str:
@@ -38,12 +41,13 @@ def _value(value: int, width: int) -> str:
     return f"(_ bv{value % (1 << width)} {width})"
 
 
-def _named(term: Term) -> str:
+def named(term: Term) -> str:
+    """Return a term's name, or a constant."""
     return _value(term.value, term.width) if term.op == CONST else f"t{term.id}"
 
 
 def _defined(term: Term) -> str:
-    parts = [_named(part) for part in term.terms()]
+    parts = [named(part) for part in term.terms()]
     if term.op == LINEAR:
         return _sum(list(_summands(term)), term.width)
     if term.op in COMPARISONS:
@@ -64,11 +68,11 @@ def _summands(term: Term) -> Iterator[str]:
         yield _value(term.constant, term.width)
     for part, factor in term.coefficients():
         if factor == 1:
-            yield _named(part)
+            yield named(part)
         elif signed(factor, term.width) == -1:
-            yield f"(bvneg {_named(part)})"
+            yield f"(bvneg {named(part)})"
         else:
-            yield f"(bvmul {_named(part)} {_value(factor, term.width)})"
+            yield f"(bvmul {named(part)} {_value(factor, term.width)})"
 
 
 def _sum(summands: list[str], width: int) -> str:

@@ -248,7 +248,7 @@ class Run(Flow):
         place, other = instruction.operands[:2] if store else instruction.operands[1::-1]
         address = self._address(place)
         names = elements(other)
-        if (slot := self._slot(address, count * width // 8)) is not None:
+        if (slot := self._slot(address, count * width // 8, instruction)) is not None:
             for n, name in enumerate(names):
                 part = (slot[0], slot[1] + n * width // 8, width // 8)
                 if store:

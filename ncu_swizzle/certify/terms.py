@@ -463,6 +463,6 @@ def subterms(term: Term) -> Iterator[Term]:
         each = waiting.pop()
         yield each
         if each.op != APPLY:
-            fresh = [part for part in each.terms() if part not in seen]
+            fresh = dict.fromkeys(part for part in each.terms() if part not in seen)  # a product has one twice
             seen.update(fresh)
             waiting += fresh

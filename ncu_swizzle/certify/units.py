@@ -16,7 +16,8 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.certify.change import UnitVerdict, name_of
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.includers import CheckoutFiles
-from ncu_swizzle.certify.modules import Module, kernels_apart, outside_of_kernels, refusal, renamed
+from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, renamed
+from ncu_swizzle.certify.ptx import Module, parse
 from ncu_swizzle.certify.replay import replayed
 from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
 from ncu_swizzle.cubin import names
@@ -133,7 +134,10 @@ class Versions:
         return compiled
 
     def _compared(self, verdict: UnitVerdict, old: Halves, new: Halves, checking: Checking) -> UnitVerdict:
-        before, after = Module(old.ptx), Module(new.ptx)
+        try:
+            before, after = parse(old.ptx), parse(new.ptx)
+        except ValueError as error:
+            return replace(verdict, obstacle=str(error))
         if self.entries is not None:
             try:
                 before, after, kernels = _named(before, after, self.entries, self.before.source, self.after.source)
@@ -162,22 +166,16 @@ class Versions:
     ) -> Iterator[KernelVerdict]:
         """Yield the verdict on a kernel for each launch that is known of it, or else for blocks of any shape."""
         checking.progress(name_of(symbol), Done(0))
-        if reason := refusal(before, after, symbol):
-            yield KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=reason))
-            return
         known = [launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels)]
         for launch in dict.fromkeys(replace(launch, entry="") for launch in known) or (KnownLaunch(),):
-            try:
-                verdict = certify(
-                    before.ptx,
-                    after.ptx,
-                    kernel=symbol,
-                    block=launch.block,
-                    dynamic=launch.dynamic,
-                    certificate=checking.certificate,
-                )
-            except ValueError as error:  # PTX that is not read
-                verdict = KernelVerdict(kernel=symbol, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=str(error)))
+            verdict = certify(
+                before.ptx,
+                after.ptx,
+                kernel=symbol,
+                block=launch.block,
+                dynamic=launch.dynamic,
+                certificate=checking.certificate,
+            )
             if verdict.outcome is Outcome.REFUTED and verdict.block is None:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
                 verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
@@ -190,7 +188,7 @@ class Versions:
 def _paired(before: Module, after: Module) -> tuple[Module, Module]:
     """Return the modules, with one name for the only kernel of each."""
     if len(before.kernels) == len(after.kernels) == 1 and before.kernels != after.kernels:
-        return before, Module(renamed(after.ptx, after.kernels[0], before.kernels[0]))
+        return before, parse(renamed(after.ptx, after.kernels[0], before.kernels[0]))
     return before, after
 
 
@@ -201,8 +199,8 @@ def _named(
     old = names.find_among(before.kernels, entries[0], first.name)
     new = names.find_among(after.kernels, entries[1], second.name)
     if new != old and old in after.parts:  # the old kernel's namesake is not what is compared
-        after = Module(renamed(after.ptx, old, f"{old}$other"))
-    return before, Module(renamed(after.ptx, new, old)) if new != old else after, [old]
+        after = parse(renamed(after.ptx, old, f"{old}$other"))
+    return before, parse(renamed(after.ptx, new, old)) if new != old else after, [old]
 
 
 def _is_called(entry: str, symbol: str, kernels: Sequence[str]) -> bool:

@@ -24,6 +24,8 @@ _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)|^//-+ (?!\.text\.)")
 _REFERENCE = re.compile(r"`\(([^()]+)\)")
 _ADDRESS_HALF = re.compile(r"(?:fun|func|tex|32)@(lo|hi)\(\(?([^()\s]+)(?:\s*\+\s*([^()\s]+?))?(?:@srel)?\)?\)")
+_LOADS_TENSOR = re.compile(r"\bLDTM\b")
+_COUNTED_BOARD = re.compile(r"DEPBAR\S* SB([0-5])")
 _BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
 
 
@@ -102,6 +104,8 @@ class Code:
     externals: Mapping[int, str] = field(default_factory=dict)  # address → function that is not part of the module
     guardrails: Mapping[int, str] = field(default_factory=dict)  # offset → where a check of tcgen05 traps
     functions: Mapping[int, str] = field(default_factory=dict)  # those that the kernel calls, by where they begin
+    # offset → the tcgen05.ld, by offset, whose scoreboards an instruction waits for; none of a tcgen05.ld itself
+    awaited: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     @property
     def launch_constants(self) -> LaunchConstants:
@@ -119,11 +123,13 @@ def from_disassembly(
     unknown_constants: Mapping[int, Sequence[Span]] | None = None,
     symbols: Mapping[str, int] | None = None,
     externals: Mapping[int, str] | None = None,
+    machine: bytes = b"",
 ) -> Code:
     """Return the kernel of that name from the output of ``nvdisasm -c``.
 
-    `symbols` maps what instructions refer to by name to its address: global variables and external functions. Raises
-    UnknownKernel if the text has no such kernel, BadFile if it has no instructions or a label is missing.
+    `symbols` maps what instructions refer to by name to its address: global variables and external functions; `machine`
+    is the kernel's section. Raises UnknownKernel if the text has no such kernel, BadFile if it has no instructions or a
+    label is missing.
     """
     sections = _sections(text)
     if name not in sections:
@@ -144,7 +150,27 @@ def from_disassembly(
         guardrails={offset: label for label, offset in labels.items() if _GUARDRAIL in label},
         # Every other label is of a place within a function (.L_x_7), or of a section (.text.NAME).
         functions={offset: label for label, offset in labels.items() if label[0] != "." and label != name},
+        awaited=_awaited(lines, machine),
     )
+
+
+def _awaited(lines: Lines, machine: bytes) -> dict[int, frozenset[int]]:
+    """Return `Code.awaited`: a tcgen05.wait::ld is nothing in SASS but a wait for the scoreboards of what it means.
+
+    Of the 128 bits of an instruction, [110, 113) name the scoreboard that its result clears, [116, 122) those that it
+    waits for; DEPBAR, which counts, has another in its text.
+    """
+    inside = [(offset, text) for offset, text in lines if offset + STEP <= len(machine)]
+    loads = {offset for offset, text in inside if _LOADS_TENSOR.search(text)}
+    if not loads:
+        return {}
+    bits = {offset: int.from_bytes(machine[offset : offset + STEP], "little") for offset, _ in inside}
+    awaited = {load: frozenset[int]() for load in loads}
+    for offset, text in inside:
+        waits = bits[offset] >> 116 & 0x3F
+        waits |= sum(1 << int(board) for board in _COUNTED_BOARD.findall(text))
+        awaited[offset] = frozenset(load for load in loads if waits >> (bits[load] >> 110 & 7) & 1)
+    return {offset: ended for offset, ended in awaited.items() if ended or offset in loads}
 
 
 Lines = list[tuple[int, str]]
@@ -275,6 +301,11 @@ class SassInstruction:
         """Whether it is always predicated off: its guard is !PT."""
         guard = self.guard
         return guard is not None and guard.number == TRUE and guard.negated
+
+    @cached_property
+    def remembered(self) -> dict[str, object]:
+        """What was computed of it, by what: an instruction is asked the same by every run."""
+        return {}
 
     @cached_property
     def _modifiers(self) -> frozenset[str]:

@@ -102,9 +102,8 @@ ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by
 TENSOR_MEMORY = TENSOR_READS | {"LDTM", "STTM", "UTCSHIFT"}
 TILES = WGMMA | TENSOR_MEMORY | {"UTMALDG"}
 # What orders accesses to shared memory, or reads it for a copy; control instructions and mbarriers aside.
-ORDERING = frozenset(
-    ("DEPBAR", "FENCE", "LDGDEPBAR", "MEMBAR", "UBLKCP", "UBLKRED", "UTMACMDFLUSH", "UTMAREDG", "UTMASTG", "WARPGROUP")
-)
+_ORDERING = "DEPBAR FENCE LDGDEPBAR MEMBAR UBLKCP UBLKRED UMEMSETS UTMACMDFLUSH UTMAREDG UTMASTG WARPGROUP"
+ORDERING = frozenset(_ORDERING.split())
 _RANKS = ("1D", "2D", "3D", "4D", "5D")
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 LOCAL_ACCESS = frozenset(("LDL", "STL"))
@@ -257,6 +256,13 @@ def source_width(instruction: SassInstruction, position: int) -> int:
 
 def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
+    known = instruction.remembered.get("effects")
+    if not isinstance(known, Effects):
+        known = instruction.remembered["effects"] = _effects(instruction)
+    return known
+
+
+def _effects(instruction: SassInstruction) -> Effects:
     opcode, count = control_word(instruction), results(instruction)
     guard = _registers(instruction.guard)
     addresses = reads = guard
@@ -320,7 +326,7 @@ def order_reads(instruction: SassInstruction) -> int:
         instruction.opcode.startswith("UTMA") and memory
     ):  # the address in shared memory is the first register, the map two
         return reads | _address_registers(memory[0], 1) | _address_registers(memory[1], 2)
-    for operand in memory[1:]:
+    for operand in memory[instruction.opcode != "UMEMSETS" :]:
         reads |= _address_registers(operand, 1) | _registers(instruction.operands[-1])
     return reads
 

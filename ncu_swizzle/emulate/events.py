@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.smem.operations import Bools, Ints
 
-SHOWN = 2  # of what could not be followed
 LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
 MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
@@ -26,6 +25,7 @@ class Kind(IntEnum):
     MAYBE = auto()  # the same of lanes of which it is not known whether they access it
     VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
+    FILL = auto()  # first bytes and sizes, (G,), that an st.bulk writes, and the lanes that start it
     # Blocks, first bytes, sizes, of the mbarriers blocks and offsets, (n,) each, and which lane starts it, -1 for all.
     COPY_IN = auto()
     READ_OUT = auto()  # first bytes and sizes, (G,), that a bulk copy reads, and the lanes that start it
@@ -45,6 +45,7 @@ class Kind(IntEnum):
     AWAIT = auto()  # how many groups of copies may be left
     AWAIT_TILES = auto()  # how many groups of wgmmas may be left
     STORED = auto()  # tcgen05.wait::st
+    LOADED = auto()  # offsets of tcgen05.ld that have ended; none where one of them begins
     PROXY = auto()  # fence.proxy.async: masks of the lanes that execute it, (G,); None: all of them
     MEMORY = auto()  # a memory fence: the same
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
@@ -177,9 +178,7 @@ class Hazards:
     lacking: Mapping[str, int | None] = field(default_factory=dict)
     timeline: Timeline | None = None  # of the first block
 
-    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> str:
-        """Return in words what could not be followed: the first few things, each with its line."""
+    def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> tuple[str, ...]:
+        """Return in words what could not be followed, each thing with its line."""
         lines = ((what, "" if at is None else line_of(at)) for what, at in self.lacking.items())
-        told = list(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))
-        more = len(told) - SHOWN
-        return "; ".join(told[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        return tuple(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))

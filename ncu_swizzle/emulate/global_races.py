@@ -7,6 +7,7 @@ has other means of order, and two accesses would race without them, that is said
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, access_width, memory_operands
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
+from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.events import Hazard, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
@@ -26,6 +28,10 @@ from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_ACCESSES = 1 << 20  # by lanes, that are compared
+MOST_TRIED = 1 << 12  # distances between blocks, of two instructions
+MOST_FAR = 32  # blocks that are compared besides, as they may access the words of others
+MANY = "more accesses to global memory than are compared"
+FAR = "which words of global memory blocks far from each other share"
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 DOES |= dict.fromkeys(("ATOMG", "ATOM", "RED", "REDG"), ATOMIC)
 _ASKING = frozenset(("ATOMG", "ATOM"))
@@ -51,6 +57,28 @@ class _Accesses(NamedTuple):
     values: Ints  # of a store, -1 if it is not known
 
 
+class _Group(NamedTuple):
+    """What an instruction accesses in a block."""
+
+    number: int
+    block: int
+    units: Ints  # in order
+    writes: bool
+
+
+def _distances(units: Ints, others: Ints, change: int) -> Iterator[int]:
+    """Yield how often units move by a change until some are among others', the nearest first."""
+    if not change:
+        yield from (1, -1) if len(np.intersect1d(units, others)) else ()
+        return
+    ends = sorted(((others[0] - units[-1]) / change, (others[-1] - units[0]) / change))
+    low, high = math.ceil(ends[0]), math.floor(ends[1])
+    near = sorted(range(max(low, -MOST_TRIED), min(high, MOST_TRIED) + 1), key=abs)
+    for times in near[: max(1, MOST_TRIED * 32 // len(units))]:
+        if times and np.isin(units + times * change, others, kind="sort").any():
+            yield times
+
+
 @dataclass
 class GlobalLog:
     """The loads and stores of blocks to global memory; `valued`: stores whose values are kept."""
@@ -68,15 +96,19 @@ class GlobalLog:
     machine: Machine | None = None  # that ran last, and the numbers of its blocks
     numbers: Any = None
     known: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    # By instruction: how its addresses depend on the block.
+    tags: dict[int, set[Tag | None]] = field(default_factory=dict)
     lacking: dict[str, int | None] = field(default_factory=dict)  # see `HappensBefore`
 
-    def add(self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int) -> None:
-        """Add an access of lanes, (G, 32), of the view."""
+    def add(
+        self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int, tag: Tag | None
+    ) -> None:
+        """Add an access of lanes, (G, 32), of the view, to addresses with this tag."""
         does = DOES.get(instruction.opcode)
         if does is None or instruction.has("CONSTANT"):
             return
         if self.size > MOST_ACCESSES:
-            self.lacking["more accesses to global memory than are compared"] = None
+            self.lacking[MANY] = None
             return
         selected = selected & ((at >> 32) != SHARED_WINDOW) & ((at >> 32) != LOCAL_WINDOW)
         rows, lanes = np.nonzero(selected)
@@ -90,6 +122,7 @@ class GlobalLog:
                 values = (
                     words[0] if len(words) == 1 else np.array([hash(each) >> 1 for each in zip(*words, strict=True)])
                 )
+        self.tags.setdefault(m.now, set()).add(tag)
         there = m.view_blocks()
         if self.machine is not m:
             self.machine, self.numbers = m, np.array([self._named(m, block) for block in range(len(m.blocks))])
@@ -131,14 +164,65 @@ class GlobalLog:
         if unknown:
             self.lacking.setdefault("which words of global memory some accesses are to, as data decide", min(unknown))
 
+    def far(self, grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+        """Return blocks that have not run and, by how addresses depend on the block, may access what others write.
+
+        `lacking` says if that is not known, as they depend on it in another way than by fixed steps.
+        """
+        if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
+            return []
+        table = self._table()
+        order = np.lexsort((table.unit, table.block, table.number))
+        keys = np.stack([table.number[order], table.block[order]])
+        starts = np.flatnonzero(np.r_[True, np.any(keys[:, 1:] != keys[:, :-1], axis=0)])
+        groups = [
+            _Group(int(number), int(block), np.unique(units), bool(table.writes[order[start]]))
+            for number, block, start, units in zip(
+                *keys[:, starts], starts, np.split(table.unit[order], starts[1:]), strict=True
+            )
+        ]
+        found: dict[tuple[int, int, int], None] = {}
+        for moved in groups:
+            for tag in filter(None, self.tags[moved.number]):
+                if tag.coefficients is None:
+                    self.lacking.setdefault(FAR, self._offset(moved.number))
+                    continue
+                for other in groups:
+                    if (moved.writes or other.writes) and len(found) < MOST_FAR:
+                        found.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
+        return [block for block in found if block not in self.known]
+
+    def _meeting(
+        self, moved: _Group, other: _Group, tag: Tag, grid: tuple[int, int, int]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield blocks on an axis of the grid, or next to it, in which an instruction meets what another accesses."""
+        assert tag.coefficients is not None
+        own = self.blocks[moved.block]
+        steps = [(axis, tag.stride[axis], tag.coefficients[axis] // self.unit) for axis in range(3) if grid[axis] > 1]
+        for axis, stride, change in steps:
+            beside = [(another, step, apart) for another, step, apart in steps if another != axis]
+            for another, step, apart in [(axis, 0, 0), *beside, *((a, -step, -apart) for a, step, apart in beside)]:
+                units, block = moved.units + apart, list(own)
+                block[another] += step
+                if not 0 <= block[another] < grid[another]:
+                    continue
+                for times in _distances(units, other.units, change):
+                    x, y, z = (at + times * stride * (place == axis) for place, at in enumerate(block))
+                    inside = all(0 <= at < size for at, size in zip((x, y, z), grid, strict=True))
+                    if inside and (x, y, z) not in (own, self.blocks[other.block]):
+                        yield x, y, z
+                        break
+
+    def _table(self, chosen: Any = slice(None)) -> _Accesses:
+        columns: list[Any] = [np.concatenate(column)[chosen] for column in zip(*self.rows, strict=True)]
+        return _Accesses(*columns)
+
     def conflicts(self) -> Iterator[tuple[int, int, _Accesses]]:
         """Yield pairs of rows that conflict, the later one first, with the table that they are rows of."""
         if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
             return
-        columns: list[Any] = [np.concatenate(column) for column in zip(*self.rows, strict=True)]
-        every = _Accesses(*columns)
-        written = np.isin(every.unit, every.unit[every.writes])
-        table = _Accesses(*(column[written] for column in columns))
+        every = self._table()
+        table = self._table(np.isin(every.unit, every.unit[every.writes]))
         for keys in ((table.unit,), (table.epoch, table.block, table.unit)):
             order = np.lexsort((np.arange(len(table.unit)), ~table.writes, *keys))
             new = np.ones(len(order), bool)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
-from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.accesses import WINDOW, access_width
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
 from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers, starting
-from ncu_swizzle.emulate.effects import UMMA, WGMMA
+from ncu_swizzle.emulate.effects import MODELLED, UMMA, WGMMA
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
@@ -223,6 +223,7 @@ _OF_SOME_LANES = frozenset(("NOP", "ELECT"))
 _OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 _BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
+FILLS = "UMEMSETS"
 GROUPS = "gsb0"  # the scoreboard of a group of wgmmas, which its last one has
 
 
@@ -231,14 +232,16 @@ def order_step(instruction: SassInstruction) -> Step | None:
     opcode = instruction.opcode
     if instruction.never:
         return None
+    if opcode not in MODELLED:
+        unknown: Step = lambda m: m.note(Kind.UNKNOWN, m.view.warps)  # noqa: E731
+        return _fill_step(instruction) if opcode == FILLS else unknown
     if opcode in _IN_WARP:
         return _in_warp(instruction)
-    if opcode in WGMMA:
-        return _tile_step(instruction)
+    if note := _note(instruction):
+        return _guarded(instruction, *note)
     if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
         return _read_out_step(instruction)
-    note = _note(instruction)
-    return _guarded(instruction, *note) if note else tensor_step(instruction)
+    return _tile_step(instruction) if opcode in WGMMA else tensor_step(instruction)
 
 
 def fences_by_guard(instruction: SassInstruction) -> bool:
@@ -318,6 +321,24 @@ def _read_out_step(instruction: SassInstruction) -> Step:
         else:
             starts = (of_rows(first, rows) & WINDOW).astype(np.int64)
             m.note(Kind.READ_OUT, warps, (starts, sizes, starting(selected[rows])))
+
+    return step
+
+
+def _fill_step(instruction: SassInstruction) -> Step:
+    """Return the step of an st.bulk, which fills so many units of shared memory from an address on."""
+    guard, width = operands.guard_operands(instruction.guard), access_width(instruction)
+    start, count = operands.address(instruction.operands[0]), operands.raw(instruction.operands[-1])
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        rows = np.flatnonzero(selected.any(axis=1))
+        first, units = (first_lane(read(m), m.view.mask) for read in (start, count))
+        if doubtful.any() or not (first.certain and units.certain):
+            m.note(Kind.UNKNOWN, m.view.warps)
+        elif len(rows):
+            starts, sizes = (of_rows(value, rows).astype(np.int64) for value in (first, units))
+            m.note(Kind.FILL, m.view.warps[rows], (starts & int(WINDOW), sizes * width, starting(selected[rows])))
 
     return step
 

@@ -7,6 +7,7 @@ or execution is unknown, nor of addresses far from all buffers, which the caller
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAcce
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
 from ncu_swizzle.emulate.faults import Restart
-from ncu_swizzle.emulate.global_races import GlobalLog
+from ncu_swizzle.emulate.global_races import FAR, GlobalLog
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
@@ -34,6 +35,7 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
+MOST_FIRST = 256  # blocks of a grid that are compared if it is not known which ones share words
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 
 
@@ -87,7 +89,8 @@ class Probes:
         if instruction.opcode not in GLOBAL_ACCESS or instruction.never or not memory_operands(instruction):
             return None
         guard, copies = operands.guard_operands(instruction.guard), instruction.opcode == "LDGSTS"
-        read_address = operands.wide_address(instruction.operands[memory_operands(instruction)[1 if copies else 0]])
+        memory = instruction.operands[memory_operands(instruction)[1 if copies else 0]]
+        read_address = operands.wide_address(memory, followed=True)
         # A copy that may write zeros may also read less than its width.
         width = 1 if zero_fill(instruction) else access_width(instruction)
         filled = next((o for o in instruction.operands[::-1] if o.kind == PRED), None) if copies else None
@@ -113,7 +116,7 @@ class Probes:
                 return
             at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
             if self.log is not None and selected.any():
-                self.log.add(m, instruction, at, selected, width)
+                self.log.add(m, instruction, at, selected, width, address.tag)
             before, inside = self.map.inside(at, width)
             names = (self.map.buffers[number].name for number in np.unique(before[inside & (selected | doubtful)]))
             self.reached.setdefault(m.now, set()).update(names)
@@ -177,6 +180,8 @@ def global_accesses(
     compared = np.unique(np.concatenate([blocks, _neighbours(setting.grid)]), axis=0) if races else blocks
     try:
         probes = _run(code, setting, buffers, compared, log=races is not None)
+        if probes.log is not None and not everything:
+            probes, compared = _far(code, setting, buffers, probes, compared)
         if races is not None and probes.log is not None:
             stores = probes.log.racing_stores()
             log = _valued(code, setting, buffers, compared, stores) if stores else None
@@ -193,6 +198,32 @@ def global_accesses(
     outside = tuple(probes.outside[offset] for offset in sorted(probes.outside))
     named = {code.instructions[number].offset: names for number, names in probes.buffers().items()}
     return GlobalAccesses(outside=outside, blocks=len(blocks), buffers=named)
+
+
+def _far(
+    code: Code, setting: Setting, buffers: Sequence[Buffer], probes: Probes, compared: Ints
+) -> tuple[Probes, Ints]:
+    """Return what more blocks access, and which: those that may share words with others, far from them.
+
+    Where it is not known which do, these are the first ones of the grid, which are all if it is small.
+    """
+    assert probes.log is not None
+    far = np.array(probes.log.far(setting.grid), np.int64).reshape(-1, 3)
+    unknown = FAR in probes.log.lacking
+    if not unknown and not len(far):
+        return probes, compared
+    first = numbered(setting.grid, 0, min(MOST_FIRST, math.prod(setting.grid)) if unknown else 0)
+    more = np.unique(np.concatenate([compared, far, first]), axis=0)
+    clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
+    further = probes
+    with contextlib.suppress(NcuSwizzleError, Restart):
+        further = _run(code, replace(setting, clock=clock), buffers, more, log=True)
+    if further is probes or further.log is None or further.log.lacking.keys() - probes.log.lacking.keys():
+        probes.log.lacking.setdefault(FAR, None)
+        return probes, compared
+    if unknown and len(more) < math.prod(setting.grid):
+        further.log.lacking[FAR] = probes.log.lacking[FAR]
+    return further, more
 
 
 def corners(grid: Index) -> list[Index]:

@@ -33,6 +33,7 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     reading_guard,
 )
+from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, Slice, TimedBranches, needed, read_alike, timing
@@ -205,7 +206,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
-            before += [_noting(instruction)] if order else []
+            before += [_noting(instruction), _awaiting(instruction, code)] if order else []
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)
@@ -293,7 +294,6 @@ def _enduring_step(
         return _losing(instruction, index), True
     if step is None:
         return None, emulated
-    lose = _losing(instruction, index)
 
     def enduring(m: Machine) -> None:
         try:
@@ -304,7 +304,7 @@ def _enduring_step(
             if m.stores is not None:
                 raise
             failures.setdefault(index, mistake(error))
-            lose(m)
+            _losing(instruction, index)(m)
 
     return enduring, emulated
 
@@ -385,6 +385,12 @@ def _noting(instruction: SassInstruction) -> Step | None:
     if step is None or fences_by_guard(instruction):
         return step
     return lambda m: step(m) if m.notes else None
+
+
+def _awaiting(instruction: SassInstruction, code: Code) -> Step | None:
+    """Return the step of an instruction that waits for tcgen05.ld, or is one."""
+    ended = code.awaited.get(instruction.offset)
+    return None if ended is None else lambda m: m.note(Kind.LOADED, m.view.warps, ended)
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:

@@ -88,6 +88,8 @@ class Races(HappensBefore):
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = self.tiles + (-(-self.n // WARPS) if opcodes & WGMMA else 0)
         self.pipes, self.storing = (self._agents_of(opcodes) for opcodes in (_IN_PIPE, frozenset(("STTM",))))
+        known = any(event.kind is Kind.LOADED for event in events)
+        self.loading = self._agents_of(frozenset(("LDTM",))) if known else np.arange(self.n)
         self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED | TENSOR_MEMORY) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
@@ -147,6 +149,7 @@ class Races(HappensBefore):
         # By event: warps, the words that they store, (words, G, 32), and which of them are known.
         self.stored: dict[int, tuple[Ints, Any, Any]] = {}
         self.elected: dict[int, int] = {}  # by warp: the lane that ptxas has start a copy which the whole warp executes
+        self.loads: dict[tuple[int, int], int] = {}  # by warp and offset: the last tcgen05.ld
         self.reading: dict[int, tuple[int, int]] = {}  # by warp, the last copy out of shared memory
         self.prints: dict[int, Footprint] = {}
         for event in self.events if self.acquiring else ():
@@ -157,9 +160,14 @@ class Races(HappensBefore):
                 self.flags[self._print(event, event.warps[low:high] - self.first, slice(low, high)).units] = True
 
     def _unit(self, events: Sequence[Event]) -> int:
-        """Return the bytes of a unit: those of the narrowest access."""
+        """Return the bytes of a unit: those of the narrowest access, st.async among them."""
         numbers = {event.number for event in events if event.kind in (Kind.ACCESS, Kind.MAYBE, Kind.REMOTE)}
         widths = [16, *(SharedUse.of(self.instructions[number]).width for number in numbers)]
+        copied = {int(event.data[1]) | int(event.data[2]) for event in events if event.kind is Kind.COPY_IN}
+        copied |= {
+            int(np.bitwise_or.reduce(event.data[0] | event.data[1])) for event in events if event.kind is Kind.FILL
+        }
+        widths += [ends & -ends for ends in copied if ends > 0]
         narrow = any(event.kind in (Kind.INITIALISE, Kind.COUNT) for event in events)
         return min(*widths, MBARRIER if narrow else 16)
 
@@ -331,6 +339,15 @@ class Races(HappensBefore):
             self._access(made, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
             self.reading[warp] = self.now, event.number
 
+    def _fill(self, event: Event, warps: Ints, rows: slice) -> None:
+        """An st.bulk writes shared memory, as a store of the lane that starts it."""
+        starts, sizes, lanes = (part[rows].tolist() for part in event.data)
+        for k, warp in enumerate(warps.tolist()):
+            units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
+            made = _together(warps[k : k + 1], units)
+            lane = self._starting(warp, lanes[k])
+            self._access(made._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
+
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
         """wgmmas read their tiles, each for its warpgroup."""
         ends = GROUPS in self.instructions[event.number].text
@@ -348,7 +365,8 @@ class Races(HappensBefore):
     def _tensor(self, event: Event, warps: Ints, rows: slice) -> None:
         """tcgen05 reads tiles, and accesses tensor memory."""
         opcode = self.instructions[event.number].opcode
-        agents = self.storing if opcode == "STTM" else self.pipes if opcode in _IN_PIPE else np.arange(self.n)
+        beside = {"STTM": self.storing, "LDTM": self.loading, **dict.fromkeys(_IN_PIPE, self.pipes)}
+        agents = beside.get(opcode, np.arange(self.n))
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
             agent, one = int(agents[warp]), np.array([warp])
             row = self.rows[warp, ALL_LANES]
@@ -362,10 +380,20 @@ class Races(HappensBefore):
                 if block != warp // self.machine.per_block:
                     self._reach(block, warp, agent, event)
             self.clock[row, agent] = known
+            if opcode == "LDTM":
+                self.loads[warp, self.instructions[event.number].offset] = self.now
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
         for warp in warps.tolist():
             self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
+
+    def _loaded(self, event: Event, warps: Ints, _rows: slice) -> None:
+        """Those of a warp end in the order in which they began."""
+        for warp in warps.tolist():
+            rows, agent = np.unique(self.rows[warp]), self.loading[warp]
+            ended = max((self.loads.get((warp, load), 0) for load in event.data), default=0)
+            if ended:
+                self.clock[rows, agent] = np.maximum(self.clock[rows, agent], ended)
 
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
@@ -666,9 +694,11 @@ _HANDLERS = {
     Kind.REMOTE: Races._remote,
     Kind.COPY_IN: Races._copy_in,
     Kind.READ_OUT: Races._read_out,
+    Kind.FILL: Races._fill,
     Kind.TILE: Races._tile,
     Kind.TENSOR: Races._tensor,
     Kind.STORED: Races._stored_tensors,
+    Kind.LOADED: Races._loaded,
     Kind.UNKNOWN: Races._unknown,
     Kind.WARP: Races._elect,
     Kind.BARRIER: Races._barrier,

@@ -417,6 +417,8 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
     program = setting.program
     totals = settled(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
     accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
+    if check is not None and launch.buffers and totals.classes > len(totals.blocks) and not exhaustive:
+        check.lacking["more kinds of blocks than are compared in global memory"] = None
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),

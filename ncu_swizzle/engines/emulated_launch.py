@@ -72,6 +72,7 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
         parameter_bytes=attributes.parameter_bytes,
         symbols=module_image.addresses(cubin),
         externals=module_image.externals(cubin),
+        machine=cubin.section(f".text.{kernel}"),
     )
 
 

@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import posixpath
+import re
 import types
 import typing
 import zlib
@@ -30,9 +31,10 @@ from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
-from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.emulate.contents import OutOfBounds
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Problem
 from ncu_swizzle.reports import model, python_kernels
@@ -203,6 +205,7 @@ def _code_digest(patterns: tuple[str, ...]) -> str:
 
 
 NOTES = 3  # reasons listed in notes; the rest are counted
+SHOWN = 2  # of what order was not followed, there; the rest is counted
 UNEXPLAINED = "for an unknown reason"
 
 
@@ -274,21 +277,51 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     few = f" ({counts.hazards.blocks} of {counts.blocks:,} blocks)" if counts.hazards.blocks < counts.blocks else ""
 
     calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
-    told = set()
-    for hazard in counts.hazards.found:
+    causes: dict[tuple[str, Location | int], list[tuple[Hazard, list[tuple[Location, ...]]]]] = {}
+    for hazard in counts.hazards.found:  # of a line that is unrolled, or races with several, it is said once
         sites = [calls.site(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
-        lines = tuple(site[0] if site else None for site in sites)
-        if (hazard.code, lines) not in told:  # of a line that is unrolled, the first
-            told.add((hazard.code, lines))
-            named = [f"{line[0].rpartition('/')[2]}:{line[1]}" if line else "" for line in lines]
-            message = f"{hazard.described(named)}{few}"
-            others = tuple(dict.fromkeys(line for line in lines[1:] if line and line != lines[0]))
-            yield model.finding(
-                Violation(message, lines[0], model.RACES_RULE, hazard.code, tuple(sites[0][1:]), others)
+        place = sites[0][0] if sites[0] else hazard.parties[0].offset
+        causes.setdefault((hazard.code, place), []).append((hazard, sites))
+    for (code, _), ((hazard, sites), *others) in causes.items():
+        named = [_in_brief(site[0]) if site else "" for site in sites]
+        related = [frame for site in sites[1:] for frame in site]
+        further = dict.fromkeys(site[0] for _, more in others for site in more[1:] if site)
+        further = {line: None for line in further if line not in (*sites[0], *related)}
+        also = f"; the same with {', '.join(map(_in_brief, further))}" if further else ""
+        message = f"{_with_names(hazard.described(named), profile.arrays)}{also}{few}"
+        line = sites[0][0] if sites[0] else None
+        yield model.finding(
+            Violation(
+                message,
+                line,
+                model.RACES_RULE,
+                code,
+                tuple(sites[0][1:]),
+                tuple(frame for frame in dict.fromkeys((*related, *further)) if frame not in sites[0]),
             )
+        )
 
 
-def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> str:
+_PLACE = re.compile(r"(?:byte|the mbarrier at) (0x[0-9a-f]+)(?: of shared memory)?")
+
+
+def _with_names(message: str, arrays: Sequence[SharedArray]) -> str:
+    """Return a message in which the shared variables at its addresses are named, too."""
+
+    def named(match: re.Match[str]) -> str:
+        at = int(match[1], 16)
+        array = next((each for each in arrays if at in each.span), None)
+        inside = at - array.start if array else 0
+        return f"{match[0]} ({array.name}{f' + {inside:#x}' if inside else ''})" if array else match[0]
+
+    return _PLACE.sub(named, message)
+
+
+def _in_brief(line: Location) -> str:
+    return f"{line[0].rpartition('/')[2]}:{line[1]}"
+
+
+def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> tuple[str, ...]:
     """Return what order was not followed, with the lines of it."""
     stacks = {each.pc: each.stack for each in instructions} if counts.hazards.lacking else {}
 
@@ -297,12 +330,12 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> str:
 
     def line_of(offset: int) -> str:
         frame = next(iter(calls.site(own.get(offset, ()))), None)
-        return f"{frame[0].rpartition('/')[2]}:{frame[1]}" if frame else ""
+        return _in_brief(frame) if frame else ""
 
     return counts.hazards.unfollowed(line_of)
 
 
-def _unknowns(counts: Counts, unfollowed: str) -> Iterator[UnknownCounts]:
+def _unknowns(counts: Counts, unfollowed: Sequence[str]) -> Iterator[UnknownCounts]:
     """Yield each reason for unknown counts, the most frequent first, and what was not checked."""
     reasons: dict[tuple[str, str], list[int]] = {}
     for row in counts.unknown:
@@ -319,7 +352,7 @@ def _unknowns(counts: Counts, unfollowed: str) -> Iterator[UnknownCounts]:
     if counts.tiles.lacking:
         yield UnknownCounts.of(codes.UNFOLLOWED, counts.tiles.lacking)
     if counts.hazards.lacking:
-        yield UnknownCounts.of(codes.UNCHECKED_ORDER, unfollowed)
+        yield UnknownCounts.of(codes.UNCHECKED_ORDER, "; ".join(unfollowed))
 
 
 def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
@@ -381,7 +414,7 @@ def unknown_notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: {len(reasons) - NOTES} more reasons for unknown wavefronts."
 
 
-def _notes(name: str, counts: Counts, unfollowed: str) -> Iterator[str]:
+def _notes(name: str, counts: Counts, unfollowed: Sequence[str]) -> Iterator[str]:
     """Yield what is unknown and why, then the emulator's own notes."""
     yield from unknown_notes(name, counts)
     for note in counts.notes:
@@ -393,4 +426,5 @@ def _notes(name: str, counts: Counts, unfollowed: str) -> Iterator[str]:
     for bound in counts.tiles.bound:
         yield f"{name}: {bound}."
     if counts.hazards.lacking:
-        yield f"{name}: not every access was checked for races: {unfollowed}."
+        more = f"; and {len(unfollowed) - SHOWN} more" if len(unfollowed) > SHOWN else ""
+        yield f"{name}: not every access was checked for races: {'; '.join(unfollowed[:SHOWN])}{more}."

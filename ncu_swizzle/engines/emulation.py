@@ -23,6 +23,7 @@ from ncu_swizzle.cubin.elf import Cubin, opened
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
+from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
@@ -188,11 +189,16 @@ def emulate_cubin(
             for each in profile.unknowns
         )
         profile = replace(profile, unknowns=unknowns)
-    told = simulation.simulated(
+    profile = replace(profile, simulated=_simulated(target, binary, launch, counts, settings))
+    return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
+
+
+def _simulated(
+    target: Target, binary: Binary, launch: Launch, counts: Counts, settings: EmulationSettings
+) -> Simulated | None:
+    return simulation.simulated(
         target, binary, launch, counts, wanted=settings.cycles, toolchain=settings.toolchain, cached=settings.cached
     )
-    profile = replace(profile, simulated=told)
-    return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
 
 
 def emulated_of(
@@ -332,3 +338,11 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     binary = emulated.binary
     text = disassembly(binary.cubin, settings.toolchain, settings.cached)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))
+
+
+def simulated(version: Executable, settings: EmulationSettings) -> Profile:
+    """Return the profile of what was emulated, with what its launch would take."""
+    target, binary, emulated = version.target, version.emulated.binary, version.emulated
+    launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol, emulated.profile.sample)
+    told = _simulated(target, binary, launch, emulated.counts, settings)
+    return replace(emulated.profile, simulated=told)

@@ -227,7 +227,8 @@ def ranked(
             mappings += _other_rows(seen, shape, limits, xors=only is None and not clean)
     if plain is None:
         return [], None
-    if only is not MappingKind.PADDING and not any(m.candidate.clean and not m.narrower for m in mappings):
+    counted = [mapping.candidate for mapping in mappings if not mapping.narrower]
+    if only is not MappingKind.PADDING and not any(each.clean and not each.extra_bytes for each in counted):
         mappings += _suggested(seen, limits, spelled)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]

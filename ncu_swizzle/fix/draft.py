@@ -284,10 +284,14 @@ class Draft:
 
     def inner(self, place: ReachedPlace, columns: int) -> bool:
         """Return whether rows of that many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
-        sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
-        length = self.constants.value(sizes[-1] if sizes else NOTHING)
+        length = self.row_length(place)
         size = self.unit_bytes.get(place.unit) or self.declared_bytes
         return length is not None and columns * self.element_bytes < length * size
+
+    def row_length(self, place: ReachedPlace) -> int | None:
+        """Return the declared length of a place's last dimension of several; None if it is not known."""
+        sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
+        return self.constants.value(sizes[-1] if sizes else NOTHING)
 
     def flat(self, reach: Reach, columns: int) -> tuple[ReachStep, ...] | None:
         """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
@@ -332,16 +336,21 @@ def swapped(draft: Draft) -> list[Edit]:
     for reach in draft.tile.reaches:
         if draft.ends(reach.start):
             continue
-        rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
-        if not names_element or not draft.full(reach) or reach.layout or reach.leading:
-            raise reach.node.misfit(" does not name row and column of an element")
-        row, column = reach.steps[rank - 2], reach.steps[rank - 1]
-        if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:
-            raise reach.node.misfit(" adds to the address of an element")
-        if not row.node or not column.node or draft.holds_use(row.node) or draft.holds_use(column.node):
-            raise reach.node.misfit(" has another use of the tile in its index")
-        edits += _exchanged(row.node, column.node)
+        edits += _exchanged(*row_and_column(draft, reach))
     return edits
+
+
+def row_and_column(draft: Draft, reach: Reach) -> tuple[Node, Node]:
+    """Return the last two indices with which a use names an element; raise Unfit if it does it otherwise."""
+    rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
+    if not names_element or not draft.full(reach) or reach.layout or reach.leading:
+        raise reach.node.misfit(" does not name row and column of an element")
+    row, column = reach.steps[rank - 2], reach.steps[rank - 1]
+    if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:
+        raise reach.node.misfit(" adds to the address of an element")
+    if not row.node or not column.node or draft.holds_use(row.node) or draft.holds_use(column.node):
+        raise reach.node.misfit(" has another use of the tile in its index")
+    return row.node, column.node
 
 
 def _exchanged(one: Node, other: Node) -> list[Edit]:

@@ -12,8 +12,7 @@ from pathlib import PurePath
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import saved_by
-from ncu_swizzle.engines.emulation import Executable, emulate_target
-from ncu_swizzle.engines.settings import ALWAYS
+from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.by_name import Naming
@@ -21,11 +20,11 @@ from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited, rebuilt, source_of, unread
+from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.trial import FixJob, Stop, furthest, unproved
+from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, unproved
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -166,7 +165,9 @@ class FixState:
     proof: Proof | None = None
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
     _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
-    _open: list[str] = field(default_factory=list)  # tiles that have a patch which is not proved
+    _subjects: dict[bytes, FixSubject] = field(default_factory=dict)  # by text
+    # By tile, a patch that is not proved, of which text, and its mappings.
+    _open: dict[str, tuple[bytes, TriedPatch, tuple[Applied, ...]]] = field(default_factory=dict)
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
@@ -201,7 +202,7 @@ class FixState:
             if isinstance(fixed, TileFix):
                 results[seen.name] = fixed
             elif not fixed.proof.held:
-                self._open.append(seen.name)
+                self._open[seen.name] = self.text, fixed, applied
                 (results[seen.name],) = fixed.tiles
             else:
                 (results[seen.name],) = self._accepted(fixed)
@@ -214,12 +215,15 @@ class FixState:
     def _with_open(self, results: dict[str, TileFix]) -> dict[str, TileFix]:
         """Write what is not proved into one text, on top of what is; return the tiles."""
         text, applied = self.text, self.applied
-        for name in self._open:
-            subject = self._subject(text)
-            seen = next((tile for tile in subject.conflicting if tile.name == name), None)
-            if seen is None:
-                continue
-            patch, mappings = self._patch(subject, seen, applied)
+        for name, (patched, tried, as_tried) in self._open.items():
+            patch: TriedPatch | TileFix = tried
+            mappings = as_tried
+            if patched != text:
+                subject = self._subject(text)
+                seen = next((tile for tile in subject.conflicting if tile.name == name), None)
+                if seen is None:
+                    continue
+                patch, mappings = self._patch(subject, seen, applied)
             if isinstance(patch, TriedPatch):
                 text, applied = patch.text, mappings
                 self.candidate = text
@@ -228,14 +232,11 @@ class FixState:
 
     def _subject(self, text: bytes) -> FixSubject:
         """Return the kernel as a text has it."""
-        target, settings = self.job.target, self.job.settings
-        if text == source_of(target):
-            subject = subject_of(target, text, settings)
-        else:
-            with rebuilt(target, text) as copy:
-                subject = replace(subject_of(copy, text, settings), target=target)
-        self.unknowns = subject.emulated.profile.unknowns
-        return subject
+        if text not in self._subjects:
+            job = self.job
+            self._subjects[text] = subject_of(job.target, text, job.version(text).emulated, job.settings)
+        self.unknowns = self._subjects[text].emulated.profile.unknowns
+        return self._subjects[text]
 
     def _starts(self, subject: FixSubject) -> dict[str, int]:
         """Return where the arrays of the kernel as it was began, by their symbols then and now."""
@@ -260,9 +261,10 @@ class FixState:
         stop: Stop | None = None
         proved: list[tuple[str, TriedPatch, tuple[Applied, ...]]] = []  # with what each costs
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
-        attempts = 0
+        attempts, doubtful = 0, False
         failures = Counter[Kind]()
-        not_named = "it cannot be written into this source"  # why what others name is not what is written
+        only = self.job.options.only  # and why what others name is not what is written
+        not_named = f"--only {only} leaves it out" if only else "it cannot be written into this source"
         for mapping, way, text in ((each, *one) for each in best for one in written(subject, seen, each)):
             if isinstance(text, Unfit):
                 stop = furthest(stop, _unwritten(text, subject.at(text.line or declared), seen, mapping, tile))
@@ -276,7 +278,9 @@ class FixState:
             attempts += 1
             new = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
             applied = (*before, *new)
-            proof = self.job.tried(text, partial(_moved, applied))
+            # Where one was not proved, the next one is asked that first; where one may be offered, nothing else counts.
+            order = TrialOrder.PROOF if possible else TrialOrder.MEANING if doubtful else TrialOrder.LAUNCH
+            proof = self.job.tried(text, partial(_moved, applied), order)
             names = [root.root.name for root in seen.roots]
             patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
@@ -288,7 +292,8 @@ class FixState:
             not_named = stopped.reason if mapping.named else not_named
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
-            failures[kind] += 1 if proof.failed(About.EXCESS) else ALIKE
+            failures[kind] += 1 if proof.failed(About.EXCESS) and not missed else ALIKE
+            doubtful = doubtful or not proof.failed(About.EXCESS)
             if proof.offered:
                 (done,) = patch.tiles
                 done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
@@ -361,9 +366,7 @@ class FixState:
         if text == job.text or old.simulated is None or old.simulated.cycles is None:
             return (old,)
         if text not in self._profiles:
-            with rebuilt(job.target, text) as after:
-                new = emulate_target(after, replace(job.settings, cycles=ALWAYS)).profile
-            self._profiles[text] = old, new
+            self._profiles[text] = old, job.simulated(text)
         return self._profiles[text]
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
-from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_cubin
 from ncu_swizzle.fix import cuda, edits, launched
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
@@ -172,13 +172,12 @@ def _owner(seen: TileSeen) -> ReachedPlace:
     return root.place if root.place.member else root.array
 
 
-def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
-    """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
-    emulated = emulate_target(target, settings)
+def subject_of(target: Target, text: bytes, emulated: Emulated, settings: EmulationSettings) -> FixSubject:
+    """Return a kernel taken apart, as a text has it; `emulated` is that text's."""
     certain = emulated.profile
     if certain.sample is not None:
         undrawn = replace(target, family=replace(target.family, sample=None))
-        certain = emulate_target(undrawn, settings).profile
+        certain = emulate_cubin(undrawn, emulated.binary.cubin.data, settings=settings).profile
     arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, target.launch.shared)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -20,19 +22,23 @@ from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Results, results
+from ncu_swizzle.emulate.results import Written, results
 from ncu_swizzle.emulate.worlds import World
+from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
-from ncu_swizzle.engines.settings import NEVER
+from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
+from ncu_swizzle.fix.certified import Judged
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
-from ncu_swizzle.fix.edits import rebuilt
+from ncu_swizzle.fix.edits import rebuilt, source_of
 from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import ARCH
+from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.operations import Ints
 
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
@@ -59,23 +65,31 @@ def added_hazard(old: Executable, new: Executable) -> str:
     return ""
 
 
-def trace_claim(old: Executable, new: Executable, timeout_s: float) -> Claim:
+def written_by(version: Executable, blocks: Ints, timeout_s: float) -> Written:
+    """Return what some blocks of a version write to global memory for random inputs; raise what executing raises."""
+    # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
+    world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
+    return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world).written
+
+
+def compared_blocks(version: Executable) -> Ints:
+    """Return the indices of the blocks whose results are compared, (blocks, 3)."""
+    x, y, _ = grid = version.launch(None).grid
+    total = math.prod(grid)
+    chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
+    return np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
+
+
+def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Written | None = None) -> Claim:
     """Compare what some blocks of both versions write to global memory for random inputs; what is unknown is left out.
 
     Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
+    `first` is what the old one writes, if that is known.
     """
-    x, y, _ = grid = old.launch(None).grid
-    total = math.prod(grid)
-    chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
-    blocks = np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
-
-    def executed(version: Executable) -> Results:
-        # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
-        world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
-        return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world)
-
+    blocks = compared_blocks(old)
     try:
-        first, second = (executed(version).written for version in (old, new))
+        first = first or written_by(old, blocks, timeout_s)
+        second = written_by(new, blocks, timeout_s)
     except (ProgramFailed, Contended) as error:
         return _trace(state=ClaimState.HELD, reason=f"no new hazard; results are not compared: {brief(error)}")
     same = first.address.shape == second.address.shape and bool((first.address == second.address).all())
@@ -85,6 +99,14 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float) -> Claim:
     blocks_write = f"{len(blocks):,} blocks write" if len(blocks) > 1 else "a block writes"
     said = f"{int(known.sum()):,} bytes that {blocks_write} for random inputs are the same"
     return _trace(state=ClaimState.HELD, reason=f"no new hazard; {said if known.any() else 'no results are known'}")
+
+
+class TrialOrder(Enum):
+    """What is asked of a patch first, which is all if the answer is no: a launch takes as long as a proof."""
+
+    LAUNCH = 1  # whether the described launch has fewer conflicts
+    MEANING = 2  # whether its meaning is not refuted
+    PROOF = 3  # whether it is proved
 
 
 @dataclass(eq=False, kw_only=True)
@@ -100,18 +122,47 @@ class FixJob:
     project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
+    _verdicts: dict[bytes, Judged] = field(default_factory=dict)
+    _built: dict[bytes, Executable] = field(default_factory=dict)  # with a text that is proved
 
     @cached_property
     def old(self) -> Executable:
         """The kernel as it was. Raises whatever emulating it raises."""
         return executable(self.target, replace(self.settings, cycles=self.cycles))
 
-    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
+    def version(self, text: bytes) -> Executable:
+        """Return the kernel as a text has it. Raises whatever emulating it raises."""
+        if text == source_of(self.target):
+            return self.old
+        if text not in self._built:
+            with rebuilt(self.target, text) as after:
+                self._built[text] = executable(after, self.settings)
+        return self._built[text]
+
+    def simulated(self, text: bytes) -> Profile:
+        """Return the profile of the kernel as a text has it, with what its launch would take."""
+        version = replace(self.version(text), target=self.target)
+        return emulation.simulated(version, replace(self.settings, cycles=ALWAYS))
+
+    @cached_property
+    def _first_written(self) -> Written | None:
+        with contextlib.suppress(ProgramFailed, Contended):  # which comparing says
+            return written_by(self.old, compared_blocks(self.old), self.settings.toolchain.timeout_s)
+        return None
+
+    def tried(
+        self, text: bytes, moved: Callable[[Executable], Sequence[Moved]], order: TrialOrder = TrialOrder.LAUNCH
+    ) -> Proof:
         """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
 
         The proof ends with the first claim that fails.
         """
         if text not in self._tried:
+            if order is not TrialOrder.LAUNCH:
+                judged = self._judged(text)
+                wanted = (ClaimState.HELD,) if order is TrialOrder.PROOF else (ClaimState.HELD, ClaimState.UNKNOWN)
+                if judged.claim.state not in wanted:
+                    return Proof(claims=(judged.claim,))
             try:
                 with rebuilt(self.target, text) as after:
                     self._tried[text] = self._trial(text, after, moved)
@@ -145,14 +196,21 @@ class FixJob:
             return proof(claims=tuple(claims))
         if added := added_hazard(self.old, new):
             return proof(claims=(*claims, _trace(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}")))
-        trace = trace_claim(self.old, new, self.settings.toolchain.timeout_s)
+        trace = trace_claim(self.old, new, self.settings.toolchain.timeout_s, self._first_written)
         resources = claim(taken, takes)
         if worse := self._others(text):
             return proof(claims=(*claims, worse))
         if ClaimState.FAILED in (trace.state, resources.state):
             return proof(claims=(*claims, trace, resources))
-        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
+        judged = self._judged(text)
+        self._built[text] = new
         return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
+
+    def _judged(self, text: bytes) -> Judged:
+        if text not in self._verdicts:
+            targets = (self.target, *self.beside)
+            self._verdicts[text] = certified.judged(targets, text, self.sources, self.settings, self.project)
+        return self._verdicts[text]
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.draft import Draft, row_and_column
 from ncu_swizzle.fix.edits import Edit, called, composition
 from ncu_swizzle.fix.sums import Term
 from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
+ROW_AND_COLUMN = 2  # the indices of an array
 NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
 Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracted, and its text
@@ -321,7 +322,11 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
 
 @dataclass(eq=False, kw_only=True)
 class MatrixEdits:
-    """The edits for an XOR of bits of an element's number, whatever the rows: every index goes through a function."""
+    """The edits for an XOR of bits of an element's number.
+
+    Indices that count from the tile's start go through a function. Of a row and a column, each is XORed with the bits
+    that it takes from either.
+    """
 
     draft: Draft
     matrix: XorMatrix
@@ -332,6 +337,9 @@ class MatrixEdits:
         for reach in draft.tile.reaches:
             steps = draft.moving(reach)
             if draft.ends(reach.start):
+                continue
+            if reach.start.rank == ROW_AND_COLUMN:
+                edits += self._row_and_column(reach)
                 continue
             if reach.end is not None and not draft.ends(reach.end) and not reach.advance:
                 if steps:
@@ -355,6 +363,31 @@ class MatrixEdits:
         name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
+
+    def _row_and_column(self, reach: Reach) -> list[Edit]:
+        row, column = row_and_column(self.draft, reach)
+        length = self.draft.row_length(reach.start)
+        if length is None or length & (length - 1) or self.draft.element_bytes != self.draft.declared_bytes:
+            raise reach.node.misfit(": its rows have no power of two of elements")
+        if EFFECTS.search(row.text) or EFFECTS.search(column.text):
+            raise reach.node.unfit(f"{reach.node.quoted()} would be evaluated twice")
+        of_row, of_column = (atom(" ".join(node.text.split())) for node in (row, column))
+        bits = length.bit_length() - 1  # the row has the number's bits from this one on
+        rows, columns = [of_row], [of_column]
+        for shift, mask in self.matrix.terms:
+            in_row, own = mask >> bits, mask & (length - 1) & ((length - 1) >> shift)
+            rows += [_taken(of_row, shift, in_row)] if in_row else []
+            columns += [_taken(of_column, shift, own)] if own else []
+            from_row = mask & (length - 1) & ~own
+            columns += [_taken(of_row, shift - bits, from_row)] if from_row else []
+        changed = [(node, texts) for node, texts in ((row, rows), (column, columns)) if len(texts) > 1]
+        return [Edit(node.start_byte, node.end_byte, " ^ ".join(texts)) for node, texts in changed]
+
+
+def _taken(text: str, shift: int, mask: int) -> str:
+    """Return bits of a number, shifted to where the mask has them."""
+    moved = f"{text} >> {shift}" if shift > 0 else f"{text} << {-shift}" if shift else text
+    return f"(({moved}) & {mask})" if shift else f"({text} & {mask})"
 
 
 def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:

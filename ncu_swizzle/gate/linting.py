@@ -23,6 +23,7 @@ from ncu_swizzle.base.errors import (
     UsageError,
     as_word,
 )
+from ncu_swizzle.base.files import read_source
 from ncu_swizzle.base.texts import in_crosses, without_last_ones
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.counts import ALLOCATED
@@ -339,7 +340,7 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: Judge
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
         typed = shlex.quote(program if "/" in program else f"./{program}")
         return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
-    if re.search(r"\bmain\s*\(", file.read_text(errors="replace")):
+    if re.search(r"\bmain\s*\(", read_source(file)):
         return Hint(Typed(f"{work.description.command('lint', str(file))} --run"), " judges the program's own launches")
     launch, sources = work.description.launch, work.description.sources
     kept = replace(sources, config="" if sources.config == NONE else sources.config)

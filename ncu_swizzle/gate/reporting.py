@@ -171,6 +171,13 @@ def render_sarif(verdict: Verdict) -> str:
         }
         for check in reported
         if not check.place
+    ] + [
+        {
+            "level": "note",
+            "message": {"text": _escaped(f"{unknown.kernel}: {unknown.reason}; {unknown.remedy}.")},
+            "associatedRule": {"id": unknown.code},
+        }
+        for unknown in verdict.unknowns
     ]
     run = {
         "tool": {"driver": driver},

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, BadProblem, Typed
-from ncu_swizzle.base.files import read_bytes, write_json
+from ncu_swizzle.base.files import read_bytes, read_source, write_json
 from ncu_swizzle.base.paths import data_root
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.validate import LIMIT, made
@@ -214,7 +214,7 @@ class Family:
             files = self._included()
             return {self._shown_name(path): text for path, text in files if self._shows(path)}
         own = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
-        texts = {self._shown_name(path): _text(path) for path in own if path.is_file() and self._shows(path)}
+        texts = {self._shown_name(path): read_source(path) for path in own if path.is_file() and self._shows(path)}
         if self.shipped:
             return texts
         ours = data_root()
@@ -254,10 +254,6 @@ class Family:
     def library(self) -> Kernel | None:
         """Return the library's kernel for the same problem, if the family has one."""
         return next((kernel for kernel in self.kernels if kernel.library), None)
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def include_folder(family: Path) -> Path:

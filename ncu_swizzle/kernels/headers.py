@@ -16,11 +16,13 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.errors import BadFile
+from ncu_swizzle.base.files import is_file, read_source
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import Checkout
 
 MOST_FILES = 200_000  # of a checkout that are looked at
+MOST_BYTES = 64 << 20  # of its texts that are read, for one question
 _PASSED_OVER = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
 
 # Folders of headers, by what installs them: the start of a header's name, and what pip calls the package.
@@ -31,6 +33,23 @@ PACKAGES = {
     "thrust/": "nvidia-cuda-cccl", "cuda/std/": "nvidia-cuda-cccl", "nvtx3/": "nvidia-nvtx", "torch/": "torch",
     "ATen/": "torch", "c10/": "torch", "pybind11/": "pybind11",
 }  # fmt: skip
+
+
+class _Texts:
+    """The texts of a checkout, for one question: what is no regular file of it, or too much, reads as empty."""
+
+    def __init__(self, source: Path) -> None:
+        self.checkout = Checkout(source.absolute().parent)
+        self._left = MOST_BYTES
+
+    def of(self, file: Path) -> str:
+        """Return a file's text."""
+        try:
+            text = read_source(file, self._left) if self.checkout.holds(file) else ""
+        except (BadFile, ValueError):  # ValueError: a NUL in the name
+            return ""
+        self._left -= len(text)
+        return text
 
 
 def folder_in_checkout(header: str, source: Path) -> Path | None:
@@ -107,12 +126,8 @@ def _likely(path: str, header: str) -> bool:
 
 def _empty_submodules(source: Path) -> Iterator[str]:
     root = Checkout(source.parent).root
-    file = root / ".gitmodules"
-    if not is_file(file):
-        return
-    for match in re.finditer(
-        r"^[ \t]*+path[ \t]*+=[ \t]*+(\S++)[ \t\r]*+$", file.read_text(errors="replace"), re.MULTILINE
-    ):
+    text = _Texts(source).of(root / ".gitmodules")
+    for match in re.finditer(r"^[ \t]*+path[ \t]*+=[ \t]*+(\S++)[ \t\r]*+$", text, re.MULTILINE):
         folder = root / match[1]
         if Checkout(root).holds(folder) and not (folder.is_dir() and any(folder.iterdir())):
             yield match[1]
@@ -141,7 +156,7 @@ def build_options(source: Path) -> tuple[tuple[str, ...], str]:
 
 def _entry(file: Path, source: Path) -> tuple[str, ...]:
     try:
-        entries = json.loads(file.read_bytes())
+        entries = json.loads(_Texts(source).of(file))
         for entry in entries if isinstance(entries, list) else ():
             folder = Path(entry["directory"])
             if os.path.realpath(folder / entry["file"]) == os.path.realpath(source):
@@ -193,7 +208,8 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     such a header tests; then those that the source itself tests. The nearest file of the build counts; a line that
     names architectures, for those alone.
     """
-    own, *others = _with_own_headers(source)
+    texts = _Texts(source)
+    own, *others = _with_own_headers(source, texts) or ("",)
     quoted = " ".join(re.findall(r"\"([^\"\n]*+)\"", refused))  # names, as nvcc writes them
     words = frozenset(re.findall(r"[A-Za-z_]\w*+", quoted))
     before = {word for text in (own, *others) for word in _conditions_of(text, words)} | words
@@ -201,8 +217,8 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
     ours |= {word for text in (own, *others) for word in re.findall(r"#[ \t]*+define[ \t]++(\w++)", text)}
     found: dict[str, tuple[str, Path]] = {}
-    for file in _build_files(Checkout(source.absolute().parent).root, source):
-        for name, value in _defined(file.read_text(errors="replace"), re.sub(r"\D", "", arch)):
+    for file in _build_files(texts.checkout.root, source):
+        for name, value in _defined(texts.of(file), re.sub(r"\D", "", arch)):
             if name not in ours and not _OTHER_MACHINES.search(name):
                 found.setdefault(name, (f"-D{name}={value or 1}", file))
     sets = [
@@ -254,30 +270,31 @@ def _build_files(root: Path, source: Path) -> list[Path]:
     return [file for file in near[:MOST_TEXTS] if is_file(file)]
 
 
-def _with_own_headers(source: Path) -> list[str]:
+def _with_own_headers(source: Path, texts: _Texts) -> list[str]:
     """Return the texts of a source and of the headers of its checkout that it includes."""
-    texts: dict[Path, str] = {}
+    found: dict[Path, str] = {}
     waiting = [source.absolute()]
-    while waiting and len(texts) < MOST_TEXTS:
+    while waiting and len(found) < MOST_TEXTS:
         file = waiting.pop(0)
-        if file in texts or not is_file(file):
+        if file in found or not is_file(file):
             continue
-        texts[file] = file.read_text(errors="replace")
-        for header in _INCLUDE.findall(texts[file]):
+        found[file] = texts.of(file)
+        for header in _INCLUDE.findall(found[file]):
             beside = Path(os.path.normpath(file.parent / header))
             folder = None if is_file(beside) else folder_in_checkout(header, source)
             waiting.append(Path(os.path.normpath(folder / header)) if folder else beside)
-    return list(texts.values())
+    return list(found.values())
 
 
 def including(source: Path) -> list[Path]:
     """Return the sources of a checkout that include another one, the nearest first."""
     source = source.absolute()
     found: list[Path] = []
-    for folder, inner, names in os.walk(Checkout(source.parent).root):
+    texts = _Texts(source)
+    for folder, inner, names in os.walk(texts.checkout.root):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for file in (Path(folder, name) for name in names if name.endswith(".cu") and is_file(Path(folder, name))):
-            if file != source and source.name in (text := file.read_text(errors="replace")):
+            if file != source and source.name in (text := texts.of(file)):
                 named = [each for each in _INCLUDE.findall(text) if Path(each).name == source.name]
                 if any(_same_file(folder, each, source) for each in named):
                     found.append(file)

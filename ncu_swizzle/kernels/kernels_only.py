@@ -21,7 +21,7 @@ from pathlib import Path
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.cache import sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, Hint, NcuSwizzleError, Typed, UnknownKernel, UsageError
-from ncu_swizzle.base.files import slug
+from ncu_swizzle.base.files import read_source, slug
 from ncu_swizzle.base.paths import kernels as shipped_folder
 from ncu_swizzle.base.texts import one_line
 from ncu_swizzle.base.unfinished import scratch
@@ -199,13 +199,13 @@ def _other_ways(way: CompiledAs, arch: str, said: str) -> Iterator[CompiledAs]:
         words = ", ".join(f"{option} ({shown(place)})" for option, place in macros.items())
         added = replace(family, options=(*family.options, *macros))
         yield CompiledAs(family=added, kernel=kernel, note=f"{file.name} was compiled with {words}, as its build is")
-    text = file.read_text(errors="replace")
+    declared = names.declared_kernels(read_source(file))
     for other in headers.including(file):
         whole = replace(kernel, file=other.name)
         yield CompiledAs(
             family=replace(family, folder=other.parent, kernels=(whole,)), kernel=whole,
             note=f"{file.name} was compiled as a part of {shown(other)}, which includes it",
-            functions=frozenset(names.declared_kernels(text)),
+            functions=frozenset(declared),
         )  # fmt: skip
 
 

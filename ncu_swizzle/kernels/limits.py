@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError
-from ncu_swizzle.base.files import LARGEST_SOURCE, read_bytes
+from ncu_swizzle.base.files import read_source
 from ncu_swizzle.base.texts import Sizes, in_commas
 from ncu_swizzle.base.validate import typed, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
@@ -230,7 +230,7 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         names[real := os.path.realpath(file)] += 1
         if names[real] > MOST_NAMES:
             continue
-        text = read_bytes(file, largest=LARGEST_SOURCE).decode("utf-8", "replace")
+        text = read_source(file)
         yield file, text
         if file.suffix == ".py":
             waiting += beside(file, text)

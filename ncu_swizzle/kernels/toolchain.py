@@ -107,7 +107,10 @@ def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
     module in turn. Raises what `Toolchain.disassemble` raises.
     """
     program = toolchain.find(NVDISASM)
-    return _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}")
+    text = _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}")
+    if isinstance(text, NcuSwizzleError):
+        raise text.with_traceback(None)
+    return text
 
 
 @functools.lru_cache(maxsize=4)
@@ -117,13 +120,17 @@ def _disassembly(
     toolchain: Toolchain,
     cached: bool,
     program: str,  # noqa: ARG001 - for the cache
-) -> str:
+) -> str | NcuSwizzleError:
+    """Return the text, or why there is none: remembered as well, for nvdisasm may have taken its whole limit."""
     key = ""
     with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
         key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM))[:40] if cached else ""
     if key and (kept := cache.load(SASS, key)) is not None:
         return kept.decode(errors="replace")
-    text = toolchain.disassemble(code, name)
+    try:
+        text = toolchain.disassemble(code, name)
+    except (BadFile, ProgramFailed) as error:
+        return error
     if key and len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:
         cache.save(SASS, key, content)
     return text

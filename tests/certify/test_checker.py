@@ -69,10 +69,12 @@ def kernel(body: str, module: str = "", size: int = 4096, align: int = 4, launch
     return HEADER.format(body=body, module=module, size=size, align=align, launch=launch)
 
 
-def exchange(store: str = PLAIN, load: str = PLAIN, pitch: int = 32, size: int = 4096, extra: str = "") -> str:
+def exchange(
+    store: str = PLAIN, load: str = PLAIN, pitch: int = 32, size: int = 4096, extra: str = "", module: str = ""
+) -> str:
     """Return a kernel that writes its tile by rows and reads it by columns."""
     body = EXCHANGE.format(store=address(store, pitch), load=address(load, pitch))
-    return kernel(body + extra, size=size)
+    return kernel(body + extra, module, size=size)
 
 
 def verdict(before: str, after: str, block: tuple[int, int, int] | None = BLOCK, **other: object) -> KernelVerdict:
@@ -352,6 +354,32 @@ def test_loops_of_functions_that_are_called(load: str, outcome: Outcome) -> None
         for store, column in ((PLAIN, PLAIN), (XOR, load))
     ]
     assert verdict(*(kernel(text, COPY) for text in texts)).outcome is outcome
+
+
+def test_a_local_variable_ends_with_its_function() -> None:
+    leak = """
+.func (.param .b64 func_retval0) leak()
+{
+	.local .align 4 .b8 __local_depot1[4]; .reg .b64 %rd<3>;
+	mov.u64 %rd1, __local_depot1; st.local.u32 [%rd1], 7;
+	st.param.b64 [func_retval0+0], %rd1;
+	ret;
+}
+"""
+    call = "{ .param .b64 retval0; call.uni (retval0), leak, (); ld.param.b64 %rd25, [retval0+0]; }\n$L_after:\n"
+    loaded = f"{call}ld.local.u32 %r30, [%rd25]; st.u32 [%rd2], %r30;"
+    found = verdict(*(exchange(each, each, extra=loaded, module=leak) for each in (PLAIN, XOR)))
+    assert found.obstacle is not None
+    assert found.obstacle.reason == "a local variable is accessed after its function has returned"
+
+
+def test_that_a_descriptor_has_the_layout_is_said_with_what_differs() -> None:
+    text = "wgmma.fence.sync.aligned; setp.ge.s32 %p1, %r1, {}; @%p1 bra $L_skip; bar.sync 0; $L_skip:"
+    found = verdict(*(exchange(extra=text.format(n)) for n in (5, 6)))
+    assert found.obstacle is not None
+    assert found.obstacle.reason == (
+        "a branch may differ between the versions; the layout is in a descriptor, which wgmma reads"
+    )
 
 
 def test_a_call_through_a_pointer_is_not_followed() -> None:

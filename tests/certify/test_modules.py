@@ -2,7 +2,8 @@
 
 import pytest
 
-from ncu_swizzle.certify.modules import Module, kernels_apart, outside_of_kernels, refusal, renamed
+from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, refusal, renamed
+from ncu_swizzle.certify.ptx import parse
 
 PTX = """
 .version 9.0
@@ -11,6 +12,12 @@ PTX = """
 
 .extern .func vprintf (.param .b32 a)
 ;
+.global .texref image;
+.func declared(.param .b32 p);
+.visible .func declared(.param .b32 p)
+{
+	membar.gl;
+}
 .global .align 4 .b8 table[8] = {1, 2};
 .visible .func (.param .b32 r) shared_by_units(
 	.param .b64 p
@@ -56,6 +63,8 @@ CASES = {
     "p\n)\n{\n\tret;": ("p\n)\n{\n\ttrap;", "the function shared_by_units differs", ""),
     "256, 1, 1": ("9", "", "the kernel's launch bounds differ: .maxntid 256, 1, 1 before, .maxntid 9 after"),
     "one_param_1[16]": ("one_param_1[24]", "", "the kernel's parameters differ"),
+    ".texref image": (".texref other", "the new version lacks the statement image", ""),
+    "membar.gl": ("membar.sys", "the function declared differs", ""),
     "call helper;": ("bar.sync 0;", "", ""),
 }  # fmt: skip
 
@@ -64,23 +73,24 @@ CASES = {
 def test_what_may_differ_and_what_may_not(old: str) -> None:
     new, outside, refused = CASES[old]
     assert PTX.count(old) == 1
-    before, after = Module(PTX), Module(PTX.replace(old, new))
+    before, after = parse(PTX), parse(PTX.replace(old, new))
     assert outside_of_kernels(before, after, before.kernels) == outside
-    assert refusal(before, after, "one") == refused
-    assert (before.code("one") == after.code("one")) == (old in (".loc 1 2 3", "table[8] = {1, 2};", "p\n)\n{\n\tret;"))
+    assert refusal(before, after, "one", "one") == refused
+    others = (".loc 1 2 3", "table[8] = {1, 2};", "p\n)\n{\n\tret;", ".texref image", "membar.gl")
+    assert (before.code("one") == after.code("one")) == (old in others)
     assert before.code("two") == after.code("two")
 
 
 def test_kernels_are_found_with_all_that_they_reach() -> None:
-    module = Module(PTX)
+    module = parse(PTX)
     assert module.kernels == ["one", "two"]
     assert set(module.code("one")) == {"one", "helper", "table"}
-    other = Module(renamed(PTX, "one", "three"))
+    other = parse(renamed(PTX, "one", "three"))
     assert other.kernels == ["three", "two"]
     assert "three_param_0" in other.ptx
     assert kernels_apart(module, other) == "only the old version has the kernel one"
     assert (
-        kernels_apart(Module(PTX.replace(".entry two", ".func two")), module)
+        kernels_apart(parse(PTX.replace(".entry two", ".func two")), module)
         == "only the new version has the kernel two"
     )
 
@@ -91,5 +101,5 @@ def test_kernels_are_found_with_all_that_they_reach() -> None:
 def test_a_function_whose_address_is_taken_keeps_its_code(holder: str) -> None:
     """Whoever has the address may call it: a kernel that does not change."""
     text = PTX.replace("\tret;\n\n}\n.entry", holder)
-    before, after = Module(text), Module(text.replace("%r1, [table]", "%r2, [table]"))
+    before, after = parse(text), parse(text.replace("%r1, [table]", "%r2, [table]"))
     assert outside_of_kernels(before, after, ["one"]) == "the address of the function helper is taken, and it differs"

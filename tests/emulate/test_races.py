@@ -143,7 +143,7 @@ def test_a_timeline_shows_who_writes_who_waits_and_who_reads() -> None:
 
 
 def test_what_is_not_followed_is_said() -> None:
-    assert "STS" in hazards("nowhere").unfollowed()
+    assert "STS" in "".join(hazards("nowhere").unfollowed())
     assert not hazards("ordered").lacking
 
 

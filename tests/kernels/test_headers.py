@@ -1,0 +1,54 @@
+"""What is read of a checkout that nobody vouches for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.kernels import headers
+
+SOURCE = '#include "far.h"\n#ifdef USE_CUDA\n__global__ void k() {}\n#endif\n'
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "checkout" / "k.cu"
+    (file.parent / ".git").mkdir(parents=True)
+    file.write_text(SOURCE)
+    return file
+
+
+def test_macros_of_a_build_come_from_its_files(source: Path) -> None:
+    source.with_name("setup.py").write_text("flags = ['-DUSE_CUDA']\n")
+    assert headers.macros_of_build(source, (), "sm_90", "") == [{"-DUSE_CUDA=1": source.with_name("setup.py")}]
+
+
+@pytest.mark.parametrize("name", ["setup.py", "other.cu", ".gitmodules", "far.h", "compile_commands.json"])
+def test_what_is_huge_elsewhere_or_no_file_is_not_read(source: Path, name: str) -> None:
+    file, outside = source.with_name(name), source.parent.parent / "outside"
+    outside.write_text("-DUSE_CUDA k.cu")
+
+    def huge() -> None:
+        file.touch()
+        os.truncate(file, 3 << 30)
+
+    def endless() -> None:
+        file.symlink_to("/dev/zero")
+
+    for make in (huge, lambda: os.mkfifo(file), lambda: file.symlink_to(outside), endless, file.mkdir):
+        make()
+        assert headers.macros_of_build(source, (), "sm_90", "far.h") == []
+        assert headers.including(source) == []
+        assert headers.build_options(source) == ((), "")
+        assert headers.remedy("far/far.h", source) == ""
+        if file.is_dir():
+            file.rmdir()
+        else:
+            file.unlink()
+
+
+def test_a_source_that_goes_meanwhile_has_no_macros(source: Path) -> None:
+    source.unlink()
+    assert headers.macros_of_build(source, (), "sm_90", "") == []
