@@ -32,6 +32,7 @@ from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 
 LARGEST_SCALAR = 8  # bytes
+LIBRARIES = ("cub::", "thrust::")  # namespaces of kernels that are no file's own
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
 
 
@@ -67,6 +68,11 @@ class CompiledKernel:
     def function(self) -> str:
         """Its name without template arguments."""
         return names.function(self.demangled)
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is one of CUB's or Thrust's."""
+        return names.qualified(self.demangled).startswith(LIBRARIES)
 
     @property
     def spelled(self) -> str:
@@ -137,6 +143,12 @@ class CompiledFile:
     notes: tuple[str, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()  # kernels of the source that are not among them, and why
 
+    @cached_property
+    def judged(self) -> list[CompiledKernel]:
+        """The kernels that access shared memory: a library's only if it has none of its own."""
+        own = [each for each in self.kernels if not each.is_library]
+        return [each for each in own or self.kernels if each.accesses_shared]
+
 
 def of_file(file: Unlaunched, settings: EmulationSettings, launch: LaunchOptions) -> CompiledFile:
     """Return the kernels of a file, be it a source or built; a launch says which, and for which architecture."""
@@ -197,8 +209,8 @@ def _kernels(
 
 
 def _sorted(kernels: Iterable[CompiledKernel]) -> tuple[CompiledKernel, ...]:
-    """Return the kernels by name, those that access shared memory first."""
-    return tuple(sorted(kernels, key=lambda each: (not each.accesses_shared, each.name)))
+    """Return the kernels by name, those that access shared memory first, those of libraries last."""
+    return tuple(sorted(kernels, key=lambda each: (each.is_library or not each.accesses_shared, each.is_library, each.name)))
 
 
 # What is built already.

@@ -71,8 +71,8 @@ NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-s
 
 
 def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
-    for kernel in compiled.kernels:
-        if kernel.accesses_shared and (rows := tuple(_rows(kernel, block, wanted))):
+    for kernel in compiled.judged:
+        if rows := tuple(_rows(kernel, block, wanted)):
             shapes = degrees.in_words(shape.sizes for shape in kernel.blocks(block))
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 

@@ -288,7 +288,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
             raise
         yield _unjudged(file.file.stem, Outcome.error, place, error)
         return
-    shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
+    shared = compiled.judged
     compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
     for number, kernel in enumerate(chosen):
@@ -312,6 +312,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         passed = (
             Check(outcome=Outcome.passed, kernel=kernel.name, criterion=MAX_DEGREE, message=message, place=place)
             for kernel in compiled.kernels
+            if not kernel.is_library
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
@@ -377,7 +378,11 @@ def _notes(
         if number < len(instances):
             other = shlex.quote(instances[-1].spelled)
             yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
-    if others := len(compiled.kernels) - len(shared) if shared else 0:
+    own = [kernel for kernel in compiled.kernels if not kernel.is_library]
+    if own and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
+        one = shlex.quote(left[0].spelled)
+        yield f"{len(left)} kernels of CUB and Thrust were not judged: --kernel {one} judges one."
+    if others := len(own or compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}
     for kernel in shared if block is None else ():
