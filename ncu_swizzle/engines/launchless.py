@@ -210,7 +210,11 @@ def _kernels(
 
 def _sorted(kernels: Iterable[CompiledKernel]) -> tuple[CompiledKernel, ...]:
     """Return the kernels by name, those that access shared memory first, those of libraries last."""
-    return tuple(sorted(kernels, key=lambda each: (each.is_library or not each.accesses_shared, each.is_library, each.name)))
+
+    def rank(kernel: CompiledKernel) -> tuple[bool, bool, str]:
+        return kernel.is_library or not kernel.accesses_shared, kernel.is_library, kernel.name
+
+    return tuple(sorted(kernels, key=rank))
 
 
 # What is built already.

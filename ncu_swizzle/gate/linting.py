@@ -337,7 +337,7 @@ def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None
 def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
     """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
     if file.suffix != SOURCE:
-        program = str(file) if os.access(file, os.X_OK) else "app"
+        program = str(file) if not file.suffix and os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
         typed = shlex.quote(program if "/" in program else f"./{program}")
         return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
