@@ -75,7 +75,7 @@ NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-s
 def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
     for kernel in compiled.judged:
         if rows := tuple(_rows(kernel, block, wanted)):
-            shapes = degrees.in_words(shape.sizes for shape in kernel.blocks(block))
+            shapes = degrees.shapes(shape.sizes for shape in kernel.blocks(block))
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 
 
@@ -104,7 +104,7 @@ def _said(by_shape: dict[Index, str]) -> str:
 def show(answer: EveryLaunchAnswer, console: Console) -> None:
     """Print a table for each kernel."""
     for kernel in answer.kernels:
-        console.print(table_line(f"{kernel.kernel}, in every launch with {kernel.blocks}", style="bold"))
+        console.print(table_line(f"{kernel.kernel}, in every launch with blocks of {kernel.blocks}", style="bold"))
         table = shown.columns("line", "instruction", "accesses", "degree")
         for row in kernel.rows:
             table.add_row(row.line, row.opcode, str(row.count), row.degree)
