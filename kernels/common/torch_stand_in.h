@@ -38,6 +38,7 @@ template <typename Own> struct alignas(2) Small {
     Own bits;
     Small() = default;
     __host__ __device__ Small(float value) : bits(value) {}
+    __host__ __device__ Small(const Own& bits) : bits(bits) {}
     __host__ __device__ operator float() const { return static_cast<float>(bits); }
     __host__ __device__ Small& operator+=(float value) { return *this = Small(float(*this) + value); }
     __host__ __device__ Small& operator-=(float value) { return *this = Small(float(*this) - value); }

@@ -103,4 +103,9 @@ def by_shapes(said: Mapping[tuple[int, int, int], str]) -> str:
 
 def in_words(blocks: Iterable[tuple[int, int, int]]) -> str:
     """Return shapes of blocks: ``blocks of 16 x 16 or 32 x 8``."""
-    return "blocks of " + " or ".join(dict.fromkeys(map(shape_of, blocks)))
+    return f"blocks of {shapes(blocks)}"
+
+
+def shapes(blocks: Iterable[tuple[int, int, int]]) -> str:
+    """Return shapes of blocks: ``16 x 16 or 32 x 8``."""
+    return " or ".join(dict.fromkeys(map(shape_of, blocks)))

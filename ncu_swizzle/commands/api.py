@@ -277,10 +277,9 @@ def check(
         return _gathered(entries, request, on_progress, description, engine)
 
     words = [entry for entry in entries if isinstance(entry, str | Path)]
-    _, files = checking.without_launch([str(word) for word in words], description)
+    rest, files = checking.without_launch([str(word) for word in words], description)
     kernels = in_every_launch(files, description, request, rules, on_progress)
-    named = {file.name for file in files}
-    entries = tuple(entry for entry in entries if str(entry) not in named)
+    entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
     verdict = checking.judged(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)

@@ -73,12 +73,16 @@ def lint(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import linting, reporting
+    from ncu_swizzle.kernels.kernels_only import BUILD
 
     description, request = own.described(request.problem, sources), replace(request, build=build)
     with contextlib.ExitStack() as open_, output.progress() as progress:
         if options.run:
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
+    if options.run:  # what it launched is gone
+        lasting = (replace(each, hint=BUILD if files[0] in each.hint else each.hint) for each in verdict.checks)
+        verdict = replace(verdict, checks=tuple(lasting))
     alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
     linting.refuse_nothing(kernels, files)

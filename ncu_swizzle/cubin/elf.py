@@ -42,6 +42,7 @@ UNLAUNCHABLE = (
 )
 # Types of sections whose bytes are not in the file: global, local and shared memory, as CUDA calls them.
 WITHOUT_BYTES = ("SHT_NOBITS", 0x70000007, 0x70000009, 0x7000000A)
+VARIABLE, IN_SHARED = "STT_LOPROC", 2  # a symbol's type, and what else it says
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
@@ -55,12 +56,16 @@ class ParameterSlot:
 
 @dataclass(frozen=True, kw_only=True)
 class Symbol:
-    """A symbol: its section, its offset in that section and its size, in bytes."""
+    """A symbol: its section, its offset in that section and its size, in bytes.
+
+    Of a variable in shared memory, before code is linked, `offset` is the alignment.
+    """
 
     name: str
     section: str
     offset: int
     size: int
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +154,12 @@ class Cubin:
             if symbol["st_value"] + symbol["st_size"] > MOST_ADDRESS:
                 raise ValueError(f"{name} lies at {symbol['st_value']:#x}")
             section = self._sections[index].name if isinstance(index, int) else ""
-            symbols.append(Symbol(name=name, section=section, offset=symbol["st_value"], size=symbol["st_size"]))
+            symbols.append(
+                Symbol(
+                    name=name, section=section, offset=symbol["st_value"], size=symbol["st_size"],
+                    is_shared=symbol["st_info"]["type"] == VARIABLE and symbol["st_other"]["local"] == IN_SHARED,
+                )
+            )  # fmt: skip
             # Each kernel has its own constant bank, which holds its parameters.
             function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(index, int)
             if function and f".nv.constant0.{name}" in self._named:

@@ -25,7 +25,7 @@ SHAPES: dict[int, tuple[Index, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedKernel:
-    """A kernel's accesses for each of some block shapes; `stated`: the shape is given or demanded, not tried."""
+    """A kernel's accesses for each of some block shapes; `stated`: these, and its types, are given, not tried."""
 
     name: str
     symbol: str

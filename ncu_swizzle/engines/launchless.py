@@ -32,6 +32,7 @@ from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 
 LARGEST_SCALAR = 8  # bytes
+LIBRARIES = ("cub::", "thrust::")  # namespaces of kernels that are no file's own
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
 
 
@@ -46,13 +47,17 @@ class BlockShape:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledKernel:
-    """A kernel of a cubin: its short name, and the launches of it that its source writes down."""
+    """A kernel of a cubin: its short name, and the launches of it that its source writes down.
+
+    `supposed`: it is an instance of a template whose types nothing says.
+    """
 
     name: str
     binary: Binary
     text: str  # the disassembly of its cubin
     launches: tuple[WrittenLaunch, ...] = ()
     spec: KernelSpec | None = None  # of its source; None: it is built
+    supposed: bool = False
 
     @property
     def demangled(self) -> str:
@@ -63,6 +68,11 @@ class CompiledKernel:
     def function(self) -> str:
         """Its name without template arguments."""
         return names.function(self.demangled)
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is one of CUB's or Thrust's."""
+        return names.qualified(self.demangled).startswith(LIBRARIES)
 
     @property
     def spelled(self) -> str:
@@ -118,7 +128,7 @@ class CompiledKernel:
         """Return what is known of its accesses in every launch with such blocks."""
         blocks = self.blocks(typed)
         sizes = [block.sizes for block in blocks]
-        stated = all(block.certain for block in blocks)
+        stated = all(block.certain for block in blocks) and not self.supposed
         return kernel_degrees.judged_kernel(
             self.binary.cubin, self.code, sizes, name=self.name, stated=stated, named=self.parameter
         )
@@ -132,6 +142,12 @@ class CompiledFile:
     kernels: tuple[CompiledKernel, ...]
     notes: tuple[str, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()  # kernels of the source that are not among them, and why
+
+    @cached_property
+    def judged(self) -> list[CompiledKernel]:
+        """The kernels that access shared memory: a library's only if it has none of its own."""
+        own = [each for each in self.kernels if not each.is_library]
+        return [each for each in own or self.kernels if each.accesses_shared]
 
 
 def of_file(file: Unlaunched, settings: EmulationSettings, launch: LaunchOptions) -> CompiledFile:
@@ -155,7 +171,8 @@ def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
         meant = names.demangle_all(wanted)
         wanted = [symbol for symbol in wanted if names.function(meant[symbol]) in way.functions]
     roots = tuple(map(str, toolchain.source_roots(family)))
-    made = _kernels(cubin, wanted, settings, roots, family.source_texts(), spec)
+    every = _kernels(cubin, wanted, settings, roots, family.source_texts(), spec)
+    made = [replace(each, supposed=each.function in compiled.supposed) for each in every]
     with contextlib.suppress(NcuSwizzleError):  # of a file that compiles, the preprocessor alone does not fail
         source = kernels_only.read(way.family, way.kernel, arch, tools)
         made = [
@@ -192,8 +209,12 @@ def _kernels(
 
 
 def _sorted(kernels: Iterable[CompiledKernel]) -> tuple[CompiledKernel, ...]:
-    """Return the kernels by name, those that access shared memory first."""
-    return tuple(sorted(kernels, key=lambda each: (not each.accesses_shared, each.name)))
+    """Return the kernels by name, those that access shared memory first, those of libraries last."""
+
+    def rank(kernel: CompiledKernel) -> tuple[bool, bool, str]:
+        return kernel.is_library or not kernel.accesses_shared, kernel.is_library, kernel.name
+
+    return tuple(sorted(kernels, key=rank))
 
 
 # What is built already.

@@ -16,6 +16,7 @@ from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Span
 from ncu_swizzle.emulate.control import EXTERNALS
+from ncu_swizzle.smem import access
 
 GLOBALS = 0x8004_0000_0000  # address of the module's global variables, which no allocation of a process has
 APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
@@ -24,18 +25,33 @@ CONSTANT = 3  # the bank of __constant__ variables
 # R_CUDA_64 and R_CUDA_G64, a generic address, which a global variable's is; R_CUDA_32; and halves.
 ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2, 4}), frozenset({1, 56}), frozenset({57})
 POINTER = 8  # bytes
+DYNAMIC_ALIGN = 16  # bytes, of dynamic shared memory
 CALL_STEP = 16  # bytes between the addresses of two external functions
 
 
 def addresses(cubin: Cubin) -> dict[str, int]:
-    """Return the address of each global variable in the module, and of each function outside of it."""
+    """Return the address of each global variable in the module, and of each function outside of it.
+
+    Those of shared memory in code that is not linked yet are such as a linker may give them.
+    """
     outside = {name: address for address, name in externals(cubin).items()}
-    return {**outside, **{name: address for name, (address, _) in variables(cubin).items()}}
+    return {**outside, **_shared(cubin), **{name: address for name, (address, _) in variables(cubin).items()}}
+
+
+def _shared(cubin: Cubin) -> dict[str, int]:
+    """Return addresses for what code that is not linked names in shared memory, each array at its alignment."""
+    found, end = {}, access.RESERVED_BYTES if cubin.sm >= 90 else 0
+    for symbol in sorted((each for each in cubin.symbols if each.is_shared), key=lambda each: not each.section):
+        align = max(symbol.offset, 1) if symbol.section else DYNAMIC_ALIGN
+        found[symbol.name] = -(-end // align) * align
+        end = found[symbol.name] + symbol.size
+    return found
 
 
 def externals(cubin: Cubin) -> dict[int, str]:
     """Return the functions that the module calls and the driver supplies, such as vprintf, by address."""
-    names = [symbol.name for symbol in cubin.symbols if symbol.name and not symbol.section and not symbol.size]
+    absent = (each for each in cubin.symbols if not each.section and not each.size and not each.is_shared)
+    names = [symbol.name for symbol in absent if symbol.name]
     return {EXTERNALS + CALL_STEP * number: name for number, name in enumerate(sorted(set(names)))}
 
 

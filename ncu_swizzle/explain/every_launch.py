@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import degrees
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import UsageError, as_word
 from ncu_swizzle.emulate.machine import Index
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -16,7 +16,6 @@ from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.explain import shown
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels import limits, naming
-from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.render.listing import table_line
 
 if TYPE_CHECKING:
@@ -50,30 +49,33 @@ class EveryLaunchAnswer:
     notes: tuple[str, ...]
 
 
-def without_launch(query: ExplainQuery) -> Unlaunched | None:
-    """Return the file that is asked for, if none of its launches is described."""
-    return naming.unlaunched(query.subject, query.kernel.description)
+def without_launch(query: ExplainQuery) -> EveryLaunchAnswer | None:
+    """Return the answer for a file, a line of it, or a folder of what is built; None if a launch is described.
 
-
-def answered(query: ExplainQuery, file: Unlaunched) -> EveryLaunchAnswer:
-    """Return the answer for a file, or a line of it. Raises UsageError, and what compiling it raises."""
-    launch = query.kernel.description.launch
-    compiled = launchless.of_file(file, EmulationSettings.of(query.kernel.request), launch)
-    block = limits.block_of(launch.block, dict(query.kernel.description.problem)) if launch.block else None
-    kernels = tuple(_answers(compiled, block, query.access or query.line))
+    Raises UsageError, and what compiling raises.
+    """
+    files = naming.unlaunched(query.subject, query.kernel.description)
+    if not files:
+        return None
+    description, settings = query.kernel.description, EmulationSettings.of(query.kernel.request)
+    block = limits.block_of(description.launch.block, dict(description.problem)) if description.launch.block else None
+    wanted = query.access or query.line
+    compiled = [launchless.of_file(file, settings, description.launch) for file in files]
+    kernels = tuple(answer for each in compiled for answer in _answers(each, block, wanted))
     if not kernels:
-        where = f" at {query.access or query.line}" if query.access or query.line else ""
-        raise UsageError(f"no kernel of {file.name} accesses shared memory{where}", f"ncu-swizzle lint {file.name}")
-    return EveryLaunchAnswer(kernels=kernels, notes=(*(f"{note}." for note in compiled.notes), NEEDS_LAUNCH))
+        where, name = f" at {wanted}" if wanted else "", query.subject
+        raise UsageError(f"no kernel of {name} accesses shared memory{where}", f"ncu-swizzle lint {as_word(name)}")
+    notes = dict.fromkeys(f"{note}." for each in compiled for note in each.notes)
+    return EveryLaunchAnswer(kernels=kernels, notes=(*notes, NEEDS_LAUNCH))
 
 
 NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-swizzle init describes one."
 
 
 def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
-    for kernel in compiled.kernels:
-        if kernel.accesses_shared and (rows := tuple(_rows(kernel, block, wanted))):
-            shapes = degrees.in_words(shape.sizes for shape in kernel.blocks(block))
+    for kernel in compiled.judged:
+        if rows := tuple(_rows(kernel, block, wanted)):
+            shapes = degrees.shapes(shape.sizes for shape in kernel.blocks(block))
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 
 
@@ -102,7 +104,7 @@ def _said(by_shape: dict[Index, str]) -> str:
 def show(answer: EveryLaunchAnswer, console: Console) -> None:
     """Print a table for each kernel."""
     for kernel in answer.kernels:
-        console.print(table_line(f"{kernel.kernel}, in every launch with {kernel.blocks}", style="bold"))
+        console.print(table_line(f"{kernel.kernel}, in every launch with blocks of {kernel.blocks}", style="bold"))
         table = shown.columns("line", "instruction", "accesses", "degree")
         for row in kernel.rows:
             table.add_row(row.line, row.opcode, str(row.count), row.degree)

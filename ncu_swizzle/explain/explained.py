@@ -302,8 +302,8 @@ def explanation(query: ExplainQuery) -> Explanation:
     """Return the answer. Raises UsageError, UnknownKernel, BadFile, and what emulating a kernel raises."""
     is_tile, is_expression = banks.is_tile(query.what), bool(query.op) and ":" not in query.what
     if not (is_tile or is_expression or (not query.line and own_kernels.is_layout(query.what))):
-        if not query.show and (file := every_launch.without_launch(query)):
-            return Explanation(every_launch=every_launch.answered(query, file))
+        if not query.show and (answer := every_launch.without_launch(query)):
+            return Explanation(every_launch=answer)
         return _of_kernels(query, kernels(query))
     own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
     if is_tile:

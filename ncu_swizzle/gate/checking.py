@@ -97,8 +97,8 @@ def named_by(words: Sequence[str], description: KernelDescription, on_progress: 
 
 def without_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
     """Return the words of which there are profiles, and the files of whose kernels no launch is described."""
-    found = {word: None if description.pair else naming.unlaunched(word, description) for word in words}
-    return [word for word, file in found.items() if file is None], [file for file in found.values() if file]
+    found = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
+    return [word for word, files in found.items() if not files], [file for files in found.values() for file in files]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:

@@ -288,7 +288,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
             raise
         yield _unjudged(file.file.stem, Outcome.error, place, error)
         return
-    shared = [kernel for kernel in compiled.kernels if kernel.accesses_shared]
+    shared = compiled.judged
     compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
     for number, kernel in enumerate(chosen):
@@ -312,6 +312,7 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         passed = (
             Check(outcome=Outcome.passed, kernel=kernel.name, criterion=MAX_DEGREE, message=message, place=place)
             for kernel in compiled.kernels
+            if not kernel.is_library
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
@@ -336,7 +337,7 @@ def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None
 def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
     """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
     if file.suffix != SOURCE:
-        program = str(file) if os.access(file, os.X_OK) else "app"
+        program = str(file) if not file.suffix and os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
         typed = shlex.quote(program if "/" in program else f"./{program}")
         return Hint(Typed(f"{capture} {typed}"), " keeps its launches, to lint them")
@@ -346,8 +347,9 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: Judge
     kept = replace(sources, config="" if sources.config == NONE else sources.config)
     if not judged.stated:
         shape = ",".join(map(str, without_last_ones(judged.shapes[0].block)))
-        blocks = replace(work.description, launch=replace(launch, block=shape))
-        return Hint(Typed(blocks.command("lint", str(file))), " judges it with such blocks")
+        entry = kernel.spelled if kernel.supposed else launch.entry
+        so = replace(work.description, launch=replace(launch, block=shape, entry=entry))
+        return Hint(Typed(so.command("lint", str(file))), " judges it so")
     named = replace(work.description, launch=replace(launch, entry=kernel.spelled), sources=kept)
     return Hint(Typed(named.command("init", str(file))), " describes a launch, to judge that")
 
@@ -376,7 +378,11 @@ def _notes(
         if number < len(instances):
             other = shlex.quote(instances[-1].spelled)
             yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
-    if others := len(compiled.kernels) - len(shared) if shared else 0:
+    own = [kernel for kernel in compiled.kernels if not kernel.is_library]
+    if own and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
+        one = shlex.quote(left[0].spelled)
+        yield f"{len(left)} kernels of CUB and Thrust were not judged: --kernel {one} judges one."
+    if others := len(own or compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}
     for kernel in shared if block is None else ():

@@ -23,7 +23,6 @@ from ncu_swizzle.kernels.nvcc_options import Checkout
 
 MOST_FILES = 200_000  # of a checkout that are looked at
 MOST_BYTES = 64 << 20  # of its texts that are read, for one question
-_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc", ".cu", ".h.inc")
 _PASSED_OVER = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
 
 # Folders of headers, by what installs them: the start of a header's name, and what pip calls the package.
@@ -79,14 +78,13 @@ def _distance(folder: Path, other: Path) -> tuple[int, str]:
 
 @lru_cache(maxsize=4)
 def _files(root: Path) -> dict[str, list[str]]:
-    """Return the folders of a checkout's headers by the headers' names."""
+    """Return the folders of a checkout's files by their names: a header may be called anything."""
     found: dict[str, list[str]] = {}
     count = 0
     for folder, inner, names in os.walk(root):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in names:
-            if name.endswith(_HEADERS) or "." not in name:
-                found.setdefault(name, []).append(folder)
+            found.setdefault(name, []).append(folder)
         count += len(names)
         if count > MOST_FILES:
             break
@@ -197,6 +195,7 @@ _BUILD = re.compile(r"(GNU)?[Mm]akefile|configure|CMakeLists\.txt|setup\.py|BUIL
 _DEFINED = re.compile(r"(?<![\w-])-D ?([A-Za-z_]\w*+)(?:=([\w.+-]++))?+(?![\w(=$])")
 _CMAKE = re.compile(r"(?:add|target)_compile_definitions\s*\(([^()]*+)\)")
 _CMAKE_WORD = re.compile(r"(?<![\w$-])([A-Z_][A-Z0-9_]*+)(?:=([\w.+-]++))?+(?![\w=$])")
+_OTHER_MACHINES = re.compile(r"(?:\b|_)(?:HIP|ROCM|AMD|SYCL|OPENCL|MUSA)(?:\b|_)")
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
 _TESTED = re.compile(r"^[ \t]*+#[ \t]*+(?:el)?if(?:n?def)?\b([^\n]*+)", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*+#[ \t]*+include[ \t]*+[<\"]([^>\"\n]++)[>\"]", re.MULTILINE)
@@ -211,7 +210,8 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     """
     texts = _Texts(source)
     own, *others = _with_own_headers(source, texts) or ("",)
-    words = frozenset(re.findall(r"[A-Za-z_]\w*+", refused))
+    quoted = " ".join(re.findall(r"\"([^\"\n]*+)\"", refused))  # names, as nvcc writes them
+    words = frozenset(re.findall(r"[A-Za-z_]\w*+", quoted))
     before = {word for text in (own, *others) for word in _conditions_of(text, words)} | words
     led = {word for text in (own, *others) if not words.isdisjoint(_declared(text)) for word in _tested(text)} | words
     ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
@@ -219,7 +219,7 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     found: dict[str, tuple[str, Path]] = {}
     for file in _build_files(texts.checkout.root, source):
         for name, value in _defined(texts.of(file), re.sub(r"\D", "", arch)):
-            if name not in ours:
+            if name not in ours and not _OTHER_MACHINES.search(name):
                 found.setdefault(name, (f"-D{name}={value or 1}", file))
     sets = [
         dict(found[name] for name in sorted(found) if name in wanted) for wanted in (before, led, led | _tested(own))

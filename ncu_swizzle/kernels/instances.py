@@ -21,7 +21,8 @@ MOST_OF_ONE = 8  # instances of a template
 MOST_DEEP = 3  # templates that are instantiated by one another
 LONGEST = 2000  # characters of template arguments
 _SCALAR = re.compile(r"(?:\w+::)*(?:float|double|(?:__)?half|Half|(?:__)?nv_bfloat16|BFloat16)")
-_DISPATCH = re.compile(r"\b(?:AT|THC|TORCH)_?\w*DISPATCH\w*|\bDISPATCH_\w+")
+_DISPATCH = re.compile(r"\b(?:AT|THC|TORCH)_?\w*DISPATCH\w*|\b(?:[A-Z]{1,12}_)?DISPATCH_\w+")
+_SUPPOSED = re.compile(r"\bfloat\b")  # what is put in place of a type that the text does not say
 _NAME = re.compile(r"(?<![\w.:])[A-Za-z_]\w*+")
 _SCALARS = ("scalar", "T", "Dtype", "DType")  # and whatever has scalar_t in its name
 _FLAGS = ("true", "false")
@@ -29,11 +30,15 @@ _FLAGS = ("true", "false")
 
 @dataclass(frozen=True)
 class Instance:
-    """A template to instantiate, or a kernel to keep though nothing refers to it; `typed`: one of several overloads."""
+    """A template to instantiate, or a kernel to keep though nothing refers to it; `typed`: one of several overloads.
+
+    `supposed`: the text does not say for which types it is instantiated.
+    """
 
     declaration: Declaration
     arguments: tuple[str, ...] = ()
     typed: bool = False
+    supposed: bool = False
 
     @property
     def name(self) -> str:
@@ -108,11 +113,26 @@ class Instances:
         if not made and all(map(is_type, needed)):
             made = [("float",) * len(needed)]
         typed = sum(each.name == template.name and each.is_kernel for each in self._bodies) > 1
-        return [Instance(template, arguments, typed) for arguments in made]
+        return [Instance(template, each, typed, self._is_supposed(template, each)) for each in made]
 
     def of_host(self, template: Declaration) -> list[Instance]:
         """Return instances of a function's template as the text calls it."""
-        return [Instance(template, arguments) for arguments in self._named(template)]
+        made = self._named(template)
+        return [Instance(template, each, supposed=self._is_supposed(template, each)) for each in made]
+
+    def _is_supposed(self, template: Declaration, arguments: Iterable[str]) -> bool:
+        """Return whether types of an instance are none that the text names."""
+        return any(map(_SUPPOSED.search, arguments)) and not any(
+            self._says_types(reference, MOST_DEEP) for reference in self.references(template.name)
+        )
+
+    def _says_types(self, reference: Reference, depth: int) -> bool:
+        """Return whether the text says for which types a template is named there, be it by a template around."""
+        if self._dispatched(reference):
+            return True
+        own, words = reference.inside, (*reference.arguments, *self._aliases(reference).values())
+        outer = self.references(own.name) if depth and own and own.name and own.is_template else ()
+        return any(map(_SUPPOSED.search, words)) or any(self._says_types(each, depth - 1) for each in outer)
 
     def _with_deduced(
         self, arguments: tuple[str, ...], needed: Sequence[str], reference: Reference

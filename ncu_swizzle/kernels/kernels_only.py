@@ -54,6 +54,13 @@ _NEEDED = (
     (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
     (re.compile(r"(?:expt-)?extended-lambda"), "--extended-lambda"),
 )
+# Names of types that mean the same everywhere, and headers that are not here may have declared.
+_TYPES = {
+    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long", "uint8": "unsigned char",
+    "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", "uchar": "unsigned char",
+    "schar": "signed char", "ushort": "unsigned short", "ulong": "unsigned long",
+}  # fmt: skip
+_UNDEFINED = re.compile(r'(?:identifier|the global scope has no) "(\w+)"')
 NEWER, RELOCATABLE = "-std=c++20", "-rdc=true"
 _NEWER = re.compile(
     r"\b(concept|requires|consteval|constinit|co_await)\b|<=>|C\+\+20|has no member \"(?:span|bit_cast|countr_zero|"
@@ -63,11 +70,15 @@ _NEWER = re.compile(
 
 @dataclass(frozen=True)
 class Compiled:
-    """A cubin; what was done to get it, if nvcc refused the file; and the kernels that it lacks, with reasons."""
+    """A cubin; what was done to get it, if nvcc refused the file; and the kernels that it lacks, with reasons.
+
+    `supposed` are templates whose types nothing says.
+    """
 
     code: bytes
     notes: tuple[str, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()
+    supposed: tuple[str, ...] = ()
     way: CompiledAs | None = None
 
     @property
@@ -313,11 +324,13 @@ def _cached(build: _Build, cached: bool) -> Compiled:
     key = build.key if cached else ""
     if key and (code := cache.load(KIND, key)) and (kept := cache.load(NOTES, key)):
         content = json.loads(kept)
-        return Compiled(code, tuple(content["notes"]), tuple(map(tuple, content["lacking"])))
+        lacking = tuple(map(tuple, content["lacking"]))
+        return Compiled(code, tuple(content["notes"]), lacking, tuple(content["supposed"]))
     made = build.run()
     if key:
         cache.save(KIND, key, made.code)
-        cache.save(NOTES, key, json.dumps({"notes": made.notes, "lacking": made.lacking}).encode())  # noqa: TID251
+        content = {"notes": made.notes, "lacking": made.lacking, "supposed": made.supposed}
+        cache.save(NOTES, key, json.dumps(content).encode())  # noqa: TID251
     return made
 
 
@@ -342,6 +355,8 @@ class _Build:
         self.emitted: set[str] = set()  # the names of kernels that the compiler emits without being told to
         self.options = [each for each in source.options if not each.startswith(("-D", "-U", "-I", "-i"))]
         self.left_out: dict[Declaration, str] = {}  # and why
+        self.supposed: set[str] = set()  # templates whose types nothing says
+        self.types: dict[str, str] = {}  # names of _TYPES that are declared in place of what is not here
 
     @property
     def key(self) -> str:
@@ -349,7 +364,7 @@ class _Build:
         digest = sha256_of_texts(
             self.source.unit.text, self.kernel.entry, self.arch, self.tools.version(), *self.options, *self.added
         )
-        return f"{slug(self.kernel.name)}-kernels-{digest[:32]}"
+        return f"{slug(self.kernel.name)}-kernels2-{digest[:32]}"
 
     def run(self) -> Compiled:
         code = self._compiled(self._leave_out_host_functions)
@@ -360,7 +375,7 @@ class _Build:
             if not self.left_out:  # what was refused are instances
                 self.refused = ""
             raise self._failure()
-        return Compiled(code, tuple(self._notes()), tuple(self._lacking()))
+        return Compiled(code, tuple(self._notes()), tuple(self._lacking()), tuple(sorted(self.supposed)))
 
     def _compiled(self, otherwise: Callable[[], bool]) -> bytes:
         """Return the cubin of what nvcc does not refuse; `otherwise` leaves out more, if that does not help."""
@@ -371,7 +386,7 @@ class _Build:
                 self.refused = refused.log
                 if option := _option_asked_for(refused.log, (*self.options, *self.added)):
                     raise _Asked(option) from refused
-                if self._other_target(refused.log):
+                if self._other_target(refused.log) or self._more_types(refused.log):
                     continue
                 fewer = self._without_refused(refused.log)
                 if number == (0 if self.source.missing else PATIENCE) or not fewer:
@@ -391,12 +406,18 @@ class _Build:
             if each.is_template and each not in self.left_out and each.name not in self.emitted
         )  # fmt: skip
         named, launchers = Instances(self.source.unit), [each for each in self.launching if each not in self.left_out]
-        made = (instance for each in lacking for instance in named.of(each, launchers))
-        return list(itertools.islice(dict.fromkeys(made), MOST_INSTANCES))
+        made: dict[Instance, None] = {}
+        for each in lacking:
+            instances = named.of(each, launchers)
+            made.update(dict.fromkeys(instances))
+            self.supposed |= {each.name for instance in instances if instance.supposed}
+        return list(itertools.islice(made, MOST_INSTANCES))
 
     def _text(self) -> str:
         lines = [instance.text(number) for number, instance in enumerate(self.instances)]
-        return "\n".join([self.source.unit.without(self.left_out), f'# 1 "{self._instances_file}"', *lines, ""])
+        types = " ".join(f"typedef {meaning} {name};" for name, meaning in self.types.items())
+        first = [f'# 1 "{self._instances_file}"', types] if types else []
+        return "\n".join([*first, self.source.unit.without(self.left_out), f'# 1 "{self._instances_file}"', *lines, ""])
 
     @property
     def _instances_file(self) -> str:
@@ -424,6 +445,13 @@ class _Build:
             self.options.append(RELOCATABLE)
             return True
         return False
+
+    def _more_types(self, log: str) -> bool:
+        """Declare types that a header which is not here would have, by their usual names; return whether any is new."""
+        undefined = _UNDEFINED.findall(log) if self.source.missing else []
+        more = {name: _TYPES[name] for name in undefined if name in _TYPES and name not in self.types}
+        self.types |= more
+        return bool(more)
 
     def _without_refused(self, log: str) -> bool:
         """Leave out the declarations and instances that errors are in; return whether there are any."""
@@ -481,9 +509,9 @@ class _Build:
             yield f"{file} does not compile as a whole: {what}{self._empty()}"
         elif self.source.missing:
             yield f"{file} was compiled{self._empty().removeprefix(', and')}"
-        made = [each.name for each in self.instances if each.arguments]
-        if made:
-            yield f"{file}: instantiated: {'; '.join(made)}"
+        for supposed, what in ((False, "instantiated"), (True, "instantiated for a type that nothing says")):
+            if made := [each.name for each in self.instances if each.arguments and each.supposed == supposed]:
+                yield f"{file}: {what}: {'; '.join(made)}"
         for name, reason in self._lacking():
             yield one_line(f"{file}: {name} was not compiled: {reason}")
 
@@ -492,7 +520,8 @@ class _Build:
             return ""
         torch = any(header.startswith(_TORCH) for header in self.source.missing)
         listed = ", ".join(self.source.missing)
-        return f", and with {'stand-ins' if torch else 'empty files'} for headers that are not here: {listed}"
+        types = f" ({', '.join(self.types)} declared)" if self.types else ""
+        return f", and with {'stand-ins' if torch else 'empty files'}{types} for headers that are not here: {listed}"
 
     def _failure(self) -> NcuSwizzleError:
         """Return the error for a file whose kernels cannot be compiled: all that is missing, where it can be had."""

@@ -32,7 +32,7 @@ from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.kernels import build, headers
 from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
 from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Kernel, Parameter, Target
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, LaunchOptions
+from ncu_swizzle.kernels.options import LAUNCHES, RUN_MANIFEST, CatalogOptions, KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, project_in, specs
 
 INSIDE = "::"
@@ -382,13 +382,19 @@ def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Fo
     return [*resolve_sources(rest, description, alone=len(words) == 1), *without.values()]
 
 
-def unlaunched(word: str, description: KernelDescription) -> Unlaunched | None:
-    """Return a file with kernels of which no launch is described; None for anything else, such as what was saved."""
+def unlaunched(word: str, description: KernelDescription) -> list[Unlaunched]:
+    """Return the files with kernels of which no launch is described; none for anything else, such as what was saved.
+
+    There are several in a folder of what is built.
+    """
     path = Path(word)
-    if path.suffix in SAVED or not is_file(path) or not (is_kernel_file(word) or fatbin.is_built(path)):
-        return None
-    found = resolve_all([word], description)
-    return found[0] if len(found) == 1 and isinstance(found[0], Unlaunched) else None
+    if is_folder(path):
+        built = not exists(path / RUN_MANIFEST) and not _shipped_in(path) and bool(fatbin.built_in(path))
+    else:
+        built = path.suffix not in SAVED and is_file(path) and (is_kernel_file(word) or fatbin.is_built(path))
+    found = resolve_all([word], description) if built else []
+    files = [each for each in found if isinstance(each, Unlaunched)]
+    return files if len(files) == len(found) else []
 
 
 def _without_launch(word: str, description: KernelDescription) -> KernelSpec | None:

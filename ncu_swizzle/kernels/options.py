@@ -13,6 +13,7 @@ from ncu_swizzle.base.texts import in_commas, listed, option
 
 # The options that name a new build of captured kernels.
 
+RUN_MANIFEST = "run.json"  # the file that makes a folder a run's
 LAUNCHES = ".launches"  # the suffix of a file with captured launches
 
 

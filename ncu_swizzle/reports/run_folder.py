@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
+from ncu_swizzle.kernels.options import RUN_MANIFEST
 from ncu_swizzle.reports import remarks, sizes
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
@@ -23,7 +24,7 @@ from ncu_swizzle.reports.options import Destination
 if TYPE_CHECKING:
     from ncu_swizzle.reports.pairing import Row
 
-MANIFEST, REPORT = "run.json", "report.html"
+MANIFEST, REPORT = RUN_MANIFEST, "report.html"
 DEFAULT = Path("swizzle-out")
 MOST_BYTES = 256 << 20  # of a saved profile
 AGAIN = "profile the kernel again"

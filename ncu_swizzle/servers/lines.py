@@ -62,8 +62,8 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
     """
     query = ExplainQuery(what=kernel, show=MAP, access=access, kernel=_query(caller, kernel, launch))
-    if file := every_launch.without_launch(query):
-        return _in_every_launch(every_launch.answered(query, file))
+    if answer := every_launch.without_launch(query):
+        return _in_every_launch(answer)
     subject = explained.explanation(query).subject
     if subject is None or subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.base.degrees import FREE
 from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.kernels.options import LaunchOptions
+from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
 from tests.support.marks import NEEDS_ALL
@@ -62,23 +64,37 @@ def test_kernels_are_found_in_what_is_built(tmp_path: Path) -> None:
         subprocess.run([str(Toolchain().find(NVCC)), *words, "app.cu"], cwd=tmp_path, check=True)
 
     nvcc("-arch=sm_90", "-o", "app")
+    nvcc("-arch=sm_90", "-dc", "-o", "unlinked.o")
     nvcc("-gencode=arch=compute_80,code=sm_80", "-c", "-o", "old.o")
     nvcc("-gencode=arch=compute_80,code=compute_80", "-fatbin", "-o", "virtual.fatbin")
     nvcc("-arch=sm_90", "-ptx", "-o", "app.ptx")
     with zipfile.ZipFile(tmp_path / "app.whl", "w") as wheel:
         wheel.write(tmp_path / "old.o", "app/_C.so")
     settings = EmulationSettings()
-    for name, sm in (("app", 90), ("old.o", 80), ("virtual.fatbin", 90), ("app.whl", 80), ("app.ptx", 90)):
+    for name, sm in (
+        ("app", 90),
+        ("unlinked.o", 90),
+        ("old.o", 80),
+        ("virtual.fatbin", 90),
+        ("app.whl", 80),
+        ("app.ptx", 90),
+    ):
         file = launchless.of_built(tmp_path / name, settings)
         assert [kernel.name for kernel in file.kernels] == ["bounded", "turn<16>", "turn<32>", "flat"], name
         assert {kernel.binary.cubin.sm for kernel in file.kernels} == {sm}, name
         assert bool(file.notes) == (sm == 80), name
+        turn = next(kernel for kernel in file.kernels if kernel.name == "turn<32>").judged((32, 8, 1))
+        assert {access.verdict for access in turn.shapes[0].accesses} == {FREE}, name
         assert [kernel.name for kernel in launchless.of_built(tmp_path / name, settings, wanted="flat").kernels] == [
             "flat"
         ]
     assert {
         kernel.binary.cubin.sm for kernel in launchless.of_built(tmp_path / "old.o", settings, "sm_80").kernels
     } == {80}
+    built = [str(tmp_path / name) for name in ("app", "app.ptx", "app.whl", "old.o", "unlinked.o", "virtual.fatbin")]
+    assert sorted(str(each.file) for each in naming.unlaunched(str(tmp_path), KernelDescription())) == built
+    (tmp_path / "run.json").touch()
+    assert naming.unlaunched(str(tmp_path), KernelDescription()) == []
     with pytest.raises(UsageError, match="no kernel other"):
         launchless.of_built(tmp_path / "app", settings, wanted="other")
     with pytest.raises(BadFile, match="no kernel"):

@@ -25,6 +25,16 @@ def test_macros_of_a_build_come_from_its_files(source: Path) -> None:
     assert headers.macros_of_build(source, (), "sm_90", "") == [{"-DUSE_CUDA=1": source.with_name("setup.py")}]
 
 
+def test_macros_in_front_of_what_is_lacking_come_first(source: Path) -> None:
+    source.write_text('#include "own.hu"\n')
+    own, make = source.with_name("own.hu"), source.with_name("Makefile")
+    own.write_text("#ifdef GPU\n#define BLOCK 512\n#endif\n#ifdef CUDNN\n#include <cudnn.h>\n#endif\n")
+    make.write_text("FLAGS += -DGPU -DCUDNN -DUSE_HIP\n")
+    made = headers.macros_of_build(source, (), "sm_90", 'identifier "BLOCK" is undefined; identifier "USE_HIP" too')
+    assert made == [{"-DGPU=1": make}, {"-DCUDNN=1": make, "-DGPU=1": make}]
+    assert headers.folder_in_checkout("own.hu", source) == source.parent
+
+
 @pytest.mark.parametrize("name", ["setup.py", "other.cu", ".gitmodules", "far.h", "compile_commands.json"])
 def test_what_is_huge_elsewhere_or_no_file_is_not_read(source: Path, name: str) -> None:
     file, outside = source.with_name(name), source.parent.parent / "outside"
