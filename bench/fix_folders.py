@@ -34,6 +34,7 @@ PROVED, CLEAN, LEFT, OFFERED, REFUSED, BAD, FAILED = (
     "FIX FAILS",
 )  # fmt: skip
 WHOLE = (PROVED, CLEAN)
+DIFFERS = "does something else"  # a patch
 SECONDS = 600
 
 
@@ -91,7 +92,7 @@ def fixed(source: Path, folder: Path) -> Fixed:
     word = (
         PROVED if whole else LEFT if proved else CLEAN if made["outcome"] == "clean" else OFFERED if patch else REFUSED
     )
-    if proved and judged == WRONG:
+    if proved and judged == DIFFERS:
         word, why = BAD, said
     return Fixed(name=source.name, word=word, was=was, patch=judged, why=why, seconds=seconds)
 
@@ -110,7 +111,7 @@ def _oracle(before: Path, after: Path, patch: Path, words: Sequence[str]) -> tup
         word, said = oracle(change, change.after)
     except NcuSwizzleError as error:
         return "not emulated", str(error).splitlines()[0]
-    return {EQUIVALENT: "right"}.get(word, word), said
+    return {EQUIVALENT: "right", WRONG: DIFFERS}.get(word, word), said
 
 
 def tables(made: Sequence[Fixed]) -> Iterator[str]:

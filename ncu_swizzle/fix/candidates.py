@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,7 +23,7 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, Suggestion, row_xors, sample, simplest_xor, suggest
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -205,13 +206,13 @@ def ranked(
     limits: Constraints,
     spelled: int,
     only: MappingKind | None = None,
-    named: Candidate | None = None,
+    advice: Suggestion | None = None,
     first: bool = False,
 ) -> tuple[list[Ranked], Candidate | None]:
     """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
 
-    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's. `named` is what
-    `lint` and `explain` name: of equally good mappings it is the first, with `first` of all.
+    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's. `advice` is what
+    `lint` and `explain` found: of equally good mappings the one that they name is the first, with `first` of all.
     """
     mappings: list[Ranked] = []
     plain: Candidate | None = None
@@ -229,13 +230,18 @@ def ranked(
         return [], None
     counted = [mapping.candidate for mapping in mappings if not mapping.narrower]
     if only is not MappingKind.PADDING and not any(each.clean and not each.extra_bytes for each in counted):
-        mappings += _suggested(seen, limits, spelled)
+        mappings += _suggested(seen, limits, spelled, advice)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
-    if named is not None:
+    if (named := named_by(advice)) is not None:
         size = max(root.size for root in seen.roots)
         better = [replace(mapping, named=is_same(mapping.candidate, named, size)) for mapping in better]
     return sorted(better, key=lambda mapping: (not (first and mapping.named), mapping.cost)), plain
+
+
+def named_by(advice: Suggestion | None) -> Candidate | None:
+    """Return the mapping that `lint` and `explain` name."""
+    return advice.best or advice.apart if advice else None
 
 
 def is_same(one: Candidate, other: Candidate, size: int) -> bool:
@@ -244,36 +250,42 @@ def is_same(one: Candidate, other: Candidate, size: int) -> bool:
     return bool(((first == second) | (first < 0) | (second < 0)).all())
 
 
+Best = list[tuple[Ranked, Judge]]  # each with the judge of all requests
+
+
 def _searched(
     seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: MappingKind | None
 ) -> Iterator[Ranked]:
     """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
 
-    def tried(transforms: Iterable[RowXor | Padding | Swapped], pair: Judges) -> Iterator[tuple[Ranked, Judge]]:
+    def tried(transforms: Iterable[RowXor | Padding | Swapped], pair: Judges, best: Best, most: int = VERIFIED) -> Best:
+        """Return the best of some mappings and of others."""
         judge, of_all = pair
         for transform in transforms:
-            candidate = judge.candidate(replace(judge.plain, transform=transform))
-            if judge.allowed(candidate):
+            # What leaves more than as many others as are wanted is not counted to the end.
+            bound = best[-1][0].candidate.avoidable if len(best) == most else math.inf
+            candidate = judge.bounded(replace(judge.plain, transform=transform), bound)
+            if candidate is not None and judge.allowed(candidate):
                 ranked = Ranked(transform=transform, shape=shape, candidate=candidate, narrower=pair is split)
-                yield ranked, of_all
+                best = sorted([*best, (ranked, of_all)], key=lambda both: both[0].cost)[:most]
+        return best
 
     pairs = [judges] if split is None else [judges, split]
-    mappings: list[tuple[Ranked, Judge]] = []
+    best: Best = []
     if only is not MappingKind.PADDING:
-        mappings += tried(_swizzles(seen, shape, pairs[-1][0].granule), pairs[-1])
+        best = tried(_swizzles(seen, shape, pairs[-1][0].granule), pairs[-1], best)
         if split is not None:  # or the compiler sees that whole vectors move
-            vectors = tried(_swizzles(seen, shape, judges[0].granule), judges)
-            mappings += sorted(vectors, key=lambda both: both[0].cost)[:1]
+            vectors = tried(_swizzles(seen, shape, judges[0].granule), judges, [], 1)
+            best = sorted([*best, *vectors], key=lambda both: both[0].cost)[:VERIFIED]
     if only is not MappingKind.SWIZZLE:
         for pair in pairs:
             granule = pair[0].granule
             longest = LARGEST_PADDING // shape.element_bytes
-            mappings += tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair)
+            best = tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair, best)
     if only is None and shape.rows > 1:
         for pair in pairs:
             if pair[0].granule == 1:
-                mappings += tried([Swapped(columns=shape.columns, rows=shape.rows)], pair)
-    best = sorted(mappings, key=lambda both: both[0].cost)[:VERIFIED]
+                best = tried([Swapped(columns=shape.columns, rows=shape.rows)], pair, best)
     yield from (replace(mapping, candidate=of_all.recounted(mapping.candidate)) for mapping, of_all in best)
 
 
@@ -314,7 +326,7 @@ def _other_rows(seen: TileSeen, shape: Shape, limits: Constraints, *, xors: bool
             return
 
 
-def _suggested(seen: TileSeen, limits: Constraints, spelled: int) -> Iterator[Ranked]:
+def _suggested(seen: TileSeen, limits: Constraints, spelled: int, advice: Suggestion | None) -> Iterator[Ranked]:
     """Yield the XOR of bits that `lint` and `explain` name for a tile, which asks nothing of its rows."""
     element = min(seen.narrowest, LINE // 2)
     shape = Shape(columns=LINE // element, rows=0, element_bytes=element)
@@ -322,10 +334,13 @@ def _suggested(seen: TileSeen, limits: Constraints, spelled: int) -> Iterator[Ra
         judges = _judges(seen, shape, limits, part)
         if judges is None:
             continue
-        try:
-            clean = suggest(judges[0].plain, judges[0].accesses, limits).clean
-        except UsageError:
-            continue
+        if advice is not None and not part and advice.plain.mapping.element_bytes == element:
+            clean = advice.clean  # which is the same search
+        else:
+            try:
+                clean = suggest(judges[0].plain, judges[0].accesses, limits).clean
+            except UsageError:
+                continue
         for candidate in clean[:1]:
             found = candidate.mapping.transform
             if isinstance(found, Swizzle) and found.combine == "xor" and found.shift > 0:

@@ -315,9 +315,9 @@ class FixState:
         """Return a tile, the mappings for it, and the one that `lint` names; if there are none, the tile says why."""
         tile = TileFix(name=seen.name, line=line[1], excess_before=seen.total, file=subject.named(line[0]))
         only, spelled, advice = self.job.options.only, subject.spelled_bytes(seen), subject.advice(seen)
-        named = advice.best or advice.apart if advice else None
+        named = candidates.named_by(advice)
         limits, sampled = self._limits(seen, subject), subject.emulated.profile.sample is not None
-        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, named, sampled)
+        best, plain = candidates.ranked(seen, subject.shapes(seen), limits, spelled, only, advice, sampled)
         if sampled and advice is not None and advice.plain.clean:
             # What conflicts is chance: a mapping that removes a little of it suits this sample, and no other.
             best = [ranked for ranked in best if MOST_LEFT * seen.total >= seen.in_launch(ranked.candidate.excessive)]

@@ -12,7 +12,6 @@ from ncu_swizzle.cubin import names, shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import objects
-from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, PARAMETERS, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
 from ncu_swizzle.fix.objects import fixed_value, inlined, part_called
@@ -129,9 +128,6 @@ class Questions:
     probes: dict[Question, Probe] = field(default_factory=dict)  # numbered in this order
     opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
 
-    def __post_init__(self) -> None:
-        self.changes = Changes(self.scopes)
-
     def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
         """Return the source with a statement per probe, and with the edits that let it be compiled."""
         lines: dict[int, str] = {}
@@ -205,10 +201,10 @@ class Questions:
             statement = declared.above("declaration", "for_range_loop", *PARAMETERS)
             at = otherwise if holder is None or holder.macro else self._before(use)
             if statement.type in ("declaration", "for_range_loop") and self.scopes.holder(declared):
-                if statement.parent.type != "compound_statement" or self.changes.of(declared):
+                if statement.parent.type != "compound_statement" or self.scopes.is_changed(declared):
                     continue  # a loop's, for example
                 at = statement.end_byte
-            elif declared and self.changes.of(declared):
+            elif declared and self.scopes.is_changed(declared):
                 continue
             self.ask("name", question[0], at, use.text, question[1])
 
@@ -378,7 +374,6 @@ class _Launched:
 
     def __post_init__(self) -> None:
         self.within = replace(self.constants, name=self.value, of_launch=True)
-        self.changes = Changes(self.scopes)
 
     def value(self, node: Node) -> int | None:
         if node.type == "field_expression":
@@ -392,7 +387,7 @@ class _Launched:
             self.found[declared.id] = None  # while it is being found
             self.found[declared.id] = self._initialised(declared)
         known = self.found[declared.id]
-        return None if self.changes.of(declared) else known
+        return None if self.scopes.is_changed(declared) else known
 
     def _initialised(self, declared: Node) -> int | None:
         """Return the value that a variable begins with, or that all calls give a parameter."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.cuda import NOTHING, Inlined, Node
 from ncu_swizzle.fix.edits import Edit
-from ncu_swizzle.fix.scopes import Definition, Scopes, declared_name, sizes_of
+from ncu_swizzle.fix.scopes import Definition, Scopes, changes, declared_name, sizes_of
 from ncu_swizzle.fix.sums import Constants
 from ncu_swizzle.fix.webs import ReachStep
 
@@ -48,6 +48,16 @@ def arrays(struct: Node) -> list[Node]:
 def numbers(struct: Node) -> list[str]:
     """Return the names of the members that are neither pointers nor arrays."""
     return [d.text for _, d in members(struct) if not d.parent.type.endswith("_declarator")]
+
+
+def are_changed(scopes: Scopes, struct: Node, names: Sequence[str]) -> bool:
+    """Return whether members of these names are assigned to out of the constructors of their class."""
+    for node in (node for name in names for node in scopes.mentions.get(name, [])):
+        function = scopes.holder(node)
+        made = function is not None and function.name == struct.part("name").text
+        if not made and changes(node.out_of("field_expression")):
+            return True
+    return False
 
 
 def opened(struct: Node) -> Iterator[Edit]:

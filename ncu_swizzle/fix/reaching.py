@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ncu_swizzle.fix import cuda, objects, scopes
-from ncu_swizzle.fix.changes import Changes
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, UNION, Inlined, Node
 from ncu_swizzle.fix.objects import arrays, given_by_name, member
 from ncu_swizzle.fix.scopes import Definition, Scopes, SharedDeclaration, declared_name, sizes_of
@@ -538,10 +537,10 @@ class ReachWalk:
         pointers = [name for name, value in made_object.fields.items() if value is node] if made_object else []
         if made_object is None or not pointers:
             return False
-        if Changes(self.scopes).changes_members(made_object.struct, objects.numbers(made_object.struct)):
-            return False
         struct, whole, pointer = made_object.struct, made_object.whole, pointers[0]
         counts = objects.numbers(struct)
+        if objects.are_changed(self.scopes, struct, counts):
+            return False
         fields = {name: value for name, value in made_object.fields.items() if name in counts}
         view = SourceView(struct=struct, pointer=pointer, fields=fields)
         holder = whole.parent

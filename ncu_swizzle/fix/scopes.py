@@ -54,6 +54,7 @@ class Scopes:
     file: CudaFile
     indexing: dict[int, Inlined] = field(default_factory=dict)  # calls of views' methods, by what they index with
     _declared: dict[int, dict[str, list[Node]]] = field(default_factory=dict, init=False)  # by the scope's node
+    _changed: dict[int, bool] = field(default_factory=dict, init=False)  # by the declared name
     _macros: dict[int, Definition] = field(default_factory=dict, init=False)  # by the root of the body: another tree
 
     def __post_init__(self) -> None:
@@ -173,6 +174,12 @@ class Scopes:
             if names and self.resolve(node) is declared:
                 yield node
 
+    def is_changed(self, declared: Node) -> bool:
+        """Return whether a variable may have another value than it was declared with."""
+        if declared.id not in self._changed:
+            self._changed[declared.id] = any(map(changes, self.uses(declared)))
+        return self._changed[declared.id]
+
     def resolve(self, use: Node, name: str = "") -> Node:
         """Return the declared name that an identifier, or another `name` there, refers to, if any is declared."""
         name, holder = name or use.text, use.parent
@@ -235,6 +242,18 @@ class Scopes:
             if node.inside(definition.body) and (nearest is None or definition.body.inside(nearest.body)):
                 nearest = definition
         return nearest
+
+
+def changes(use: Node) -> bool:
+    """Return whether a use of a variable assigns to it, or takes its address."""
+    node = use.out_of("parenthesized_expression")
+    address = node.parent.type == "pointer_expression" and node.parent.text.startswith("&")
+    return (
+        address
+        or node.is_part("left", "assignment_expression")
+        or node.is_part("argument", "update_expression")
+        or node.parent.type == "gnu_asm_output_operand"
+    )
 
 
 def _captures(declared: Node, use: Node) -> bool:

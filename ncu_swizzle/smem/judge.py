@@ -5,6 +5,7 @@ And the search for an XOR matrix that separates the lanes of each phase.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -248,6 +249,12 @@ class Judge:
         self.rejected: list[Candidate] = []
 
     def candidate(self, mapping: TileMapping) -> Candidate:
+        found = self.bounded(mapping, math.inf)
+        assert found is not None
+        return found
+
+    def bounded(self, mapping: TileMapping, most: float) -> Candidate | None:
+        """Return the candidate; None if more than so many of its wavefronts are avoidable."""
         actual = ideal = avoidable = 0
         for access in self.accesses:
             wavefronts = access.wavefronts(mapping)
@@ -257,6 +264,8 @@ class Judge:
             actual += access.total(counted)
             ideal += access.total(wavefronts.ideal)
             avoidable += access.total(np.maximum(counted - least, 0))
+            if avoidable > most:
+                return None
         now, then = pitch(self.plain.layout), pitch(mapping.layout)
         # The last row of the plain layout may end behind the array; rows of another length are declared as whole ones.
         size = self.taken if mapping == self.plain else mapping.bytes
