@@ -92,7 +92,11 @@ class Control(Waits):
         if not doubtful.any():
             return group, selected
         unsure: Bools = np.asarray(doubtful.any(axis=1))
-        self.lose_track(group.part(unsure), pc, condition.bits.shape[1] == 1, condition.origin)
+        # One thread takes one path, as a whole warp does on a uniform condition.
+        alone: Bools = np.asarray(group.mask.sum(axis=1) == 1) | (condition.bits.shape[1] == 1)
+        for together in (True, False):
+            if (lost := unsure & (alone == together)).any():
+                self.lose_track(group.part(lost), pc, together, condition.origin)
         return group.part(~unsure), selected[~unsure]
 
     def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None, anywhere: bool = False) -> None:
