@@ -172,7 +172,7 @@ _DEPOT = re.compile(r"(__local_depot)\d+")
 _UNIT = re.compile(r"(\d{1,4})(_INTERNAL_[0-9a-f]{8}_)")
 _TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
 _LINE_DIRECTIVE = re.compile(
-    r"(?P<labels>\s*+(?:[%$\w]++\s*+:\s*+)*+)\.(loc|file|version|target|address_size)\b.*", re.DOTALL
+    r"\A(?P<labels>\s*+(?:[%$\w]++\s*+:\s*+)*+)\.(loc|file|version|target|address_size)\b.*", re.DOTALL
 )
 _PARAMETER = re.compile(r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?")
 _WORD = re.compile(r"[\w$]+")

@@ -25,7 +25,7 @@ _OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)|^//-+ (?!\.text\.)")
 _REFERENCE = re.compile(r"`\(([^()]+)\)")
 _ADDRESS_HALF = re.compile(r"(?:fun|func|tex|32)@(lo|hi)\(\(?([^()\s]+)(?:\s*\+\s*([^()\s]+?))?(?:@srel)?\)?\)")
 _LOADS_TENSOR = re.compile(r"\bLDTM\b")
-_COUNTED_BOARD = re.compile(r"DEPBAR\S* SB([0-5])")
+_COUNTED_BOARD = re.compile(r"(?<![\w.])DEPBAR[.\w]*+ SB([0-5])")
 _BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
 
 
