@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ncu_swizzle.base.errors import BadFile
-from ncu_swizzle.base.files import is_file, read_source
+from ncu_swizzle.base.files import is_file
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import Checkout
 
@@ -44,12 +43,9 @@ class _Texts:
 
     def of(self, file: Path) -> str:
         """Return a file's text."""
-        try:
-            text = read_source(file, self._left) if self.checkout.holds(file) else ""
-        except (BadFile, ValueError):  # ValueError: a NUL in the name
-            return ""
-        self._left -= len(text)
-        return text
+        content = nvcc_options.source_bytes(str(file), (self.checkout,), self._left)
+        self._left -= len(content)
+        return content.decode("utf-8", "replace")
 
 
 def folder_in_checkout(header: str, source: Path) -> Path | None:

@@ -276,15 +276,15 @@ def readable(files: Iterable[Path] = (), folders: Iterable[Path] = ()) -> tuple[
     return tuple(map(Checkout, dict.fromkeys(roots)))
 
 
-def source_bytes(file: str, checkouts: Iterable[Checkout]) -> bytes:
-    """Return the content of a source that a line table names.
+def source_bytes(file: str, checkouts: Iterable[Checkout], largest: int = LARGEST_SOURCE) -> bytes:
+    """Return the content of a file that a line table names, or a checkout has.
 
-    Empty if it is outside of the checkouts, not a regular file, larger than LARGEST_SOURCE, or unreadable.
+    Empty if it is outside of the checkouts, not a regular file, larger than `largest`, or unreadable.
     """
     try:
         path = Path(os.path.realpath(file))
         inside = any(path.is_relative_to(checkout.root) for checkout in checkouts)
-        return read_bytes(path, largest=LARGEST_SOURCE) if inside else b""
+        return read_bytes(path, largest=largest) if inside else b""
     except (BadFile, ValueError):  # ValueError: a NUL in the name
         return b""
 
