@@ -208,11 +208,7 @@ def _reason(point: FixedPoint, why: NotKnown) -> str:
     names = [in_words(point, name) for name in decided]
     if why.origin is not None:
         names.append(in_words(point, Name(DATA, why.origin)))
-    return (
-        f"{why}{bounds.some(list(dict.fromkeys(names)), MOST_NAMES)}"
-        if names
-        else str(why).removesuffix(" depends on ")
-    )
+    return f"{why}{bounds.some(dict.fromkeys(names), MOST_NAMES)}" if names else str(why).removesuffix(" depends on ")
 
 
 def in_words(point: FixedPoint, name: Name) -> str:

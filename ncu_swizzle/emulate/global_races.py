@@ -219,8 +219,8 @@ class GlobalLog:
                         yield x, y, z
                         break
 
-    def _table(self, chosen: Any = slice(None)) -> _Accesses:
-        columns: list[Any] = [np.concatenate(column)[chosen] for column in zip(*self.rows, strict=True)]
+    def _table(self) -> _Accesses:
+        columns: list[Any] = [np.concatenate(column) for column in zip(*self.rows, strict=True)]
         return _Accesses(*columns)
 
     def conflicts(self) -> Iterator[tuple[int, int, _Accesses]]:
@@ -228,7 +228,9 @@ class GlobalLog:
         if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
             return
         every = self._table()
-        table = self._table(np.isin(every.unit, every.unit[every.writes]))
+        written = np.isin(every.unit, every.unit[every.writes])
+        columns: list[Any] = [column[written] for column in every]
+        table = _Accesses(*columns)
         for keys in ((table.unit,), (table.epoch, table.block, table.unit)):
             order = np.lexsort((np.arange(len(table.unit)), ~table.writes, *keys))
             new = np.ones(len(order), bool)
