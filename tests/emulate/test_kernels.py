@@ -5,7 +5,7 @@ import random
 import re
 import struct
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +109,9 @@ def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.Mon
     source = kernel("warps", name)
     launch = Launch(grid=(2, 1, 1), block=(256, 1, 1), parameters=pointers(9), memory=memory)
     sliced = emulate(source, launch)
-    monkeypatch.setattr(run, "prepare", partial(prepare, everything=True))
+    monkeypatch.setattr(
+        run, "prepare", lambda code, wanted, *steps: prepare(code, replace(wanted, everything=True), *steps)
+    )
     whole = emulate(source, launch)
     for row, complete in zip(sliced.rows, whole.rows, strict=True):
         expected = complete.executed, complete.wavefronts, complete.ideal
