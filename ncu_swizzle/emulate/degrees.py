@@ -31,9 +31,10 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
-from ncu_swizzle.emulate.machine import SHARED_WINDOW, Index
+from ncu_swizzle.emulate.machine import SHARED_WINDOW
 from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
+from ncu_swizzle.smem.access import Index
 
 SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
 MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart

@@ -18,7 +18,7 @@ import numpy as np
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.blocks import Index, Setting, numbered, run_batch
+from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses, OutOfBounds, drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
@@ -32,6 +32,7 @@ from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
 from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of

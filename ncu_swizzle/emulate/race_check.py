@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.base import codes
+from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.events import Hazard, Hazards, Party, Timeline
+from ncu_swizzle.emulate.events import Hazard, Hazards, Party
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import WRITE, Opcode, Shared
 from ncu_swizzle.emulate.program import PreparedCode

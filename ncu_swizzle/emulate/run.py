@@ -36,10 +36,8 @@ from ncu_swizzle.emulate.requests import (
     LONG_EFFORT,
     TIMEOUT_S,
     WITHOUT_DATA_EFFORT,
-    AccessRequests,
     Clock,
     Progress,
-    merged_requests,
 )
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
@@ -47,6 +45,7 @@ from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, figures_of
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
+from ncu_swizzle.smem.requests import AccessRequests, merged_requests
 
 # What one atomic on a counter in global memory returns to each block: its ticket.
 #

@@ -15,9 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ncu_swizzle.base.timeline import Step, Timeline
 from ncu_swizzle.emulate.accesses import SharedUse
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.events import Event, Kind, Step, Timeline
+from ncu_swizzle.emulate.events import Event, Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import WRITE, Copy
 from ncu_swizzle.smem.descriptors import CHUNK

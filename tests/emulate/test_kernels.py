@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bench import random_sass
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import blocks, run
-from ncu_swizzle.emulate.blocks import Index, Unclaimed
+from ncu_swizzle.emulate.blocks import Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.program import prepare
@@ -27,6 +27,7 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.access import Index
 from tests.support.emulation import DATA, IN, kernel, outputs, pointers, recorded_launch
 from tests.support.programs import ONE_WARP, code
 

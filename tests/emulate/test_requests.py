@@ -9,19 +9,20 @@ import pytest
 
 from ncu_swizzle.base.traffic import METRICS, Pattern
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate import requests
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Wanted
-from ncu_swizzle.emulate.observed import Advice, advise, observed_tiles
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import AccessRequests, Clock, SharedRequests, count_accesses
+from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_accesses
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tracing import Trace, Version
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
+from ncu_swizzle.smem import requests
 from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.observed import Advice, advise, observed_tiles
+from ncu_swizzle.smem.requests import AccessRequests
 from tests.support.emulation import OUT, machine, pointers
 from tests.support.places import DATA
 from tests.support.programs import ONE_WARP, code
