@@ -29,7 +29,7 @@ from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
@@ -174,7 +174,7 @@ def under_guards(source: Code, chance: Random) -> Code:
 
 
 def _counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
-    program = prepare(source, Wanted(everything=everything))
+    program = prepare(source, Demand(everything=everything))
     setting = setting_of(source, LAUNCHES[1], program, Clock(timeout_s=3.0), shortcuts=shortcuts)
     try:
         batch = blocks.run_batch(setting, np.zeros((1, 3), np.int64))
