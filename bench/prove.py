@@ -51,7 +51,7 @@ from ncu_swizzle.emulate.code import parse_instruction
 from ncu_swizzle.emulate.counts import bank_0
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import Results, results
-from ncu_swizzle.emulate.worlds import World, decisive
+from ncu_swizzle.emulate.worlds import World, decisive_integers
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import build, catalog, halves
 from ncu_swizzle.kernels.family import Target
@@ -392,7 +392,7 @@ def _results(version: Assembled, target: Target, number: int, drawn: float) -> R
     bank, _ = bank_0(code, launch)
     world = World(
         number=number,
-        decisive=decisive(instructions, grid, launch.block, bank, code.parameter_offset),
+        decisive=decisive_integers(instructions, grid, launch.block, bank, code.parameter_offset),
         shared=np.zeros(SHARED, np.uint8),
     )
     return results(code, launch, np.array(sorted(blocks), np.int64), Clock(timeout_s=EMULATION_S), world)

@@ -256,8 +256,8 @@ def check(
         return
     with output.progress() as progress:
         rules = checking.policy(judging, sources, Path.cwd())
-        rest, files = checking.without_launch(profiles, description)
-        kernels = linting.in_every_launch(files, description, request, rules, progress)
+        rest, files = checking.split_by_launch(profiles, description)
+        kernels = linting.lint_every_launch(files, description, request, rules, progress)
         verdict = None
         if rest:
             gather = checking.named_by(rest, description, progress)

@@ -199,7 +199,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
-    kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
+    kernels = python_kernels.known_kernels(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))
     seal(file, notes)
     return reader.read(file)

@@ -9,9 +9,9 @@ from functools import cached_property
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
 from ncu_swizzle.emulate.effects import is_control
 
-EXIT = -1  # stands for the end of the thread
-ANYWHERE = -2  # stands for wherever a call through a register can go
-ADDED = "$__internal_"  # how the names of functions begin that ptxas adds
+EXIT = -1  # the end of the thread
+ANYWHERE = -2  # wherever a call through a register can go
+ADDED = "$__internal_"  # the prefix of functions that ptxas adds
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
 
 
@@ -82,7 +82,7 @@ class Flow:
         called = frozenset(self.anywhere)
         found: dict[int, frozenset[int]] = {}
         for header in self.leaders:
-            # An edge from further down in the code closes a loop. A loop that is laid out otherwise is not found, which
+            # A backward edge in the code's layout closes a loop. A loop laid out otherwise is not found, which
             # costs time but no count: all of its iterations run.
             latches = [leader for leader in before[header] if leader >= header]
             latches += [leader for leader in calling if leader >= header and header in called]
@@ -117,14 +117,14 @@ class Flow:
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
         if instruction.opcode == "CALL" and any(operand.kind in (REG, UREG) for operand in instruction.operands):
-            return ()  # the address in the register counts from the one that is written behind it
+            return ()  # the address in the register is relative to the one written after it
         addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
         if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
         return (self.at(addresses[-1]),)
 
     def returns(self, number: int) -> tuple[int, ...]:
-        """Return where a RET can go: to the instructions after the calls of its function, if that is known."""
+        """Return where a RET can go: to the instructions after the calls of its function, if these are known."""
         begins = bisect.bisect_right(self._starts, number) - 1
         return self._after_calls.get(self._starts[begins] if begins >= 0 else None, self._after_calls[None])
 
@@ -190,14 +190,14 @@ class Flow:
                 if dominators.get(number) != new:
                     dominators[number] = new
                     changed = True
-        # What never reaches EXIT, such as an endless loop, is not in the order: nothing certain comes after it.
+        # Code that never reaches EXIT, such as an endless loop, is not in the order: nothing certain comes after it.
         return [dominators.get(number, EXIT) for number in range(count)]
 
     @cached_property
     def fatal(self) -> frozenset[int]:
-        """The instructions from which every path ends in a trap: no thread of a launch that succeeds is there."""
+        """The instructions from which every path ends in a trap: no thread of a successful launch gets there."""
         found: set[int] = set()
-        # One pass, backwards: behind a jump back, a trap is not seen, and the branch to it stays as any other.
+        # One backward pass: a trap after a backward jump is not seen, and the branch to it stays like any other.
         for number in reversed(range(len(self.instructions))):
             instruction = self.instructions[number]
             traps = instruction.opcode == "BPT" and instruction.has("TRAP") and instruction.guard is None
@@ -211,11 +211,11 @@ class Flow:
 
     @cached_property
     def reconverging(self) -> frozenset[int]:
-        """The instructions at which all threads of a warp reconverge, whatever way they came."""
+        """The instructions at which all threads of a warp reconverge, whatever path they took."""
         return frozenset(n for n, each in enumerate(self.instructions) if each.opcode == "WARPSYNC" and each.has("ALL"))
 
     def reached(self, first: Iterable[int], ends: Collection[int], whole: bool) -> frozenset[int]:
-        """Return what can run from some instructions on, including called functions, until one of `ends` has.
+        """Return what can run from some instructions on, called functions included, until one of `ends` has.
 
         `whole` follows a function's return to its callers.
         """

@@ -93,7 +93,7 @@ class Comparisons(Reports):
         unordered = self._later(self.clock, made, last, writer, self.write_lane[units])
         self._report(made, unordered, last, writer, does=does, before=WRITE, agent=by)
         if proxy:
-            # What threads and cp.async write, they write through the generic proxy (PTX ISA, "Async proxy").
+            # Threads and cp.async write through the generic proxy (PTX ISA, "Async proxy").
             unseen = self._later(self.visible, made, last, writer, self.write_lane[units])
             hidden = unseen & (writer < self.tiles) & ~unordered
             self._report(made, hidden, last, writer, does=does, before=WRITE, agent=by, code=codes.PROXY_FENCE)
@@ -124,7 +124,7 @@ class Comparisons(Reports):
             self._report(chosen, where, last, readers, does=does, before=before, agent=agent)
 
     def _after_generic(self, made: Footprint, by: int, last: Any, writer: Any) -> None:
-        """Report accesses by threads, and writes by cp.async, that come before, in order, without a fence of proxies.
+        """Report earlier, ordered accesses by threads, and writes by cp.async, without a proxy fence in between.
 
         `last`: the last write of each unit, by its `writer`.
         Not if the warp has arrived at an mbarrier since: so CUTLASS's pipelines release a stage, without a fence.
@@ -156,7 +156,7 @@ class Comparisons(Reports):
             self._report(made, lanes, last, others, does=WRITE, before=WRITE, agent=by, code=codes.SAME_PLACE)
 
     def _synchronise(self, made: Footprint) -> None:
-        """An atomic passes on what its lanes had fenced, and knows what earlier ones passed on."""
+        """Let an atomic pass on what its lanes had fenced, and learn what earlier ones passed on."""
         lanes: dict[tuple[int, int], int] = {}
         for unit, warp, lane in zip(made.units.tolist(), made.warps.tolist(), made.lanes.tolist(), strict=True):
             lanes[unit, warp] = lanes.get((unit, warp), 0) | 1 << lane
@@ -167,7 +167,7 @@ class Comparisons(Reports):
                 self.words[unit] = mine if earlier is None else np.maximum(earlier, mine)
 
     def _flag(self, made: Footprint, does: str) -> None:
-        """A store to a flag passes on what its lane had fenced by then; a load of it knows that."""
+        """Let a store to a flag pass on what its lane had fenced by then, and a load of it learn that."""
         for row in np.flatnonzero(self.flags[made.units]).tolist():
             unit, warp, bits = int(made.units[row]), int(made.warps[row]), 1 << int(made.lanes[row])
             if does == READ:
@@ -180,6 +180,6 @@ class Comparisons(Reports):
 
 
 def whole(warps: Ints, units: Ints) -> Footprint:
-    """Return what one warp touches as a whole, or each of several."""
+    """Return what one warp, or each of several, touches with all lanes together."""
     many = np.repeat(warps, len(units))
     return Footprint(many, np.tile(units, len(warps)), np.full(len(many), ALL_LANES, np.int8))

@@ -1,4 +1,4 @@
-"""Say what two accesses of which nothing orders one before the other are: a hazard, with both sides and its place."""
+"""Report two unordered accesses as a hazard, with both sides and where it is."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Reports(HappensBefore):
         code: str = "",
     ) -> None:
         """Record a hazard for each pair of instructions, at the units `where` it is: (K,) each."""
-        if self.allocates:  # through words of CUDA's own, in an order that ptxas sees to
+        if self.allocates:  # through CUDA's reserved words, which ptxas orders
             where = where & (made.units % self.per_block * self.unit >= RESERVED_BYTES)
         if not where.any():
             return
@@ -128,7 +128,7 @@ class Reports(HappensBefore):
             self._add(kind, parties, block, told, self._place(unit % self.per_block), key)
 
     def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
-        """Return whether a store to a unit is computed from what its warp read there, with no order to another's."""
+        """Return whether a store to a unit is computed from what its warp read there, unordered with another's."""
         if not 0 <= warp < self.n or not (read := int(self.read_event[unit, warp])):
             return False
         if other == warp:
@@ -144,14 +144,14 @@ class Reports(HappensBefore):
         return self.events[read - 1].number in self.behind[store]
 
     def _place(self, unit: int) -> str:
-        """Return a unit of a block in words."""
+        """Describe a unit of a block."""
         if unit < self.shared_units:
             return f"byte {unit * self.unit:#x} of shared memory"
         part, column = divmod(unit - self.shared_units, COLUMNS)
         return f"lane {part * ROWS_OF_ONE}, column {column} of tensor memory"
 
     def _stored_at(self, at: int, unit: int, warp: int, lane: int) -> int | None:
-        """Return the byte that a lane stored in an event, or the bytes of its unit; None if that is not known."""
+        """Return the byte that a lane stored in an event, or the bytes of its unit; None if not known."""
         stored, footprint = self.stored.get(at), self.prints.get(id(self.events[at - 1].data))
         if stored is None or footprint is None or lane < 0:
             return None

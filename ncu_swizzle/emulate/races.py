@@ -1,6 +1,6 @@
-"""Find accesses to shared memory that nothing orders, also if they happened one after the other in this run.
+"""Find unordered accesses to shared memory, even if they happened one after the other in this run.
 
-Shared memory is in units: bytes, or as many as the narrowest access has. Behind them, a block has the places of its
+Shared memory is in units: bytes, or the width of the narrowest access. After them come the places of the block's
 tensor memory. `happens_before` says what is ordered.
 """
 
@@ -29,7 +29,7 @@ MBARRIER = 8  # bytes
 MOST_UNITS = 1 << 27  # of a table of units and agents
 _ASYNC_WRITES = frozenset(("UBLKCP", "UTMALDG"))
 _BY_OTHERS = (Shared.WGMMA, Shared.UNCOUNTED)  # agents other than warps access shared memory
-MOST_PASSES = 8  # over the events, until it is clear which generations of named barriers are
+MOST_PASSES = 8  # over the events, until the doubtful generations of named barriers are clear
 _OTHER_BLOCKS = (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE)  # their data are of blocks, not of warps
 
 
@@ -43,7 +43,7 @@ class Races(Comparisons):
     """The events of one domain, in the order in which they happened, and what was found."""
 
     def run(self, events: Sequence[Event]) -> None:
-        """Look at all events; `found` and `lacking` have what came of it."""
+        """Process all events; results go to `found` and `lacking`."""
         m = self.machine
         self.first = self.blocks.start * m.per_block
         self.n = len(self.blocks) * m.per_block
@@ -72,7 +72,7 @@ class Races(Comparisons):
             doubted = {key: self.doubted.get(key, frozenset()) | gate.doubted for key, gate in self.gates.items()}
             if all(found == self.doubted.get(key, frozenset()) for key, found in doubted.items()):
                 break
-            self.doubted = doubted  # once more, without the order of these generations
+            self.doubted = doubted  # again, without the order of these generations
         else:
             self.lacking["which warps meet at a named barrier"] = None
 
@@ -91,7 +91,7 @@ class Races(Comparisons):
         self._judge_exits()
 
     def _agents_of(self, issues: Callable[[Opcode], bool]) -> Ints:
-        """Return the agent of each warp that issues some of tcgen05, (N,), made here; of another warp, itself."""
+        """Return a new agent for each warp that issues tcgen05, (N,); for another warp, the warp itself."""
         here = (event for event in self.events if event.kind is Kind.TENSOR)
         issued = [event.warps for event in here if issues(self.instructions[event.number].row)]
         warps = np.unique(np.concatenate([np.zeros(0, np.int64), *issued])) - self.first
@@ -152,7 +152,7 @@ class Races(Comparisons):
         blocks, completed = blocks[inside] - self.blocks.start, completed[inside]
         warps = (event.warps[inside] - self.first) if len(event.warps) else warps
         opcode = self.instructions[event.number].opcode
-        # What has ended when the arrival is made: copies, or tcgen05.mma and its like, that the warp has issued.
+        # What the warp issued that has ended by the arrival: copies, or tcgen05.mma and its like.
         ended = {"ARRIVES": np.arange(self.n) + self.copies, "UTCBAR": self.pipes}.get(opcode)
         for block in np.unique(blocks).tolist():
             mbarrier, here = self._mbarrier(block, offset), blocks == block
@@ -242,7 +242,7 @@ class Races(Comparisons):
             self._reach(int(blocks[row, lane]) - self.blocks.start, warp, warp, event)
 
     def _reach(self, block: int, warp: int, agent: int, event: Event) -> None:
-        """Keep an access to another block, of which its warp has to know that it has begun."""
+        """Keep an access to another block; the warp has to know that this block has begun."""
         self.remote[block, agent] = self.now, event.number
         warps, row = self._warps(block), self.rows[warp, ALL_LANES]
         lanes = slice(self._columns(warps.start).start, self._columns(warps.stop).start) if self.by_lane else slice(0)
@@ -347,7 +347,7 @@ class Races(Comparisons):
             self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
 
     def _loaded(self, event: Event, warps: Ints, _rows: slice) -> None:
-        """Those of a warp end in the order in which they began."""
+        """Retire a warp's tcgen05.ld, which end in the order in which they began."""
         for warp in warps.tolist():
             rows, agent = np.unique(self.rows[warp]), self.loading[warp]
             ended = max((self.loads.get((warp, load), 0) for load in event.data), default=0)
@@ -362,7 +362,7 @@ class Races(Comparisons):
                 groups.append(self.now)
 
     def _judge_exits(self) -> None:
-        """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
+        """Check that accesses to another block end before it does, and copies out of a block before its threads do."""
         for (block, agent), (at, number) in self.remote.items():
             warps = np.arange(self.n)[self._warps(block)]
             if self._later(self.clock, whole(warps, warps[:1]), at, agent, ALL_LANES).all():

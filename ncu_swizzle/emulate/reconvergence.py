@@ -1,7 +1,7 @@
 """Where threads of a warp that have diverged reconverge, and what they may have run since they were together.
 
-They do at a BSYNC, all that were together at its BSSY, and at a WARPSYNC. Regions are of basic blocks, by their first
-instructions; that paths lead through functions as if a return went to any caller makes them larger than they are.
+All that were together at a BSSY reconverge at its BSYNC, others at a WARPSYNC. Regions list basic blocks by their first
+instructions; they are overestimated, as paths through functions treat a return as one to any caller.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Region:
     """What threads may run between where they were together and where they reconverge."""
 
     sync: int
-    onward: frozenset[int]  # where they go on
+    onward: frozenset[int]  # where they continue
     begins: tuple[int, ...]  # the BSSYs
     blocks: frozenset[int]  # by their first instructions
     written: frozenset[int]  # registers that they may write once they have diverged
     leaving: tuple[int, ...]  # where some may end, or no longer be waited for
-    closed: bool  # whether no way into it leads around the BSSYs, so that all that were together are waited for
-    heals: bool  # whether all of them come, but those that have ended
+    closed: bool  # whether every way in passes a BSSY, so that all that were together are waited for
+    heals: bool  # whether all of them arrive, except exited ones
 
 
 def _barriers(instruction: SassInstruction) -> set[int]:
@@ -39,14 +39,14 @@ def _barriers(instruction: SassInstruction) -> set[int]:
 
 
 def of_everyone(warpsync: SassInstruction) -> bool:
-    """Return whether a WARPSYNC is one of all threads of a warp."""
+    """Return whether a WARPSYNC is for all threads of a warp."""
     masks = [operand.number for operand in warpsync.operands if operand.kind == INTEGER]
     return warpsync.has("ALL") or not warpsync.operands or masks[:1] == [int(ALL_MASK)]
 
 
 @dataclass(eq=False)
 class Regions:
-    """The regions of a kernel, for the branches at which lanes of a warp may part."""
+    """The regions of a kernel, for the branches at which lanes of a warp may diverge."""
 
     instructions: Sequence[SassInstruction]
     flow: Flow
@@ -65,7 +65,7 @@ class Regions:
 
     @cached_property
     def followers(self) -> dict[int, tuple[int, ...]]:
-        """By first instruction of a basic block: where its threads may go on, or reconverge."""
+        """By first instruction of a basic block: where its threads may continue, or reconverge."""
         found = {}
         for leader in self.flow.leaders:
             last = self.flow.last[leader]
@@ -109,7 +109,7 @@ class Regions:
         return found
 
     def _resumed(self, sync: int) -> set[int]:
-        """Return where threads go on behind a BSYNC or WARPSYNC."""
+        """Return where threads continue after a BSYNC or WARPSYNC."""
         begins = self._joining.get(sync, (sync,))
         return {self.flow.following(sync), *(t for n in begins for t in self.flow.targets(n))} - {sync}
 
@@ -170,14 +170,14 @@ class Regions:
         )  # fmt: skip
 
     def _still_apart(self, branch: int, end: int) -> bool:
-        """Return whether threads that part at a branch may not have reconverged when they come to a basic block."""
+        """Return whether threads that diverge at a branch may still be apart when they reach a basic block."""
         block = self.flow.first(branch)
         regions = [self.region(sync) for sync in self._joining]
         healing = {self.flow.first(region.sync) for region in regions if region.heals and block in region.blocks}
         return end in self._reach(self.followers[block], self.followers, healing)
 
     def _written(self, branches: Iterable[int], blocks: set[int], ends: set[int]) -> frozenset[int]:
-        """Return the registers that threads may write in some basic blocks once they have parted at these branches."""
+        """Return the registers that threads may write in some basic blocks after diverging at these branches."""
         bits = 0
         for branch in branches:
             for leader in self._reach(self.followers[self.flow.first(branch)], self.followers, ends, within=blocks):
@@ -189,7 +189,7 @@ class Regions:
     def _reach(
         first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
     ) -> set[int]:
-        """Return the basic blocks that can be reached, `ends` among them, but not what lies behind those."""
+        """Return the basic blocks that can be reached, up to and including `ends`."""
         seen: set[int] = set()
         waiting = [leader for leader in first if within is None or leader in within]
         while waiting:

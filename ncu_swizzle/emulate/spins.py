@@ -26,7 +26,7 @@ def _stores(row: Opcode) -> bool:
 
 
 def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of loops that do nothing but load until a value has come."""
+    """Return the loads of loops that only load until a value arrives."""
     found: set[int] = set()
     for end, instruction in enumerate(instructions):
         target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
@@ -44,14 +44,14 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
 def strong(instruction: SassInstruction) -> bool:
     """Return whether a load or store is strong (relaxed, acquire or release): it races with no other strong access.
 
-    Such are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not say it.
+    Examples are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not show it.
     """
     row = instruction.row
     return row.shared is Shared.GENERIC and not row.atomic and instruction.has("STRONG")
 
 
 def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
+    """Return the loads whose value a compare-and-swap at the same address expects: the pair is one atomic."""
     found: set[int] = set()
     for at, swap in enumerate(instructions):
         if not (swap.row.addressed and swap.row.atomic) or not swap.has("SPIN", "CAS"):
@@ -100,7 +100,7 @@ def _loads_of(flow: Flow, number: int, wanted: Iterable[int]) -> frozenset[int]:
 
 
 def awaits_others(flow: Flow, region: Collection[int]) -> bool:
-    """Return whether code has a loop that asks for one word until another thread changes it."""
+    """Return whether code has a loop that reads one word until another thread changes it."""
     polls = polling(flow.instructions)
     asked = {number: flow.instructions[number] for number in region}
     asking = (n for n, each in asked.items() if n in polls or _asks(each.row) or strong(each))
@@ -124,10 +124,10 @@ def _reached(number: int, near: Callable[[int], Iterable[int]], region: Collecti
 
 
 def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bool:
-    """Return whether a loop goes on until another thread changes the word that an instruction in it reads.
+    """Return whether a loop runs until another thread changes the word that an instruction in it reads.
 
-    A lock or a flag, that is: always the same word, and the loop stores nothing else. A loop that goes from word to
-    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
+    That is a lock or a flag: always the same word, and the loop stores nothing else. A loop that goes from word to
+    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread progresses.
     """
     asked = flow.instructions[number]
     if any(_stores(flow.instructions[at].row) for at in loop):

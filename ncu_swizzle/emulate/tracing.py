@@ -27,10 +27,10 @@ from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX, Bools, Ints
 
-# Record every access to shared memory: who, where, and after how many barriers; and what synchronises.
+# Record every access to shared memory: thread, address, and barriers passed; and every synchronisation.
 #
-# The steps run before the instructions themselves (`program.prepare`), and only in a program of its own: counting costs
-# nothing more. A block stands only for those that access the very same addresses.
+# The steps run before the instructions themselves (`program.prepare`), and only in a separate program: counting costs
+# nothing more. A block represents only those that access the very same addresses.
 
 
 MOST_ACCESSES = 1 << 24  # of single lanes, recorded together
@@ -84,7 +84,7 @@ class LaneCounts:
 
 
 class Recorder:
-    """Makes the steps, and holds what they record until it is taken."""
+    """Makes the steps, and keeps their records until they are taken."""
 
     def __init__(self) -> None:
         self.opaque: dict[int, str] = {}  # why accesses cannot be seen, by index of the instruction
@@ -174,7 +174,7 @@ def _columns(m: Machine, selected: Bools, *more: Ints) -> Ints:
 
 
 def synchronises(instruction: SassInstruction) -> bool:
-    """Return whether an instruction orders accesses as its source asks, not just the compiler's own loads."""
+    """Return whether an instruction orders accesses as the source asks, not just the compiler's own loads."""
     if instruction.opcode not in SYNCHRONISING:
         return False
     return instruction.opcode != "DEPBAR" or COPY_GROUPS in instruction.text
@@ -188,7 +188,7 @@ _COUNTING = ("no rule is known", "what ncu counts", "not all warps of a warpgrou
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The accesses of one version in the blocks that ran, and what is not known of them, by instruction index."""
+    """The accesses of one version in the blocks that ran, and what is not known, by instruction index."""
 
     accesses: LaneAccesses
     syncs: LaneSyncs
@@ -243,7 +243,7 @@ def side_by_side(first: Version, second: Version) -> Iterator[Pair]:
     unclaimed = Unclaimed(grid)
     pinned, size = 0, 1
     while unclaimed.blocks:
-        blocks = unclaimed.some(pinned, size)
+        blocks = unclaimed.pick(pinned, size)
         (one, before), (other, after) = first.run(blocks), second.run(blocks)
         boxes, theirs = copy.copy(one.machine.boxes), other.machine.boxes  # the blocks that are in both boxes
         boxes.low, boxes.high = np.maximum(boxes.low, theirs.low), np.minimum(boxes.high, theirs.high)

@@ -279,7 +279,7 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
     causes: dict[tuple[str, Location | int], list[tuple[Hazard, list[tuple[Location, ...]]]]] = {}
     for hazard in counts.hazards.found:  # of a line that is unrolled, or races with several, it is said once
-        sites = [calls.site(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
+        sites = [calls.blamed_line(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
         place = sites[0][0] if sites[0] else hazard.parties[0].offset
         causes.setdefault((hazard.code, place), []).append((hazard, sites))
     for (code, _), ((hazard, sites), *others) in causes.items():
@@ -329,7 +329,7 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> tuple[st
     calls = Calls(list(set(own.values())))
 
     def line_of(offset: int) -> str:
-        frame = next(iter(calls.site(own.get(offset, ()))), None)
+        frame = next(iter(calls.blamed_line(own.get(offset, ()))), None)
         return _in_brief(frame) if frame else ""
 
     return counts.hazards.unfollowed(line_of)

@@ -112,7 +112,7 @@ class Built:
 
     def explained(self, profile: Profile) -> Profile:
         """Return a profile of the kernel with what its compiler says of accesses with conflicts."""
-        return layouts.explained(profile, self.intermediate, self.explicit)
+        return layouts.with_layout_notes(profile, self.intermediate, self.explicit)
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:

@@ -285,7 +285,7 @@ class Tensors:
         pointed: set[str] = set()
         for number, content in enumerate(map(_settled, contents)):
             names = [self._pointed(word) for word in _words(content)]
-            if len(content) == tensor_map.TENSOR_MAP_BYTES and tensor_map.decoded(content):
+            if len(content) == tensor_map.TENSOR_MAP_BYTES and tensor_map.decoded_map(content):
                 names[1:] = [("", 0)] * (len(names) - 1)  # the other words are numbers
             if (
                 len(content) == WORD
@@ -313,7 +313,7 @@ class Tensors:
 
 def _settled(content: bytes) -> bytes:
     """Return a parameter's bytes; of a tensor map, the DSL writes half and leaves the rest as it was on the stack."""
-    return tensor_map.completed(content) if len(content) == tensor_map.TENSOR_MAP_BYTES else content
+    return tensor_map.completed_map(content) if len(content) == tensor_map.TENSOR_MAP_BYTES else content
 
 
 def _symbol(bits: int, multiple: int) -> Any:

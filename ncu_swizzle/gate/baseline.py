@@ -1,7 +1,7 @@
 """A saved baseline: the counts and durations of each kernel, in one small JSON file to commit with the sources.
 
 Every entry carries its own digest, so git can merge the file. The digest is an unkeyed SHA-256: it detects damage,
-careless edits and bad merges, not somebody who recomputes it.
+careless edits and bad merges, not deliberate forgery.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def entry_of(profiles: Sequence[Profile]) -> Entry:
 
     def excess(profile: Profile) -> float:
         known = profile.total.excessive
-        return math.inf if known is None else known  # an unknown one may be the worst of all: the entry says so
+        return math.inf if known is None else known  # an unknown one may be the worst: the entry keeps it unknown
 
     worst = max(profiles, key=excess)
     durations = [profile.duration_ns for profile in profiles]

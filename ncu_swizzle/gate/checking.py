@@ -82,27 +82,27 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
     return [baseline.rule(name, table[name], kernel, access, origin) for name in LIMITS if name in table]
 
 
-Gather = Callable[[Request, Engine], Sequence[Profile]]  # what returns the profiles that are asked for
+Gather = Callable[[Request, Engine], Sequence[Profile]]  # obtains the requested profiles
 
 
 def named_by(words: Sequence[str], description: KernelDescription, on_progress: Progress) -> Gather:
-    """Return what gathers the profiles that words name.
+    """Return a function that gathers the profiles that words name.
 
-    A run folder stands for the kernel that it was made for; of before and after, the latter is taken.
+    A run folder means the kernel that it was made for; of before and after, the latter is used.
     """
     named = naming.resolve_saved(words, description)
     entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
     return lambda request, engine: profiles.gather(entries, request, engine, on_progress)
 
 
-def without_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
-    """Return the words of which there are profiles, and the files of whose kernels no launch is described."""
+def split_by_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
+    """Return the words that have profiles, and the files whose kernels have no described launch."""
     found = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
     return [word for word, files in found.items() if not files], [file for files in found.values() for file in files]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:
-    """Return a verdict on profiles with that on kernels in every launch."""
+    """Combine a verdict on profiles with one on kernels in every launch."""
     degrees = verdict_of(kernels)
     if verdict is None:
         return degrees
@@ -110,7 +110,7 @@ def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verd
 
 
 def engine_for(request: Request) -> Engine:
-    """Return the engine that a gate takes: one alone, without values of another beside it."""
+    """Return the engine for a gate: a single one, without values from another."""
     return replace(profiles.choose_engine(request), beside=False)
 
 

@@ -9,8 +9,8 @@
     kernel = "legacy_.*"                       a regular expression that matches the whole name
     reason = "measured: no time"
 
-A finding stays in every output that lists findings, and counts for nothing. What is about a whole kernel is hidden in
-the settings alone: which of its lines is the worst may change with any edit.
+A suppressed finding stays in every output that lists findings, but does not count. Findings about a whole kernel can
+be hidden only in the settings: which of its lines is the worst may change with any edit.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _cuda_comments(text: str) -> Iterator[Span]:
 
 
 def _after(mark: str, text: str, start: int) -> int:
-    """Return where the text goes on after a mark; without one, past the text's end."""
+    """Return where the text continues after a mark; without one, past the text's end."""
     found = text.find(mark, start)
     return len(text) + 1 if found < 0 else found + len(mark)
 
@@ -105,12 +105,12 @@ def _python_comments(text: str) -> Iterator[Span]:
             if token.type == tokenize.COMMENT:
                 start = starts[token.start[0] - 1] + token.start[1]
                 yield start, start + len(token.string)
-    except (tokenize.TokenError, SyntaxError):  # what cannot be parsed is not executed, either
+    except (tokenize.TokenError, SyntaxError):  # unparsable code is not executed either
         return
 
 
 def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Suppression]:
-    """Yield what the comments suppress: a line with code before the comment, or else the next one with code."""
+    """Yield the lines that comments suppress: the comment's own if it has code before it, else the next with code."""
     line, counted = 1, 0  # the line of a position, which only grows
 
     def line_at(position: int) -> int:
@@ -147,14 +147,14 @@ def _named(comment: str) -> tuple[tuple[str, ...], str] | None:
         reason = reason.lstrip("-")
     elif reason[:1] in tuple("—–:"):
         reason = reason[1:]
-    elif reason:  # neither codes nor a reason: each word is a code that nobody knows
+    elif reason:  # neither codes nor a reason: each word is an unknown code
         listed, reason = rest, ""
     codes_ = tuple(code.upper() for code in _SEPARATED.split(listed) if code)
     return codes_, reason.strip()
 
 
 def in_settings(project: Project) -> tuple[Suppression, ...]:
-    """Return the entries of a settings file; raise UsageError for one that makes no sense."""
+    """Return the entries of a settings file; raise UsageError for an invalid one."""
     tables = project.content.get(IGNORE, [])
     name = f"{project.outer}{IGNORE}"
     if not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
@@ -184,7 +184,7 @@ def _entry(entry: dict[str, Any], origin: str, project: Project) -> Suppression:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a run says of its kernels: what `Suppressions.leftover` may rely on."""
+    """The coverage of a run, which `Suppressions.leftover` relies on."""
 
     lines: frozenset[tuple[str, int]] = frozenset()  # files and lines that have instructions of kernels that were run
     kernels: frozenset[str] = frozenset()
@@ -193,7 +193,7 @@ class Judged:
 
 @dataclass
 class Suppressions:
-    """The entries of the settings, the comments of every file that was asked for, and which of them hid something.
+    """The entries of the settings, the comments of every requested file, and which of them hid something.
 
     Comments are read in files of the `checkouts` alone: findings are about files that line tables name.
     """
@@ -206,7 +206,7 @@ class Suppressions:
     _used: set[tuple[Suppression, str]] = field(default_factory=set)
 
     def marked(self, checks: Iterable[Check]) -> Iterator[Check]:
-        """Yield the checks; those of which all codes are suppressed with what suppresses them."""
+        """Yield the checks; those whose codes are all suppressed, with what suppresses them."""
         for check in checks:
             hiding = {code: found for code in check.codes if (found := self._hiding(check, code))}
             self._used |= {(found, code) for code, found in hiding.items()}
@@ -231,7 +231,7 @@ class Suppressions:
         return self._files[file]
 
     def leftover(self, command: str, judged: Judged) -> Iterator[Check]:
-        """Yield a warning for each code of a suppression that hid nothing or does not exist, as far as that is sure.
+        """Yield a warning for each code of a suppression that certainly hid nothing or does not exist.
 
         A comment is judged if its line belongs to a kernel that was run, and all were; an entry, if its kernel was.
         """
@@ -259,7 +259,7 @@ class Suppressions:
                 judged.complete
                 and (each.place.file, each.line) in judged.lines
                 and (each, code) not in self._used
-                and command == "lint"  # which finds all that is about a line
+                and command == "lint"  # which finds everything about a line
                 and codes.UNUSED not in each.codes
             ):
                 yield _warning(each, codes.UNUSED, f"line {each.line} has no {code}: the comment can go")

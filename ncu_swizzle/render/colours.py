@@ -1,6 +1,6 @@
 """Sources in colours: lines of tokens, in bounded time whatever the text. Only this module imports Pygments.
 
-A process with little memory runs it, too, so that it imports little.
+A process with little memory also runs it, so it imports little.
 """
 
 from __future__ import annotations

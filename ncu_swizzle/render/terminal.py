@@ -60,7 +60,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_memory(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
-        if caution := text.caution(comparison):
+        if caution := text.few_samples_caution(comparison):
             console.print(table_line(caution, style="dim"))
     instructions = mix.section(comparison)
     if instructions and any(str(count) != text.UNKNOWN for count in instructions.total.counts[:2]):
@@ -140,7 +140,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _origin(result: JobResult) -> Text:
-    """Say where the numbers come from: computed, recorded earlier, or measured now."""
+    """Print where the numbers come from: computed, recorded earlier, or measured now."""
     reason = f"Measuring is not possible here: {result.engine.reason}." if result.engine.reason else ""
     comparison = result.comparison
     profiles = [profile for each in result.comparisons for profile in each.profiles]
@@ -178,7 +178,7 @@ def _accesses(comparison: Comparison) -> Table:
 
 
 def _memory(comparison: Comparison) -> Table:
-    """Return the sectors of each opcode per request of a warp, which is what an ideal access is known by."""
+    """Return the sectors of each opcode per request of a warp, in which ideal accesses are usually stated."""
     table = plain_table("Sectors of global and local memory per request", "access", "kernel")
     for title in ("requests", "sectors", "ideal", "excessive bytes"):
         table.add_column(title, justify="right")
@@ -198,7 +198,7 @@ def _memory(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    style = "dim" if text.caution(comparison) else ""
+    style = "dim" if text.few_samples_caution(comparison) else ""
     changed = " that changed most" if compared else ""
     table = _beside(comparison, f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():

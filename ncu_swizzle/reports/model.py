@@ -54,7 +54,7 @@ class KernelId:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What `-k` and `--kernel-name` may mean it by."""
+        """The names by which `-k` and `--kernel-name` select it."""
         return self.name, self.function, self.mangled
 
 
@@ -106,14 +106,14 @@ def stall_reason(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The message of one of ncu's rules about the launch; of our own checks, with a code of `base.codes`."""
+    """The message of one of ncu's rules about the launch, or of our own checks, with a code of `base.codes`."""
 
     rule: str
     kind: str
     title: str
     message: str
     code: str = ""
-    through: tuple[Location, ...] = ()  # of the line that the title names: what is inlined there, innermost last
+    through: tuple[Location, ...] = ()  # what is inlined at the line in the title, innermost last
     related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
@@ -131,15 +131,15 @@ class UnknownCounts:
 
     @classmethod
     def of(cls, code: str, reason: str, offsets: Iterable[int] = ()) -> UnknownCounts:
-        """Return a reason with what the catalogue of codes says would make it known."""
+        """Return a reason, with the remedy from the catalogue of codes."""
         return cls(code=code, reason=reason, remedy=codes.CATALOGUE[code].remedy, offsets=tuple(offsets))
 
 
 @dataclass(frozen=True)
 class LayoutNote:
-    """What the compiler of a kernel in Python says of accesses with conflicts: their operation, layouts, a remedy.
+    """What the compiler of a Python kernel tells about accesses with conflicts: their operation, layouts, a remedy.
 
-    With `explicit` layouts, which the author chose, a swizzle that was tried can be used.
+    With `explicit` layouts, chosen by the author, a swizzle that was tried can be used.
     """
 
     text: str
@@ -169,19 +169,19 @@ class Profile:
     notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
-    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
-    sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
+    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a Python kernel tells about accesses with conflicts
+    sample: int | None = None  # the seed of random inputs that an emulated profile's counts depend on; None: none
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts are unknown, or something was not checked
     unknown_traffic: tuple[UnknownCounts, ...] = ()  # why some of an emulated profile's `traffic` is unknown
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
     timeline: Timeline | None = None  # of shared memory, if races were looked for
-    simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
-    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
+    simulated: Simulated | None = None  # an H100's simulated cycles, of an emulated profile
+    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: the shared arrays that its PTX declares
     supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
     def of_sample(self) -> str:
-        """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
+        """What to add to a sentence about its counts if inputs were random; mostly empty."""
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
 
     @property
@@ -348,12 +348,12 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
 def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tuple[str, ...]:
     """Return the codes of why these instructions of an emulated profile are unknown, each once."""
     reasons = {offset: why.code for why in profile.unknowns for offset in why.offsets}
-    # Saved profiles before schema 6 have notes alone.
+    # Saved profiles before schema 6 have only notes.
     return tuple(dict.fromkeys(reasons.get(instruction.pc, codes.NOT_RUN) for instruction in uncounted))
 
 
 # What a launch gets wrong, kept as findings: the message, and the source line as the title. Accesses outside of its
-# buffers, and tiles that wgmma reads otherwise than TMA wrote them.
+# buffers, and tiles that wgmma reads differently from how TMA wrote them.
 
 
 BOUNDS_RULE, TILES_RULE, RACES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles", "ncu-swizzle.races"
@@ -362,7 +362,7 @@ RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.R
 
 
 class Violation(NamedTuple):
-    """What is wrong, the own source line that does it, if known, and which rule says so."""
+    """What is wrong, the own source line that does it, if known, and the rule that reports it."""
 
     message: str
     line: Location | None

@@ -46,7 +46,7 @@ def facts(profile: Profile) -> Facts:
     """
     types = pack("facts")
     ownership = FrameOwners(profile)
-    whole = not any(group.unknown for group in memory.by_opcode(profile).values())  # a part is not said to be all
+    whole = not any(group.unknown for group in memory.by_opcode(profile).values())  # a part must not pass for all
     instructions = [(instruction, ownership.named(instruction)) for instruction in profile.instructions]
     result: Facts = types.Facts(
         {name: value for name in profile.metrics if (value := profile.number(name)) is not None},

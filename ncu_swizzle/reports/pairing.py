@@ -58,7 +58,7 @@ def forced_pair(text: str) -> Forced:
 
 
 def matches(profile: Profile, wanted: str) -> bool:
-    """Return whether a side of a forced pair means a launch: by its number, or as `KernelFilter` does."""
+    """Return whether a side of a forced pair matches a launch: by its number, or as `KernelFilter` does."""
     if wanted.isdecimal():
         return str(profile.launch.index) == (wanted.lstrip("0") or "0")
     return KernelFilter(wanted, "--pair").passes(profile.kernel.names)

@@ -20,7 +20,7 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.commands.groups import Hearing
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.servers import folders
-from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told
+from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, progress_line
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
 
 REPORT = "report it where you got ncu-swizzle, with the call that you made"
@@ -53,7 +53,7 @@ def answer(request: Mapping[str, Any]) -> Answer:
 
 
 def _tell(name: str, done: Done) -> None:
-    sys.stdout.write(told(name, done))
+    sys.stdout.write(progress_line(name, done))
     sys.stdout.flush()
 
 
@@ -62,7 +62,7 @@ def main() -> int:
     request = read_json(folder / REQUEST)
     try:
         content = {"answer": answer(request).as_json()}
-        in_json(content)  # what cannot be sent is a bug here, not at the client's
+        in_json(content)  # an answer that cannot be sent is our bug, not the client's
     except NcuSwizzleError as error:
         content = {"error": _error(error)}
     except OSError as error:

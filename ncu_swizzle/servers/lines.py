@@ -213,7 +213,7 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
     query = KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
-    profile = own_kernels.emulated(target, query)
+    profile = own_kernels.emulate_launch(target, query)
     here = f"{source.name}:{number}"
     names = (access.name for tile in attribution.tiles(profile) for access in tile.accesses)
     name = next((name for name in names if name.endswith(here)), here)

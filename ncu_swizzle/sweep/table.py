@@ -187,7 +187,7 @@ def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str
 
 def title(sweep: Sweep) -> str:
     """Return what was swept over which parameters, in one line."""
-    over = text.listed(sweep.plan.varied)
+    over = text.in_a_list(sweep.plan.varied)
     return f"{sweep.plan.family.name}: {len(sweep.plan.kernels)} variants{f' over {over}' if over else ''}"
 
 

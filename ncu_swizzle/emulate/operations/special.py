@@ -14,7 +14,7 @@ import numpy as np
 from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.dependence import block_axis, multiple_of
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
-from ncu_swizzle.emulate.operands import Compute, applied, constant_bank, operation, raw
+from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single
 from ncu_swizzle.emulate.operations.rounding import F32, F64
@@ -273,4 +273,4 @@ def qspc(ins: SassInstruction) -> Compute | None:
         bits = upper.bits == window
         return computed(bits, upper), computed(bits.astype(np.uint32), upper)
 
-    return applied(inside, raw(terms[0], 1 if "64" in terms[0].suffixes else 0))
+    return apply(inside, raw(terms[0], 1 if "64" in terms[0].suffixes else 0))
