@@ -32,6 +32,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.figures.tables import ROOT
 from bench.recording.memory_forms import Pattern
 from bench.recording.memory_kernels import Row, Site, certain, everything, report_forms
 from ncu_swizzle.base import child
