@@ -125,8 +125,8 @@ class Folders:
 
         Raises UsageError for a header, which is not a source by itself.
 
-        `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; files named
-        by one inside must also be inside.
+        `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; files
+        that one inside names must also be inside.
         """
         file, _ = naming.split_name(entry)
         if named_file := self.is_path(entry):
