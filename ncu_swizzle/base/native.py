@@ -1,4 +1,4 @@
-"""Small C programs and libraries of ours, built on first use with the C compiler that is there, and cached."""
+"""Our small C programs and libraries, built on first use with the installed C compiler, and cached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSTALL = "apt-get install gcc, or name a C compiler: CC=/usr/bin/clang"
 
 
 def compiler() -> str:
-    """Return the path of a C compiler: CC's if that is one, else the first on PATH. Raises EnvironmentLacking."""
+    """Return the path of a C compiler: CC if valid, else the first on PATH. Raises EnvironmentLacking."""
     folders = os.pathsep.join(paths.program_folders())
     for name in filter(None, (os.environ.get("CC"), *COMPILERS)):
         if found := shutil.which(name, path=folders):
@@ -37,7 +37,7 @@ def build(
     generated: Mapping[str, str] | None = None,
     cached: bool = True,
 ) -> Path:
-    """Build a source, which may include the C files beside it, as the file `built`, whose folder only this user enters.
+    """Build a source, which may include neighbouring C files, as the file `built`, whose folder only this user enters.
 
     `generated` are further files that it includes. Raises EnvironmentLacking if it does not compile.
     """

@@ -28,7 +28,7 @@ import typer
 
 from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.texts import KEY, Option, listed, option
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.commands.helping import HELP_ALL
 from ncu_swizzle.engines.settings import Done, Progress, Request
 from ncu_swizzle.kernels.nvcc_options import TRUST
@@ -266,7 +266,7 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
         if not equals or not value.strip().isdecimal():
             raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
         try:
-            values[name.strip()] = whole(value)
+            values[name.strip()] = parse_integer(value)
         except ValueError as error:
             raise typer.BadParameter(f"{part!r}: {error}") from error
     return values

@@ -22,8 +22,8 @@ from ncu_swizzle.base.errors import (
     InternalError,
     Interrupted,
     NcuSwizzleError,
+    error_of_system,
     interruption,
-    of_system,
     reason,
 )
 from ncu_swizzle.base.files import brief, finished
@@ -65,7 +65,7 @@ def _as_ours(error: BaseException) -> NcuSwizzleError:
     if isinstance(error, OSError):
         if error.filename is None:  # stdout, maybe: flushing its buffer at exit would fail again
             discard(sys.stdout.fileno())
-        return of_system(error)
+        return error_of_system(error)
     return lacking(error) or _unforeseen(error)
 
 

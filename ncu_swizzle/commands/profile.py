@@ -347,4 +347,4 @@ def planned(
     family, chosen = naming.resolve_together(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)
-    return plan.make_plan(family, chosen, plan.listed(variants), sizes)
+    return plan.make_plan(family, chosen, plan.items_of(variants), sizes)

@@ -1,6 +1,6 @@
-"""What instructions cost on an H100, as bench/recording/latencies.py measured it, in the form in which sm.c reads it.
+"""The cost of instructions on an H100, measured by bench/recording/latencies.py, in the form that sm.c reads.
 
-What was not measured there: S2R is taken for as slow as a load of a constant, and opcodes without an entry for as slow
+Not measured there: S2R is assumed to be as slow as a load of a constant, and opcodes without an entry as slow
 as MUFU if they set a scoreboard.
 """
 
@@ -97,7 +97,7 @@ def entry(opcode: str, sass: str, wavefronts: float, box: tuple[float, float]) -
     if kind in ("SHARED", "LOAD", "STORE", "COPY"):
         found["pipe"], found["interval"] = PIPES["memory"], _ALU
         found["latency"] = SHARED.get(base, 0.0)
-        found["argument"] = base == "SHFL"  # takes the pipe, and is no access
+        found["argument"] = base == "SHFL"  # takes the pipe, but is not an access
         if kind in ("LOAD", "STORE"):
             wavefronts = LANES * width(modifiers) / LINE
         found["wavefronts"] = max(1.0, wavefronts)
@@ -135,7 +135,7 @@ OF_OPCODE = {opcode: kind for kind, opcodes in _BY_KIND.items() for opcode in op
 
 
 def _kind(base: str, modifiers: list[str]) -> str:
-    """Return what an opcode is; one with a modifier comes before it alone."""
+    """Return the kind of an opcode; an entry with a modifier takes precedence."""
     names = (*(f"{base}.{word}" for word in modifiers), base)
     return next((OF_OPCODE[name] for name in names if name in OF_OPCODE), "FIXED")
 

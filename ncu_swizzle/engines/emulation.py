@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import Cubin, opened
+from ncu_swizzle.cubin.elf import Cubin, open_cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
@@ -169,7 +169,7 @@ def emulate_cubin(
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
     family, kernel = target.family, target.kernel
-    cubin = opened(code, target.source.name)
+    cubin = open_cubin(code, target.source.name)
     symbol = names.find(cubin, kernel.entry)
     roots = tuple(map(str, toolchain.source_roots(family)))
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())

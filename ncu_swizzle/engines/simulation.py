@@ -59,7 +59,7 @@ def simulated(
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
     text = disassembly(binary.cubin, toolchain, cached)
-    found = estimate.simulated(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
         cache.save(KIND, entry, emulated_profile.pack(found))
     return found

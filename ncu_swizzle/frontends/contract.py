@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.kernels.limits import LaunchShape
 
 # Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
@@ -124,7 +124,7 @@ class CompileRequest:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompileRequest:
         """Return the request that `as_json` wrote."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -158,7 +158,7 @@ class CompiledKernel:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
         """Return the kernel that `as_json` wrote."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -22,7 +22,7 @@ from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError, did_you_mean
 from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_json
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
-from ncu_swizzle.base.validate import Amount, Count, whole
+from ncu_swizzle.base.validate import Amount, Count, parse_integer
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate.verdict import (
     MAX_DEGREE,
@@ -90,7 +90,7 @@ def parse_rule(criterion: str, text: str) -> Rule:
     access, _, number = rest.rpartition("=")
     digits = number.strip().removesuffix("%") if criterion == MAX_REGRESSION else number.strip()
     try:
-        limit = whole(digits) if digits.isdecimal() else float(digits)
+        limit = parse_integer(digits) if digits.isdecimal() else float(digits)
     except ValueError as error:
         why = "has more than 64 bits" if digits.isdecimal() else "is not a number"
         raise UsageError(f"--{criterion} {text}: {number!r} {why}", FORM) from error
@@ -340,7 +340,7 @@ def _from_data(data: dict[str, Any], file: Path) -> Entry:
             f"the entry of {content.get('kernel')} in {file} was changed after it was written: wrong digest",
             RESTORE,
         )
-    entry = validate.made(Entry, content)
+    entry = validate.from_plain(Entry, content)
     if mismatch := validate.mismatch(entry):
         raise ValueError(mismatch)
     return entry

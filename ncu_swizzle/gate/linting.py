@@ -65,7 +65,7 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
@@ -231,7 +231,7 @@ def _all_linted(
             tasks.append(FleetTask(kernel.name, kernel))
             files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
     job = FleetJob(work=_in_worker, common=work, examine=_same_tools, files=tuple(dict.fromkeys(files)))
-    for lints in mapped(job, tasks, fleet, on_progress):
+    for lints in results_of(job, tasks, fleet, on_progress):
         yield from lints
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
 from ncu_swizzle.kernels.limits import evaluate
 
@@ -216,7 +216,7 @@ def _random(
 
 def _number(text: str) -> float | int:
     """Return a numeric fill's value; raise UsageError if it is not a number."""
-    for read in (whole, float):
+    for read in (parse_integer, float):
         with contextlib.suppress(ValueError):
             return read(text)
     raise UsageError(f"unknown fill {text!r}", f"one of {', '.join(KINDS)}")

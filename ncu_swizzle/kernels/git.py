@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ncu_swizzle.base.bounds import printed
+from ncu_swizzle.base.bounds import output_of
 from ncu_swizzle.base.errors import BadFile, ProgramFailed, UsageError
 from ncu_swizzle.base.files import not_writable, read_bytes
 from ncu_swizzle.base.paths import tool_environment
@@ -75,7 +75,7 @@ def _answer(
     folder: Path, arguments: Sequence[str], given: bytes, timeout_s: float, most: int = MOST_PRINTED
 ) -> bytes | None:
     command = ["git", *SAFELY, "-C", str(folder), *arguments]
-    return printed(command, given, timeout_s, most, {**tool_environment(), **OFFLINE})
+    return output_of(command, given, timeout_s, most, {**tool_environment(), **OFFLINE})
 
 
 def top(folder: Path) -> Path | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError
 from ncu_swizzle.base.files import read_source
 from ncu_swizzle.base.texts import Sizes, in_commas
-from ncu_swizzle.base.validate import typed, within_64_bits
+from ncu_swizzle.base.validate import stripped_text, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
 
 # Which files of its own folder a Python file imports, as far as its import statements tell; nothing is executed.
@@ -71,7 +71,7 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     """
     try:
         text = str(expression)
-        return _value(ast.parse(typed(text), mode="eval").body, names)
+        return _value(ast.parse(stripped_text(text), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         shown = str(expression) if isinstance(expression, str) else "a number"
         raise BadCatalog(

@@ -372,7 +372,7 @@ def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Fo
         if spec is not None:
             without[str(path)] = Unlaunched(path, spec if path.suffix == SOURCE else None)
         elif is_folder(path) and not _shipped_in(path):
-            built = fatbin.built_in(path)
+            built = fatbin.built_files_in(path)
             without |= {str(each): Unlaunched(each) for each in built}
             rest += [] if built else [word]
         elif not is_kernel_file(word) and fatbin.is_built(path):
@@ -389,7 +389,7 @@ def unlaunched(word: str, description: KernelDescription) -> list[Unlaunched]:
     """
     path = Path(word)
     if is_folder(path):
-        built = not exists(path / RUN_MANIFEST) and not _shipped_in(path) and bool(fatbin.built_in(path))
+        built = not exists(path / RUN_MANIFEST) and not _shipped_in(path) and bool(fatbin.built_files_in(path))
     else:
         built = path.suffix not in SAVED and is_file(path) and (is_kernel_file(word) or fatbin.is_built(path))
     found = resolve_all([word], description) if built else []

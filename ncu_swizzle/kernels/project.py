@@ -18,7 +18,7 @@ from typing import Any
 from ncu_swizzle.base.errors import BadFile, Hint, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.files import is_file, read_bytes, read_toml
 from ncu_swizzle.base.texts import encodable, in_commas
-from ncu_swizzle.base.validate import mismatch, whole
+from ncu_swizzle.base.validate import mismatch, parse_integer
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.family import PYTHON, Argument, Family, LaunchTexts, Parameter
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -286,7 +286,7 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
     try:
-        size = Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
+        size = Parameter(name, **(value if isinstance(value, dict) else {"default": parse_integer(str(value))}))
         if wrong := mismatch(size):
             raise ValueError(wrong)
     except (TypeError, ValueError) as error:

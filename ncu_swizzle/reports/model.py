@@ -20,7 +20,7 @@ from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.base.traffic import Pattern, Traffic
-from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
+from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, from_plain
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
@@ -301,7 +301,7 @@ class Profile:
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
         content.pop("provenance", None)  # follows from the other fields
-        return made(cls, {**content, "instructions": _from_table(content["instructions"])})
+        return from_plain(cls, {**content, "instructions": _from_table(content["instructions"])})
 
     def save(self, path: str | Path) -> None:
         write_atomically(Path(path), self.to_json().encode())

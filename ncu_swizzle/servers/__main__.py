@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, of_system
+from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, error_of_system
 from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.commands.groups import Hearing
@@ -66,7 +66,7 @@ def main() -> int:
     except NcuSwizzleError as error:
         content = {"error": _error(error)}
     except OSError as error:
-        content = {"error": _error(of_system(error))}
+        content = {"error": _error(error_of_system(error))}
     except Exception as error:
         traceback.print_exc()
         bug = InternalError(

@@ -18,7 +18,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, U
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
@@ -69,7 +69,7 @@ class Answer:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Answer:
         """Return the answer that `as_json` encoded."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
 
 def stamp(path: str) -> tuple[str, int, int]:

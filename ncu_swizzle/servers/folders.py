@@ -12,7 +12,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.texts import Sizes, in_json
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
@@ -52,7 +52,7 @@ class LaunchGiven:
         for name in given:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
-        return made(cls, given)
+        return from_plain(cls, given)
 
     def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
@@ -86,7 +86,7 @@ class Folders:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Folders:
         """Return what `as_json` gave."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data."""
