@@ -124,9 +124,9 @@ def answer_of(program: str, question: Any, seconds: float, memory_bytes: int = M
     Raises OutOfTime if it needs more processor time or memory, fails, does not end in a few times as many seconds, or
     answers more than LONGEST_ANSWER.
     """
-    given = json.dumps([question, seconds, memory_bytes, sys.path]).encode()
+    order = json.dumps([question, seconds, memory_bytes, sys.path]).encode()
     command = [sys.executable, "-I", "-S", "-c", f"{_PROLOGUE}{program}{_EPILOGUE}"]
-    answer = output_of(command, given, 4 * seconds + 2, LONGEST_ANSWER)
+    answer = output_of(command, order, 4 * seconds + 2, LONGEST_ANSWER)
     try:
         if answer is not None:
             return json.loads(answer)
@@ -276,12 +276,12 @@ def _elsewhere(pattern: str, how: How, names: tuple[str, ...]) -> bool:
     """Match in a separate process: a match in a thread cannot be interrupted."""
     limit = _allowance.left()
     try:
-        found, spent = answer_of(_PROGRAM, [pattern, how, names], limit)
+        matches, spent = answer_of(_PROGRAM, [pattern, how, names], limit)
     except OutOfTime:
         _allowance.spend(limit)
         raise
     _allowance.spend(spent)
-    return bool(found)
+    return bool(matches)
 
 
 # Characters, as many as Linux takes in one argument. shlex's time grows with the square of a word's length.

@@ -24,8 +24,8 @@ def compiler() -> str:
     """Return the path of a C compiler: CC if valid, else the first on PATH. Raises EnvironmentLacking."""
     folders = os.pathsep.join(paths.program_folders())
     for name in filter(None, (os.environ.get("CC"), *COMPILERS)):
-        if found := shutil.which(name, path=folders):
-            return found
+        if path := shutil.which(name, path=folders):
+            return path
     raise EnvironmentLacking("this builds a small C program, and there is no C compiler", INSTALL)
 
 
@@ -44,8 +44,8 @@ def build(
     texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(source.parent.glob("*.[ch]"))}
     texts |= generated or {}
     program = compiler()
-    given = (program, source.name, *options, *libraries, *(text for item in texts.items() for text in item))
-    key = f"{source.stem}-{sha256_of_texts(*given)[:32]}"
+    inputs = (program, source.name, *options, *libraries, *(text for item in texts.items() for text in item))
+    key = f"{source.stem}-{sha256_of_texts(*inputs)[:32]}"
     content = cache.load(KIND, key) if cached else None
     if content is None:
         command = [program, *OPTIONS, *options, "-o", "built", source.name, *libraries]

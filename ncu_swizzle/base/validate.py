@@ -67,8 +67,10 @@ def _maker(hint: Any) -> Callable[[Any], Any]:
             else value
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        part = _maker(arguments[1])
-        return lambda value: {name: part(each) for name, each in value.items()} if isinstance(value, dict) else value
+        make_value = _maker(arguments[1])
+        return lambda value: (
+            {name: make_value(each) for name, each in value.items()} if isinstance(value, dict) else value
+        )
     if dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint)
         fields = {field.name: _maker(hints[field.name]) for field in dataclasses.fields(hint)}

@@ -83,10 +83,10 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
 
 
 def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
-    for part in launch.parts:
-        sha256 = part.contents.sha256
-        if sha256 and memory.get(sha256) != part.bytes:
-            return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
+    for contents in launch.parts:
+        sha256 = contents.contents.sha256
+        if sha256 and memory.get(sha256) != contents.bytes:
+            return f"contents {sha256[:80]!r} of {contents.bytes:,} bytes are not listed"
     ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
     for first, second in itertools.pairwise(ordered):
         if first.address + first.bytes > second.address:
@@ -395,8 +395,8 @@ class LaunchFilter:
     def chosen(self, launches: Sequence[CapturedLaunch]) -> list[CapturedLaunch]:
         """Return the chosen launches; raise UsageError if there are none."""
         kernels = KernelFilter(self.kernel_name)
-        known = {name for name in {launch.kernel for launch in launches} if kernels.passes((name, demangle(name)))}
-        named = [launch for launch in launches if launch.kernel in known]
+        names = {name for name in {launch.kernel for launch in launches} if kernels.passes((name, demangle(name)))}
+        named = [launch for launch in launches if launch.kernel in names]
         chosen = named[self.skip :][: self.count]
         if not chosen:
             shown = list(dict.fromkeys(function(demangle(launch.kernel)) for launch in launches))

@@ -143,8 +143,8 @@ def build(
     cached: bool = True,
 ) -> Path:
     """Return the library built from a source, as a file of that name in the folder: see `native.build`."""
-    given = (*native.LIBRARY, *options)
-    return native.build(sources() / source, folder / name, given, ("-ldl", "-lpthread"), generated, cached)
+    flags = (*native.LIBRARY, *options)
+    return native.build(sources() / source, folder / name, flags, ("-ldl", "-lpthread"), generated, cached)
 
 
 WITHOUT = "captured without --memory"

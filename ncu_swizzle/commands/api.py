@@ -280,7 +280,7 @@ def check(
     rest, files = checking.split_by_launch([str(word) for word in words], description)
     kernels = lint_every_launch(files, description, request, rules, on_progress)
     entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
-    verdict = checking.judged(gather, rules, request) if entries or not kernels else None
+    verdict = checking.judge_profiles(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)
     if raising:

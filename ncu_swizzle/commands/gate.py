@@ -187,7 +187,7 @@ def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, ver
     from ncu_swizzle.reports import comparison
 
     comparisons = []
-    for now, before in against.paired(kernels, base) if base else ((kernel, None) for kernel in kernels):
+    for now, before in against.with_earlier_kernels(kernels, base) if base else ((kernel, None) for kernel in kernels):
         if now.profile is None:
             continue
         shown = [now.profile]
@@ -261,7 +261,7 @@ def check(
         verdict = None
         if rest:
             gather = checking.named_by(rest, description, progress)
-            verdict = checking.judged(gather, rules, replace(request, build=build))
+            verdict = checking.judge_profiles(gather, rules, replace(request, build=build))
         verdict = checking.with_degrees(verdict, kernels) if kernels or verdict is None else verdict
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)

@@ -296,10 +296,10 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
         )
     slots = cubin.attributes(function).parameters
     sizes = [slot.size for slot in slots]
-    given = [len(argument) for argument in arguments]
-    if sizes != given:
+    given_sizes = [len(argument) for argument in arguments]
+    if sizes != given_sizes:
         raise ProgramFailed(
-            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given}",
+            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given_sizes}",
             "describe every parameter of the kernel as an [[argument]], in order",
         )
     buffer = bytearray(max((slot.offset + slot.size for slot in slots), default=0))

@@ -52,8 +52,8 @@ def demangle_all(names: Iterable[str]) -> dict[str, str]:
     mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
     simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
     others = tuple(name for name in mangled if name not in set(simple))
-    known = translated(simple) | _translated_elsewhere(others)
-    return {name: known.get(name) or name for name in every}
+    demangled = translated(simple) | _translated_elsewhere(others)
+    return {name: demangled.get(name) or name for name in every}
 
 
 def translated(names: Iterable[str]) -> dict[str, str]:
@@ -177,10 +177,10 @@ def _last_part(demangled: str) -> str:
     return split(qualified(demangled), "::")[-1]
 
 
-def _head(part: str) -> str:
+def _head(name: str) -> str:
     """Return a part of a name up to its first bracket."""
-    end = next((index for index, letter in _top_level(part) if letter in "<(" and index), len(part))
-    return part[:end]
+    end = next((index for index, letter in _top_level(name) if letter in "<(" and index), len(name))
+    return name[:end]
 
 
 def split(text: str, mark: str) -> list[str]:

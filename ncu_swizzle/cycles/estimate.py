@@ -56,11 +56,11 @@ class EstimatedCase:
     @property
     def excess(self) -> dict[str, int]:
         """The excessive wavefronts by kind of access."""
-        found: dict[str, int] = {}
+        by_kind: dict[str, int] = {}
         for row in self.counts.rows:
             if row.access and row.wavefronts is not None and row.ideal is not None:
-                found[row.access] = found.get(row.access, 0) + row.wavefronts - row.ideal
-        return found
+                by_kind[row.access] = by_kind.get(row.access, 0) + row.wavefronts - row.ideal
+        return by_kind
 
     @property
     def unlike(self) -> str:
@@ -84,19 +84,19 @@ def simulate(code: Code, case: EstimatedCase) -> Simulated:
         with scratch() as folder:
             simulator = Simulator(folder)
             work, sm = work_and_machine(code, case)
-            found = simulator.predicted(work, sm)
-            left = simulator.predicted(work, replace(sm, removed=1.0)) if any(case.excess.values()) else found
+            prediction = simulator.predicted(work, sm)
+            left = simulator.predicted(work, replace(sm, removed=1.0)) if any(case.excess.values()) else prediction
     except EnvironmentLacking as error:
         return Simulated(lacking=str(error), remedy=str(error.hint))
     except NcuSwizzleError as error:
         return Simulated(lacking=str(error))
-    unit = max(found.used, key=lambda name: found.used[name])
+    unit = max(prediction.used, key=lambda name: prediction.used[name])
     return Simulated(
         cycles=Span(
-            point=found.cycles, low=found.cycles / intervals.CYCLES, high=found.cycles * intervals.CYCLES
+            point=prediction.cycles, low=prediction.cycles / intervals.CYCLES, high=prediction.cycles * intervals.CYCLES
         ),
-        saved=with_interval(1 - left.cycles / found.cycles, intervals.SAVED) if has_known_kinds(case) else None,
-        coverage=intervals.COVERAGE, unit=unit, used=found.used[unit], waits=waits(case, found),
+        saved=with_interval(1 - left.cycles / prediction.cycles, intervals.SAVED) if has_known_kinds(case) else None,
+        coverage=intervals.COVERAGE, unit=unit, used=prediction.used[unit], waits=waits(case, prediction),
         lacking="" if has_known_kinds(case) else "savings were judged for too few programs with such conflicts",
     )  # fmt: skip
 
@@ -114,8 +114,8 @@ def work_and_machine(code: Code, case: EstimatedCase) -> tuple[Work, SimulatedSm
 
 
 def _row(row: InstructionCounts) -> Row:
-    each = (row.wavefronts or 0) / row.executed if row.executed else 0.0
-    return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=each)
+    per_execution = (row.wavefronts or 0) / row.executed if row.executed else 0.0
+    return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=per_execution)
 
 
 def has_known_kinds(case: EstimatedCase) -> bool:
@@ -124,14 +124,14 @@ def has_known_kinds(case: EstimatedCase) -> bool:
     return {kind for kind, count in excess.items() if count > PART * sum(excess.values())} <= set(intervals.KINDS)
 
 
-def waits(case: EstimatedCase, found: Predicted) -> tuple[InstructionWaits, ...]:
+def waits(case: EstimatedCase, prediction: Predicted) -> tuple[InstructionWaits, ...]:
     """Return where warps spend their time, in code order, without negligible instructions."""
-    least = LEAST * found.stalled.sum()
+    least = LEAST * prediction.stalled.sum()
     return tuple(
         InstructionWaits(
             offset=row.offset,
             cycles={reason: round(float(count), 1) for reason, count in zip(REASONS, counts, strict=True) if count},
         )
-        for row, counts in zip(case.counts.rows, found.stalled, strict=True)
+        for row, counts in zip(case.counts.rows, prediction.stalled, strict=True)
         if counts.sum() > least
     )

@@ -95,10 +95,10 @@ class Predicted:
 def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
     """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
-    found = next(
+    launch = next(
         each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
     )
-    return float(found[what])
+    return float(launch[what])
 
 
 def machine() -> SimulatedSm:
@@ -170,7 +170,7 @@ def machine_for_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, floa
     dram = measured(f"DRAM {'copy' if written else 'read'}, 1 GB, all SMs")
     few = SMS / active  # all SMs share the bandwidth of L2 and DRAM
     dram_bytes, apart = min(measured("DRAM read, 1 GB, one SM"), few * dram), work.execution.partly
-    own: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "l2_bytes": min(measured("L2 read, 18 MB, one SM"), few * _shared_bytes(work)),
         "l2_written": min(base.store_bytes, few * measured(f"stores of 16 bytes, {STORED}, 132 SMs, L2")),
         "dram_bytes": dram_bytes,
@@ -184,7 +184,7 @@ def machine_for_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, floa
         "block_start": np.interp(threads, WIDTHS, starts),
         "fetch_interval": np.interp(active, (1, SMS), (_fetch_interval(1), _fetch_interval(SMS))),
     }
-    return SimulatedSm(**{**base.fields, **{name: float(value) for name, value in own.items()}})
+    return SimulatedSm(**{**base.fields, **{name: float(value) for name, value in changes.items()}})
 
 
 def _part_read() -> float:
@@ -199,11 +199,11 @@ def _shared_bytes(work: Work) -> float:
     """Return L2's bytes per cycle for each SM, if groups of SMs load the same lines at a time."""
     loaded, read = work.asked[0], work.buffers[0]
     together = min(1.0, SMS / work.grid) * loaded / read if read else 1.0
-    given = {1: measured("L2 read, 18 MB, all SMs, 2 blocks each")}
+    bytes_by_group = {1: measured("L2 read, 18 MB, all SMs, 2 blocks each")}
     for groups in (12, 4, 2, 1):
         many, some = (measured(f"burst of {lines} lines, {groups} groups of SMs, L2") for lines in (512, 64))
-        given[SMS // groups] = (512 - 64) * 128 / (many - some)
-    return float(np.interp(np.log(max(1.0, together)), np.log(list(given)), list(given.values())))
+        bytes_by_group[SMS // groups] = (512 - 64) * 128 / (many - some)
+    return float(np.interp(np.log(max(1.0, together)), np.log(list(bytes_by_group)), list(bytes_by_group.values())))
 
 
 class Simulator:

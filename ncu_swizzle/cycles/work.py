@@ -123,9 +123,9 @@ class Log:
     def mark(self, warp: int, number: int, detail: int, *, also: bool = False) -> None:
         """Set the detail of an instruction in the warp's current basic block, or further bits of it."""
         numbers = self.numbers[warp]
-        place = len(numbers) - 1 - (numbers[-1] - number)
-        if place >= 0 and numbers[place] == number:
-            self.details[warp][place] = detail | (self.details[warp][place] if also else 0)
+        index = len(numbers) - 1 - (numbers[-1] - number)
+        if index >= 0 and numbers[index] == number:
+            self.details[warp][index] = detail | (self.details[warp][index] if also else 0)
 
     def join(self, warp: int, number: int, phase: tuple[str, int, int], *, part: bool) -> None:
         """Record the barrier phase that an instruction belongs to, and whether it is a part of it."""

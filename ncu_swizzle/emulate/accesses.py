@@ -172,37 +172,37 @@ class RequestLog:
         # done once for all of them when memory is short, or at the end.
         key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra, certain)
         requests = self.seen.setdefault(number, {})
-        seen = requests.get(key)
-        if seen is None:
+        entry = requests.get(key)
+        if entry is None:
             lanes = lanes & WINDOW
             self._check(self.instructions[number], lanes, selected)
-            seen = requests[key] = SharedRequests(
+            entry = requests[key] = SharedRequests(
                 addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks, certain=certain
             )
-            self._bytes += 2 * seen.nbytes  # the key is as long
-        seen.count += 1
+            self._bytes += 2 * entry.nbytes  # the key is as long
+        entry.count += 1
         if m.watcher:
-            m.watcher.requests(m, number, seen)
+            m.watcher.requests(m, number, entry)
         for repeat in m.repeats.active:
-            repeat.requests.append(LoopRequests(number=number, seen=seen, times=1, tag=tag, source_tag=source_tag))
+            repeat.requests.append(LoopRequests(number=number, seen=entry, times=1, tag=tag, source_tag=source_tag))
         # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
-        return seen
+        return entry
 
     def add(self, request: LoopRequests) -> None:
         """Count requests that are made again."""
-        requests, seen = self.seen.setdefault(request.number, {}), request.seen
-        if seen.count:
-            seen.count += request.times
+        requests, entry = self.seen.setdefault(request.number, {}), request.seen
+        if entry.count:
+            entry.count += request.times
         else:
-            source = b"" if seen.source is None else seen.source.tobytes()
-            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), source, seen.certain)
-            seen = requests.setdefault(key, seen)
-            self._bytes += 0 if seen.count else 2 * seen.nbytes
-            seen.count += request.times
+            source = b"" if entry.source is None else entry.source.tobytes()
+            key = (entry.addresses.tobytes(), entry.selected.tobytes(), entry.blocks.tobytes(), source, entry.certain)
+            entry = requests.setdefault(key, entry)
+            self._bytes += 0 if entry.count else 2 * entry.nbytes
+            entry.count += request.times
         for repeat in self.machine.repeats.active:
-            repeat.requests.append(replace(request, seen=seen))
+            repeat.requests.append(replace(request, seen=entry))
 
     def all_valid(self, number: int, seen: SharedRequests) -> bool:
         """Return whether all requests are aligned and inside of shared memory."""
@@ -212,11 +212,11 @@ class RequestLog:
         """Return a number for the view's warps, and their blocks."""
         m = self.machine
         key = m.view.warps.tobytes()
-        found = self._warps.get(key)
-        if found is None:
-            found = self._warps[key] = (len(self._warps), m.view_blocks())
+        numbered = self._warps.get(key)
+        if numbered is None:
+            numbered = self._warps[key] = (len(self._warps), m.view_blocks())
             self._bytes += 2 * len(key)
-        return found
+        return numbered
 
     def record_wgmma(self, number: int, blocks: Ints, wavefronts: int) -> None:
         """Count a wgmma of one warp for each of these blocks, with a warpgroup's wavefronts."""

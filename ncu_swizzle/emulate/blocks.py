@@ -146,8 +146,8 @@ def _remaining_cells(cell: Cell, cuts: list[tuple[Progression | None, tuple[Prog
     inside = list(cell)
     for axis in SLOWEST_FIRST:
         shared, others = cuts[axis]
-        for part in others:
-            inside[axis] = part
+        for piece in others:
+            inside[axis] = piece
             yield inside[0], inside[1], inside[2]
         assert shared is not None
         inside[axis] = shared
@@ -261,7 +261,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
             _look_for_races(setting, machine, [b"stuck" if each in stuck else b"" for each in range(len(everyone))])
         raise
     requested = machine.traffic.counts() if machine.traffic else {}
-    whole = Batch(
+    batch = Batch(
         blocks=everyone,
         issued=issued,
         results=log.counts(),
@@ -270,13 +270,13 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         traffic=requested,
     )
     if setting.races is not None:
-        kinds = [whole.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
+        kinds = [batch.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
         _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(
         blocks=blocks,
         issued=issued[:, mine],
-        results={number: counted.chosen(mine) for number, counted in whole.results.items()},
+        results={number: counted.chosen(mine) for number, counted in batch.results.items()},
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
@@ -289,8 +289,10 @@ def _look_for_races(setting: Setting, machine: Machine, kinds: Sequence[bytes]) 
         return
     clock = setting.clock
     for chosen in setting.races.add(machine, setting.program.instructions, kinds):
-        own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())  # which spends no effort of counts
-        run_batch(replace(setting, clock=own), machine.blocks[chosen], again=True)
+        clock_of_races = Clock(
+            timeout_s=clock.left_s, on_progress=lambda *done: clock.tell()
+        )  # which spends no effort of counts
+        run_batch(replace(setting, clock=clock_of_races), machine.blocks[chosen], again=True)
 
 
 @dataclass(kw_only=True)

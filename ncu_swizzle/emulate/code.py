@@ -206,7 +206,7 @@ def _joined_sections(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tu
     """Return the kernel's instructions, followed by those of other sections that it refers to, and all labels."""
     lines: Lines = []
     labels: Labels = {}
-    waiting, seen = [name], {name}
+    waiting, included = [name], {name}
     while waiting:
         function = waiting.pop(0)
         body, own = sections[function]
@@ -216,8 +216,8 @@ def _joined_sections(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tu
         for _, text in body:
             referred = {match[1] for match in _REFERENCE.finditer(text)}
             referred |= {match[2] for match in _ADDRESS_HALF.finditer(text)}
-            for other in sorted(referred & sections.keys() - seen):
-                seen.add(other)
+            for other in sorted(referred & sections.keys() - included):
+                included.add(other)
                 waiting.append(other)
     return lines, labels
 

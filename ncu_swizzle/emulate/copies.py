@@ -365,8 +365,8 @@ def map_at(m: Machine, address: int) -> bytes | None:
     """Return the tensor map at a global address; None unless it is a known parameter."""
     content = m.constants.get(0, b"")
     offset = address - PARAMETER_WINDOW
-    given = m.known_constants.get(0)
-    if not 0 <= offset <= len(content) - tensor_map.TENSOR_MAP_BYTES or given is None:
+    known_bytes = m.known_constants.get(0)
+    if not 0 <= offset <= len(content) - tensor_map.TENSOR_MAP_BYTES or known_bytes is None:
         return None
     here = slice(offset, offset + tensor_map.TENSOR_MAP_BYTES)
-    return content[here] if given[here].all() else None
+    return content[here] if known_bytes[here].all() else None

@@ -62,17 +62,19 @@ def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> 
         point.run()
     except NcuSwizzleError as error:
         numbers = [n for n, each in enumerate(point.instructions) if each.row.always_accesses and not each.never]
-        found: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
-        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, {})))
-    found = {number: _finding(point, number) for number in _accesses(point)}
-    return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, _by_cases(point, found))))
+        findings: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
+        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, findings, {})))
+    findings = {number: _finding(point, number) for number in _accesses(point)}
+    return KernelDegrees(
+        kernel=code.name, block=block, accesses=tuple(_rows(point, findings, _by_cases(point, findings)))
+    )
 
 
 def _accesses(point: FixedPoint) -> Iterator[int]:
     """Yield the accesses that some launch may execute."""
-    for number, each in enumerate(point.instructions):
-        tensor = each.row.tile and point.flow.first(number) in point.before
-        if not each.never and (number in point.observed or tensor):
+    for number, instruction in enumerate(point.instructions):
+        tensor = instruction.row.tile and point.flow.first(number) in point.before
+        if not instruction.never and (number in point.observed or tensor):
             yield number
 
 
@@ -100,12 +102,12 @@ def _is_shared(observed: Observed) -> bool:
 # ---------------------------------------------------------------------------------------------- cases
 
 
-def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]:
+def _by_cases(point: FixedPoint, findings: dict[int, Finding]) -> dict[int, ByCase]:
     """Return the degrees, by cases of a number that launches decide, of accesses that are otherwise unknown."""
     cases: dict[int, ByCase] = {}
     tried: list[Name] = []
     work = 0
-    for number, why in found.items():
+    for number, why in findings.items():
         names = point.machine.deciding_names(why.dims) if isinstance(why, NotKnown) and number not in cases else []
         for name in names if len(names) <= MOST_NAMES else ():
             if name.kind not in SPLIT or name in tried or len(tried) == MOST_SPLIT:
@@ -114,7 +116,9 @@ def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]
             bit = point.machine.bit(name)
             for bits in SPLIT_BITS:
                 waiting = [
-                    n for n, each in found.items() if isinstance(each, NotKnown) and each.dims & bit and n not in cases
+                    n
+                    for n, each in findings.items()
+                    if isinstance(each, NotKnown) and each.dims & bit and n not in cases
                 ]
                 split = _split(point, name, bits) if waiting else None
                 if split is not None:
@@ -141,22 +145,22 @@ def _known_in_all_cases(point: FixedPoint, split: Split, waiting: Sequence[int])
     apart.run()
     warps = apart.machine.per_block
     for number in waiting:
-        found = []
+        joint = []
         for case in range(split.count if number in apart.observed else 0):
             finding = _finding(apart, number, slice(case * warps, case * warps + warps))
             if isinstance(finding, NotKnown):
                 break
-            found.append(finding)
-        if found and len(found) == split.count:
-            yield number, (split, found)
+            joint.append(finding)
+        if joint and len(joint) == split.count:
+            yield number, (split, joint)
 
 
 def _cases_by_degree(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> Iterator[Case]:
     """Yield the cases of a number, merging those with the same degrees; the greatest degrees first."""
     name, step, count = in_words(point, split.name), 1 << split.first, split.count
     groups: dict[tuple[Fraction, Fraction], list[int]] = {}
-    for case, found in enumerate(by_case):
-        groups.setdefault((found.least, found.most), []).append(case)
+    for case, finding in enumerate(by_case):
+        groups.setdefault((finding.least, finding.most), []).append(case)
     for (least, most), members in sorted(groups.items(), key=lambda group: (-group[0][1], group[0][0])):
         if split.name.kind == LOOP:
             some = ", ".join(str(int(split.start.flat[0] + step * case) % (step * count)) for case in members[:4])
@@ -183,8 +187,8 @@ def _kind(members: Sequence[int], count: int) -> str:
 # ---------------------------------------------------------------------------------------------- in words
 
 
-def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
-    for number, finding in found.items():
+def _rows(point: FixedPoint, findings: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
+    for number, finding in findings.items():
         instruction = point.instructions[number]
         row = partial(AccessDegree, offset=instruction.offset, sass=instruction.text, opcode=instruction.mnemonic)
         if number in cases:
@@ -226,11 +230,11 @@ def in_words(point: FixedPoint, name: Name) -> str:
     return f"{kinds.get(name.kind, 'the way')} at {instruction.offset:#x}"
 
 
-def _constant(point: FixedPoint, place: int) -> str:
+def _constant(point: FixedPoint, byte: int) -> str:
     """Name what constant bank 0 holds at a byte."""
     code = point.code
     first = code.launch_constants.grid
-    if place >= code.parameter_offset:
-        return point.named(place - code.parameter_offset)
-    axis = (place - first) // PER_WORD
-    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{place:#x}]"
+    if byte >= code.parameter_offset:
+        return point.named(byte - code.parameter_offset)
+    axis = (byte - first) // PER_WORD
+    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{byte:#x}]"

@@ -168,10 +168,10 @@ def source_width(instruction: SassInstruction, position: int) -> int:
 
 def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
-    known = instruction.memo.get("effects")
-    if not isinstance(known, Effects):
-        known = instruction.memo["effects"] = _effects(instruction)
-    return known
+    cached = instruction.memo.get("effects")
+    if not isinstance(cached, Effects):
+        cached = instruction.memo["effects"] = _effects(instruction)
+    return cached
 
 
 def _effects(instruction: SassInstruction) -> Effects:

@@ -133,7 +133,7 @@ class GlobalLog:
         named = self.numbers
         wide = max(1, width // self.unit)
         unit = (at[rows, lanes][:, None] // self.unit + np.arange(wide)).ravel()
-        made = _Accesses(
+        accesses = _Accesses(
             unit=unit,
             block=np.repeat(named[there[rows]], wide),
             thread=np.repeat(m.thread[m.view.warps[rows], lanes], wide),
@@ -146,7 +146,7 @@ class GlobalLog:
         )
         self.events += 1
         self.size += len(unit)
-        self.rows.append(made)
+        self.rows.append(accesses)
 
     @cached_property
     def unit(self) -> int:
@@ -185,16 +185,16 @@ class GlobalLog:
                 *keys[:, starts], starts, np.split(table.unit[order], starts[1:]), strict=True
             )
         ]
-        found: dict[tuple[int, int, int], None] = {}
+        distant: dict[tuple[int, int, int], None] = {}
         for moved in groups:
             for tag in filter(None, self.tags[moved.number]):
                 if tag.coefficients is None:
                     self.lacking.setdefault(FAR, self._offset(moved.number))
                     continue
                 for other in groups:
-                    if (moved.writes or other.writes) and len(found) < MOST_FAR:
-                        found.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
-        return [block for block in found if block not in self.known]
+                    if (moved.writes or other.writes) and len(distant) < MOST_FAR:
+                        distant.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
+        return [block for block in distant if block not in self.known]
 
     def _meeting(
         self, moved: _Group, other: _Group, tag: Tag, grid: tuple[int, int, int]
@@ -246,7 +246,7 @@ class GlobalLog:
 
     def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
         """Return the races, and, by reason, where other ways of ordering may prevent one."""
-        found: dict[tuple[str, int, int], Hazard] = {}
+        hazards_found: dict[tuple[str, int, int], Hazard] = {}
         lacking = dict(self.lacking)
         executed = [each for each in self.instructions if not each.never]
         # A release and an acquire, which are strong, let one thread see what another did.
@@ -269,17 +269,17 @@ class GlobalLog:
                 continue
             values = int(table.values[later]), int(table.values[earlier])
             same = both and values[0] == values[1]
-            told = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
-            told = f"in a sample of random inputs, {told}" if told == SAME and self.sampled else told
+            verdict = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
+            verdict = f"in a sample of random inputs, {verdict}" if verdict == SAME and self.sampled else verdict
             code = codes.GLOBAL_SAME if same else codes.GLOBAL_RACE
             key = code, *numbers
-            if key not in found:
-                found[key] = self._hazard(code, told, (later, earlier), table)
+            if key not in hazards_found:
+                hazards_found[key] = self._hazard(code, verdict, (later, earlier), table)
         # Stores that differ in some values are named once, and so are those of lost updates.
         flow = Flow(self.instructions)
         updates = {
             number
-            for key, each in found.items()
+            for key, each in hazards_found.items()
             if key[0] == codes.GLOBAL_RACE and [party.does for party in each.parties] != [WRITE, WRITE]
             for number, other in (key[1:], key[:0:-1])
             if _does(self.instructions[number]) == WRITE
@@ -287,12 +287,12 @@ class GlobalLog:
         }
         return {
             key: each
-            for key, each in found.items()
+            for key, each in hazards_found.items()
             if key[0] == codes.GLOBAL_RACE
-            or not ((codes.GLOBAL_RACE, *key[1:]) in found or updates.intersection(key[1:]))
+            or not ((codes.GLOBAL_RACE, *key[1:]) in hazards_found or updates.intersection(key[1:]))
         }, lacking
 
-    def _hazard(self, code: str, told: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
+    def _hazard(self, code: str, verdict: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
         parties = tuple(
             Party(
                 offset=self._offset(int(table.number[row])),
@@ -302,11 +302,11 @@ class GlobalLog:
             for row in pair
         )
         later, earlier = (self.blocks[int(table.block[row])] for row in pair)
-        told += f"; the other one is of block {earlier}" if later != earlier else ""
+        verdict += f"; the other one is of block {earlier}" if later != earlier else ""
         at = int(table.unit[pair[0]]) * self.unit
         buffer = next((each for each in self.buffers if each.address <= at < each.address + each.size), None)
-        place = f"byte {at - buffer.address:#x} of {buffer.name}" if buffer else f"address {at:#x} of global memory"
-        return Hazard(code=code, parties=parties, block=later, what=told, place=place)
+        location = f"byte {at - buffer.address:#x} of {buffer.name}" if buffer else f"address {at:#x} of global memory"
+        return Hazard(code=code, parties=parties, block=later, what=verdict, place=location)
 
     def _offset(self, number: int) -> int:
         return self.instructions[number].offset

@@ -205,12 +205,12 @@ class HappensBefore:
             self.apart.remove(warp)
 
     def _mbarrier(self, block: int, offset: int) -> _Mbarrier:
-        found = self.mbarriers.get((block, offset))
-        if found is None:
+        mbarrier = self.mbarriers.get((block, offset))
+        if mbarrier is None:
             nothing = np.zeros((2, self.clock.shape[1]), np.int32)
-            found = _Mbarrier(agent=self._column(), done=nothing, pending=nothing.copy(), completed=0)
-            self.mbarriers[block, offset] = found
-        return found
+            mbarrier = _Mbarrier(agent=self._column(), done=nothing, pending=nothing.copy(), completed=0)
+            self.mbarriers[block, offset] = mbarrier
+        return mbarrier
 
     def _column(self) -> int:
         self.free_column += 1
@@ -253,8 +253,8 @@ class HappensBefore:
         pairs[:-1, -1] = pairs[:-1, :-1].min(axis=1)
         pairs[-1] = pairs[:-1].min(axis=0)
         if warp in self.apart:
-            known = np.unique(self.rows[warp, lanes])
-            both = np.stack([self.clock[known].max(axis=0), self.visible[known].max(axis=0)])
+            rows = np.unique(self.rows[warp, lanes])
+            both = np.stack([self.clock[rows].max(axis=0), self.visible[rows].max(axis=0)])
             self._join(self._rows_of(warp, mask), both)
 
     def _unmet(self, made: Any, last: Any, others: Any) -> Bools:
@@ -290,10 +290,10 @@ class HappensBefore:
                     self.lost = self.locked = False
 
     def _gate(self, number: int, block: int) -> _Gate:
-        found = self.gates.get((number, block))
-        if found is None:
-            found = self.gates[number, block] = _Gate(column=self._column())
-        return found
+        gate = self.gates.get((number, block))
+        if gate is None:
+            gate = self.gates[number, block] = _Gate(column=self._column())
+        return gate
 
     def _arrive(self, event: Event, warps: Ints, _rows: slice) -> None:
         for warp, clock in zip(warps.tolist(), self._published(warps), strict=True):

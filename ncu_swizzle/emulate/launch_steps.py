@@ -197,11 +197,11 @@ class Steps:
 
     def _loading(self, number: int, instruction: SassInstruction) -> Step:
         """Return the step of a load: what memory holds at the same address is the same for all lanes."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
+        position = memory_operands(instruction)[0]
+        read = operands.wide_address(instruction.operands[position])
         written = numbers_in(self.effects[number].writes)
         guard = operands.guard_operands(instruction.guard)
-        local, whole = instruction.opcode == "LDL", not instruction.has(*NARROW)
+        local, is_word = instruction.opcode == "LDL", not instruction.has(*NARROW)
 
         def load(m: EveryLaunch) -> None:
             address = read(m)
@@ -209,17 +209,17 @@ class Steps:
             same = uniform_in_warps(m.one_per_warp(address, False)) and not local
             for k, register in enumerate(written):
                 value = unknown(number, _kind(register), uniform=same)
-                at = _fixed(address) if local and whole else None
+                at = _fixed(address) if local and is_word else None
                 m.put(register, value if at is None else m.slots.get(at + 4 * k, value), condition)
 
         return load
 
     def _storing(self, instruction: SassInstruction) -> Step:
         """Return the step of a store to local memory; words at fixed addresses are followed."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
+        position = memory_operands(instruction)[0]
+        read = operands.wide_address(instruction.operands[position])
         words = 4 if instruction.has("128") else 2 if instruction.has("64") else 1
-        data = [operands.raw(instruction.operands[place + 1], k) for k in range(words)]
+        data = [operands.raw(instruction.operands[position + 1], k) for k in range(words)]
         narrow = instruction.has(*NARROW)
         guard = operands.guard_operands(instruction.guard)
         generic = instruction.opcode == "ST"

@@ -111,7 +111,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     )
 
 
-def read_alike(flow: Flow, part: Slice, number: int) -> bool:
+def read_alike(flow: Flow, needed_results: Slice, number: int) -> bool:
     """Return whether what a guarded instruction writes matters only to instructions of its block with the same guard.
 
     Lanes for which the guard is false may then hold anything: so the result is known even if the guard is not.
@@ -119,16 +119,16 @@ def read_alike(flow: Flow, part: Slice, number: int) -> bool:
     guard = reading_guard(flow.instructions[number])
     if guard is None or flow.last[number] == number:
         return False
-    written = part.effects[number].writes & part.alive_after[number]
+    written = needed_results.effects[number].writes & needed_results.alive_after[number]
     for later in range(number + 1, flow.last[number] + 1):
         if not written:
             return True
-        effect, same = part.effects[later], reading_guard(flow.instructions[later]) == guard
+        effect, same = needed_results.effects[later], reading_guard(flow.instructions[later]) == guard
         if effect.writes >> guard[0] & 1 or (effect.reads & written and not same):
             return False
         if same or flow.instructions[later].guard is None:
             written &= ~effect.writes
-        written &= part.alive_after[later]
+        written &= needed_results.alive_after[later]
     return not written
 
 

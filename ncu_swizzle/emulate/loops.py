@@ -278,18 +278,20 @@ class Loops:
 
     def _recurrence(self, header: Header, group: Group) -> tuple[int, Movement] | None:
         """Return after how many visits registers change by the same steps, and these."""
-        seen = header.samples
+        samples = header.samples
         for period in PERIODS:
-            if 2 * period >= len(seen):
+            if 2 * period >= len(samples):
                 return None
             if period % header.factor:
                 continue
             # The second difference over a period is 0.
-            if ((seen[-1] - seen[-1 - period] - seen[-1 - period] + seen[-1 - 2 * period]) % (1 << 32)).any():
+            if (
+                (samples[-1] - samples[-1 - period] - samples[-1 - period] + samples[-1 - 2 * period]) % (1 << 32)
+            ).any():
                 continue
             threads = np.zeros(self.machine.live.shape, bool)
             threads[group.warps] = group.mask
-            movement = Movement.sampled(self.machine, header.numbers, seen[-1 - period], seen[-1], threads)
+            movement = Movement.sampled(self.machine, header.numbers, samples[-1 - period], samples[-1], threads)
             if movement is not None:
                 return period, movement
         return None

@@ -143,9 +143,9 @@ class SharedAccess(MemoryInstruction):
             if does == ATOMIC:
                 self.nothing(m, condition)
         elif does == ATOMIC:
-            place = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
+            tickets = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
             self._atomic(m, selected, address)
-            self.finish(m, [place or unknown(m.now)] * self.count, condition)
+            self.finish(m, [tickets or unknown(m.now)] * self.count, condition)
         elif row.matrix or self.copy:
             forget_shared(m, address, selected, self.width)
         else:
@@ -186,8 +186,8 @@ def note_lanes(m: Machine, addresses: Bits, selected: Bools | None, kind: Kind =
         m.note(Kind.UNKNOWN, m.view.warps)
         return
     lanes = np.broadcast_to(addresses, selected.shape).astype(np.uint32) & WINDOW
-    made = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
-    m.note(kind, m.view.warps, made, nbytes=made.nbytes)
+    requests = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
+    m.note(kind, m.view.warps, requests, nbytes=requests.nbytes)
 
 
 def sign_extend(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:

@@ -76,10 +76,10 @@ class LanePattern:
 
     def see(self, lanes: Ints, selected: Bools, excessive: Bools, neighbours: Neighbours) -> None:
         """Add N requests: byte addresses, (N, 32), 0 for lanes that are not selected; `excessive`, (N,)."""
-        for seen, (first, second) in zip(self.strides, neighbours.pairs, strict=True):
-            if len(seen) < MANY:
+        for strides, (first, second) in zip(self.strides, neighbours.pairs, strict=True):
+            if len(strides) < MANY:
                 both = selected[:, first] & selected[:, second]
-                seen.update(np.unique((lanes[:, second] - lanes[:, first])[both])[:MANY].tolist())
+                strides.update(np.unique((lanes[:, second] - lanes[:, first])[both])[:MANY].tolist())
         self.bits |= int(np.bitwise_or.reduce(lanes, axis=None))
         if excessive.any():
             lanes, selected = lanes[excessive], selected[excessive]
@@ -136,8 +136,8 @@ def vectors(flow: Flow, effects: Sequence[Effects]) -> Mapping[int, Vector]:
 
     They have the opcode, the guard, and the registers of the address in common, which nothing writes in between.
     """
-    found = [vector for leader in flow.leaders for vector in _of_block(flow, effects, leader)]
-    return {number: vector for vector in found for number in vector.numbers}
+    all_vectors = [vector for leader in flow.leaders for vector in _of_block(flow, effects, leader)]
+    return {number: vector for vector in all_vectors for number in vector.numbers}
 
 
 def _of_block(flow: Flow, effects: Sequence[Effects], leader: int) -> Iterator[Vector]:

@@ -186,13 +186,13 @@ def global_accesses(
         if races is not None and probes.log is not None:
             stores = probes.log.racing_stores()
             log = _valued(code, setting, buffers, compared, stores) if stores else None
-            found, lacking = probes.log.hazards()
+            races_found, lacking = probes.log.hazards()
             if log is not None:  # only the values, of what was drawn
-                values, pairs = log.hazards()[0], {key[1:] for key in found}
+                values, pairs = log.hazards()[0], {key[1:] for key in races_found}
                 compared_too = {key[1:] for key in values}
-                found = {key: each for key, each in found.items() if key[1:] not in compared_too}
-                found |= {key: each for key, each in values.items() if key[1:] in pairs}
-            races.found.update(found)
+                races_found = {key: each for key, each in races_found.items() if key[1:] not in compared_too}
+                races_found |= {key: each for key, each in values.items() if key[1:] in pairs}
+            races.found.update(races_found)
             races.lacking.update(lacking)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))

@@ -136,10 +136,10 @@ def prepare(
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions, code.functions)
     wanted = replace(wanted, probed=probe is not None)
-    part = needed(flow, wanted)
+    needs = needed(flow, wanted)
     tallies = None
     if wanted.traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
-        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else part
+        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     steps: list[Step | None] = []
     unsupported = set()
@@ -150,7 +150,7 @@ def prepare(
             step, emulated = (
                 (stand_in, True)
                 if stand_in
-                else _enduring_step(instruction, index, part, read_alike(flow, part, index), failures)
+                else _enduring_step(instruction, index, needs, read_alike(flow, needs, index), failures)
             )
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
@@ -168,25 +168,25 @@ def prepare(
         )
         for leader in flow.leaders
     }
-    guards, waits = tuple(map(reading_guard, instructions)), timing(flow, part.effects)
+    guards, waits = tuple(map(reading_guard, instructions)), timing(flow, needs.effects)
     externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
         instructions=instructions,
         flow=flow,
-        effects=part.effects,
+        effects=needs.effects,
         steps=steps,
         runs=runs,
         guards=guards,
-        contents=part.shared,
+        contents=needs.shared,
         timing=waits,
-        live=part.live,
+        live=needs.live,
         untracked=frozenset(index for index, instruction in enumerate(instructions) if instruction.row.untracked),
         unsupported=frozenset(unsupported),
         externals=externals,
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
-        vectors=vectors(flow, part.effects) if tallies else {},
+        vectors=vectors(flow, needs.effects) if tallies else {},
         probed=probe is not None,
     )
 
@@ -211,7 +211,7 @@ def _parsed(sass: Sass) -> SassInstruction:
 
 
 def _enduring_step(
-    instruction: SassInstruction, index: int, part: Slice, alike: bool, failures: dict[int, str]
+    instruction: SassInstruction, index: int, needs: Slice, alike: bool, failures: dict[int, str]
 ) -> tuple[Step | None, bool]:
     """Return what `_step` does. If it or its step fails, all that the instruction may write becomes unknown.
 
@@ -219,7 +219,7 @@ def _enduring_step(
     stores to global memory are recorded, to be compared, one could be missing: there it stays an error.
     """
     try:
-        step, emulated = _step(instruction, Use(index, part.needed[index], part.shared))
+        step, emulated = _step(instruction, Use(index, needs.needed[index], needs.shared))
         if step and emulated and alike:
             step = _despite_its_guard(instruction, step)
     except Exception as error:  # always a bug in the emulator

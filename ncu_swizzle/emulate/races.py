@@ -58,8 +58,8 @@ class Races(Comparisons):
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = self.tiles + (-(-self.n // WARPS) if any(row.shared is Shared.WGMMA for row in rows) else 0)
         self.pipes, self.storing = self._agents_of(_in_pipe), self._agents_of(lambda row: row.name == "STTM")
-        known = any(event.kind is Kind.LOADED for event in events)
-        self.loading = self._agents_of(lambda row: row.name == "LDTM") if known else np.arange(self.n)
+        has_loaded = any(event.kind is Kind.LOADED for event in events)
+        self.loading = self._agents_of(lambda row: row.name == "LDTM") if has_loaded else np.arange(self.n)
         self.readers = self.agents if any(row.tensor or row.shared in _BY_OTHERS for row in rows) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
@@ -209,16 +209,16 @@ class Races(Comparisons):
 
     def _print(self, event: Event, warps: Ints, rows: slice) -> Footprint:
         """Return what lanes access in the shared memory of their own block."""
-        seen, use = event.data, SharedUse.of(self.instructions[event.number])
-        footprint = self.prints.get(id(seen))
+        requests, use = event.data, SharedUse.of(self.instructions[event.number])
+        footprint = self.prints.get(id(requests))
         if footprint is None:
-            which = np.arange(rows.start, rows.stop) % len(seen.selected)
-            selected = seen.selected[which]
+            which = np.arange(rows.start, rows.stop) % len(requests.selected)
+            selected = requests.selected[which]
             if use.matrix:
                 selected = selected & (np.arange(operations.WARP) < use.matrix)
-            at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
+            at = np.broadcast_to(requests.addresses, requests.selected.shape)[which].astype(np.int64) // self.unit
             block = warps // self.machine.per_block * self.per_block
-            footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, use)
+            footprint = self.prints[id(requests)] = self._footprint(warps, at + block[:, None], selected, use)
         return footprint
 
     def _footprint(self, warps: Ints, first: Ints, selected: Bools, use: SharedUse) -> Footprint:
@@ -294,8 +294,8 @@ class Races(Comparisons):
         starts, sizes, lanes = (part[rows].tolist() for part in event.data)
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
-            made = whole(warps[k : k + 1], units)
-            self._access(made, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
+            footprint = whole(warps[k : k + 1], units)
+            self._access(footprint, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
             self.reading[warp] = self.now, event.number
 
     def _fill(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -303,9 +303,9 @@ class Races(Comparisons):
         starts, sizes, lanes = (part[rows].tolist() for part in event.data)
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
-            made = whole(warps[k : k + 1], units)
+            footprint = whole(warps[k : k + 1], units)
             lane = self._starting(warp, lanes[k])
-            self._access(made._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
+            self._access(footprint._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
 
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
         """wgmmas read their tiles, each for its warpgroup."""

@@ -66,7 +66,7 @@ class Regions:
     @cached_property
     def followers(self) -> dict[int, tuple[int, ...]]:
         """By first instruction of a basic block: where its threads may continue, or reconverge."""
-        found = {}
+        successors = {}
         for leader in self.flow.leaders:
             last = self.flow.last[leader]
             onward = set(self.flow.successors(last))
@@ -74,8 +74,8 @@ class Regions:
                 onward = {self.flow.following(last)}
             if self.instructions[last].opcode == "BSYNC":
                 onward.update(self._resumed(last))
-            found[leader] = tuple(onward - {EXIT, ANYWHERE})
-        return found
+            successors[leader] = tuple(onward - {EXIT, ANYWHERE})
+        return successors
 
     @cached_property
     def preceding(self) -> dict[int, tuple[int, ...]]:
@@ -90,23 +90,23 @@ class Regions:
         """By BSYNC: the BSSYs whose threads may reconverge there."""
         begins = [n for n, each in enumerate(self.instructions) if each.opcode == "BSSY"]
         moved = any(each.opcode == "BMOV" for each in self.instructions)  # barriers go through registers
-        found = {}
+        begins_by_end = {}
         for sync in self.synchronising:
             if self.instructions[sync].opcode == "BSYNC":
                 barrier, here = self.instructions[sync].operands[0].number, {sync, self.flow.following(sync)}
                 same = [n for n in begins if moved or self.instructions[n].operands[0].number == barrier]
                 exact = [] if moved else [n for n in same if here.intersection(self.flow.targets(n))]
-                found[sync] = tuple(exact or same)
-        return found
+                begins_by_end[sync] = tuple(exact or same)
+        return begins_by_end
 
     @cached_property
     def _ending(self) -> dict[int, set[int]]:
         """By BSSY: the basic blocks that end with a BSYNC at which its threads may reconverge."""
-        found: dict[int, set[int]] = {}
+        blocks_by_begin: dict[int, set[int]] = {}
         for sync, begins in self._joining.items():
             for begin in begins:
-                found.setdefault(begin, set()).add(self.flow.first(sync))
-        return found
+                blocks_by_begin.setdefault(begin, set()).add(self.flow.first(sync))
+        return blocks_by_begin
 
     def _resumed(self, sync: int) -> set[int]:
         """Return where threads continue after a BSYNC or WARPSYNC."""
@@ -190,13 +190,13 @@ class Regions:
         first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
     ) -> set[int]:
         """Return the basic blocks that can be reached, up to and including `ends`."""
-        seen: set[int] = set()
+        visited: set[int] = set()
         waiting = [leader for leader in first if within is None or leader in within]
         while waiting:
             leader = waiting.pop()
-            if leader in seen:
+            if leader in visited:
                 continue
-            seen.add(leader)
+            visited.add(leader)
             if leader not in ends:
                 waiting += [other for other in onward[leader] if within is None or other in within]
-        return seen
+        return visited

@@ -124,10 +124,10 @@ def _of_request(name: str, way: str, addresses: bytes, who: bytes, surely: bytes
     return _ratios(_counted(operation, at[None], may[None])) if exact else [_some_lanes(operation, at, may, must)]
 
 
-def _all_of(found: Sequence[Degrees]) -> Degrees:
-    if not found:
+def _all_of(degrees: Sequence[Degrees]) -> Degrees:
+    if not degrees:
         raise NotKnown("no thread executes it at an aligned address")
-    return reduce(Degrees.joined, found)
+    return reduce(Degrees.joined, degrees)
 
 
 def _addresses(address: Value, lanes: Lanes, rows: slice, reason: str) -> tuple[Ints, int, int]:
@@ -211,19 +211,19 @@ def _copies(
     may, width = lanes.may[rows], operation.width_bytes
     at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
     start, source_align, source_apart = _addresses(source, lanes, rows, "where it reads depends on ")
-    for value, each in ((observed.address, apart), (source, source_apart)):
-        if each < ALIKE and value.tag is not None:
+    for value, own_apart in ((observed.address, apart), (source, source_apart)):
+        if own_apart < ALIKE and value.tag is not None:
             raise NotKnown("its lanes' addresses are at distances that depend on ", value.tag.dims)
     reading = may if reads is None else may & np.broadcast_to(reads.bits, lanes.may.shape)[rows]
-    found, lined = [], list[Degrees]()
+    all_ratios, lined = [], list[Degrees]()
     for to, origin in product(_offsets(align, LINE), _offsets(source_align, LINE)):
         moved, read = (at + to) & int(WINDOW), (start + origin) & 0xFFFFFFFF
         wrong = ((moved & (width - 1) != 0) & may) | ((read & (width - 1) != 0) & reading)
         used = may.any(axis=1) & ~wrong.any(axis=1)
         origins = from_first_line(read[used], may[used], reading[used])
         ratios = _ratios(_counted(operation, moved[used], may[used], origins)) if used.any() else []
-        found += ratios
+        all_ratios += ratios
         lined += ratios if origin == 0 else []
-    every = _all_of(found)
+    every = _all_of(all_ratios)
     whole = _all_of(lined) if lined and every.least < every.most else None
     return replace(every, whole=(whole.least, whole.most) if whole else None, depends_on=WHERE)

@@ -198,10 +198,10 @@ def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> 
     )
 
 
-def count_each(op: str, seen: SharedRequests) -> tuple[Ints, Ints, Bools]:
+def count_each(op: str, requests: SharedRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts, and whether they are known, of each distinct request, (N,) each."""
-    addresses = np.broadcast_to(seen.addresses, seen.selected.shape).astype(np.int64)
+    addresses = np.broadcast_to(requests.addresses, requests.selected.shape).astype(np.int64)
     times = np.ones(len(addresses), np.int64)
     return count_wavefronts(
-        AccessRequests(op=op, addresses=addresses, active=seen.selected, times=times, source=seen.source)
+        AccessRequests(op=op, addresses=addresses, active=requests.selected, times=times, source=requests.source)
     )

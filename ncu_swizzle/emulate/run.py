@@ -194,8 +194,8 @@ class Ledger:
 
 
 def _inside(index: Ints, box: Ints) -> Bools:
-    low, high, own, step = box
-    inside: Bools = (index >= low) & (index <= high) & ((index - own) % step == 0)
+    low, high, start, step = box
+    inside: Bools = (index >= low) & (index <= high) & ((index - start) % step == 0)
     return inside
 
 
@@ -329,12 +329,12 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffi
     Counts that do not depend on them often take only a few iterations and blocks.
     """
     effort = WITHOUT_DATA_EFFORT * (5 if counts_traffic else 4) // 4  # a share more for the addresses
-    own = Clock(timeout_s=clock.left_s, most_effort=effort, on_progress=lambda *done: clock.tell())
-    own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
+    trial_clock = Clock(timeout_s=clock.left_s, most_effort=effort, on_progress=lambda *done: clock.tell())
+    trial_clock.aside, trial_clock.aside_effort = partial(_give_up_if_futile, trial_clock), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
         program = prepare(code, Demand(traffic=counts_traffic, order=races))
-        setting = replace(setting_of(code, without, program, own), data=False)
+        setting = replace(setting_of(code, without, program, trial_clock), data=False)
         check = RaceCheck(plain=cache(partial(prepare, code, Demand(traffic=counts_traffic)))) if races else None
         counts = _counts(code, without, setting, exhaustive=False, check=check)
     except (NcuSwizzleError, Restart):
@@ -440,9 +440,9 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:
     """Yield what unknown accesses may request, certain requests included; nothing for lost accesses."""
     for number in sorted((totals.missed.keys() | totals.unknown.keys()) - totals.lost):
-        made = merged_requests(totals.requests.get(number), totals.supposed.get(number))
-        if made is not None and number in totals.supposed:
-            yield number, replace(made, times=np.ones_like(made.times))
+        requests = merged_requests(totals.requests.get(number), totals.supposed.get(number))
+        if requests is not None and number in totals.supposed:
+            yield number, replace(requests, times=np.ones_like(requests.times))
 
 
 def _check_launch(code: Code, launch: Launch) -> None:

@@ -77,8 +77,8 @@ class ScaleFactors:
         owner, part = placed.owner[block, chunks], placed.part[block, chunks]
         if placed.sources is not None:
             stored = placed.sources[block, chunks].reshape(ROWS, -1, WORD // SOURCE_BYTES)
-            whole = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
-            self.words[block, :, column : column + CHUNK // WORD] = np.where(whole, stored[..., 0], OTHER)
+            is_run = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
+            self.words[block, :, column : column + CHUNK // WORD] = np.where(is_run, stored[..., 0], OTHER)
             self.maps[block, column : column + CHUNK // WORD] = 0
         self.words[block, owner == NOTHING, column : column + CHUNK // WORD] = NEVER
         for number in np.unique(owner[owner >= 0]).tolist():
@@ -91,7 +91,7 @@ class ScaleFactors:
         self, offset: int, shape: UmmaShape, blocks: Sequence[int], columns: Sequence[int], chain: Key, origins: Pair
     ) -> None:
         """Judge the factors of A and B that an instruction takes, whose operands come from `origins`."""
-        found, maps = [], []
+        words_found, maps = [], []
         for side, rows in enumerate((shape.rows[0], shape.n)):
             row = np.arange(rows)
             if int(columns[side] + rows // ROWS) > COLUMNS:
@@ -112,15 +112,15 @@ class ScaleFactors:
                 message = f"the scale factors of {'AB'[side]} are out of order: {trouble}"
                 self.record.add(offset, f"factors {side}", message, codes.TILE)
                 return
-            found.append(tuple(words[:, ::OF_CHUNK].ravel().tolist()))
+            words_found.append(tuple(words[:, ::OF_CHUNK].ravel().tolist()))
             taken = self.maps[blocks, columns[side] : columns[side] + -(-rows // ROWS)]
             maps.append(tuple(np.unique(taken).tolist()))
         a, b = origins
         course = self.courses.get((chain, 1))
-        of_b = {found[1], *(course.words.values() if course else ())}
-        if any(found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
+        of_b = {words_found[1], *(course.words.values() if course else ())}
+        if any(words_found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
             self.record.add(offset, "factors", "it uses scale factors of B for A", codes.TILE)
-        for side, bases in enumerate(found):
+        for side, bases in enumerate(words_found):
             here, number = origins[side], shape.scale_ids[side]
             course = self.courses.setdefault((chain, side), _Course(here, number, maps[side]))
             if maps[side] != course.maps or len(course.maps) > 1:

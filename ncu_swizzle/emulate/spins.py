@@ -27,7 +27,7 @@ def _stores(row: Opcode) -> bool:
 
 def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
     """Return the loads of loops that only load until a value arrives."""
-    found: set[int] = set()
+    polls: set[int] = set()
     for end, instruction in enumerate(instructions):
         target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
         if instruction.opcode != "BRA" or instruction.guard is None or target is None:
@@ -37,8 +37,8 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
         loads = {number for number in body if instructions[number].opcode == _POLLED}
         others = {instructions[number].opcode for number in body if number not in loads}
         if 0 < end - begin <= MOST_POLLING and not others - _COMPARING:
-            found |= loads
-    return frozenset(found)
+            polls |= loads
+    return frozenset(polls)
 
 
 def strong(instruction: SassInstruction) -> bool:
@@ -52,7 +52,7 @@ def strong(instruction: SassInstruction) -> bool:
 
 def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
     """Return the loads whose value a compare-and-swap at the same address expects: the pair is one atomic."""
-    found: set[int] = set()
+    swapped: set[int] = set()
     for at, swap in enumerate(instructions):
         if not (swap.row.addressed and swap.row.atomic) or not swap.has("SPIN", "CAS"):
             continue
@@ -62,8 +62,8 @@ def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[i
             if load.row.loads_shared:
                 other = load.operands[memory_operands(load)[0]]
                 if (other.terms, other.offset) == (memory.terms, memory.offset):
-                    found.add(number)
-    return frozenset(found)
+                    swapped.add(number)
+    return frozenset(swapped)
 
 
 def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
@@ -77,26 +77,26 @@ def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
 
 def _loads_of(flow: Flow, number: int, wanted: Iterable[int]) -> frozenset[int]:
     """Return the loads and atomics that registers are computed from which an instruction reads."""
-    found: set[int] = set()
-    seen: set[tuple[int, int]] = set()
+    loads: set[int] = set()
+    visited: set[tuple[int, int]] = set()
     waiting = [(before, register) for before in flow.before[number] for register in wanted]
     while waiting:
         at, register = waiting.pop()
-        if (at, register) in seen:
+        if (at, register) in visited:
             continue
-        seen.add((at, register))
+        visited.add((at, register))
         writer = flow.instructions[at]
-        made = effects(writer)
-        if made.writes >> register & 1:
+        written = effects(writer)
+        if written.writes >> register & 1:
             if writer.row.returns_words and not writer.row.local_access:
-                found.add(at)
+                loads.add(at)
             else:
                 guard = None if writer.guard is None else operand_number(writer.guard)
-                read = numbers_in(made.reads & ((1 << REGISTERS) - 1))
+                read = numbers_in(written.reads & ((1 << REGISTERS) - 1))
                 waiting += [(before, one) for before in flow.before[at] for one in read if one != guard]
-        if not made.kills >> register & 1:
+        if not written.kills >> register & 1:
             waiting += [(before, register) for before in flow.before[at]]
-    return frozenset(found)
+    return frozenset(loads)
 
 
 def awaits_others(flow: Flow, region: Collection[int]) -> bool:
@@ -114,13 +114,13 @@ def _loop(flow: Flow, region: Collection[int], number: int) -> set[int]:
 
 
 def _reached(number: int, near: Callable[[int], Iterable[int]], region: Collection[int]) -> set[int]:
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [number]
     while waiting:
-        new = {at for at in near(waiting.pop()) if at in region and at not in seen}
-        seen |= new
+        new = {at for at in near(waiting.pop()) if at in region and at not in visited}
+        visited |= new
         waiting += new
-    return seen
+    return visited
 
 
 def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bool:

@@ -121,10 +121,10 @@ def what_matters(program: PreparedCode, m: Machine, group: Group) -> dict[int, B
     """Return the lanes, (W, 32), in which each register matters, given where their threads are."""
     lanes: dict[int, Bools] = {}
     unseen = m.live.copy()
-    for pc, each in _whereabouts(program, m, group):
-        unseen[each.warps] &= ~each.mask
+    for pc, group_here in _whereabouts(program, m, group):
+        unseen[group_here.warps] &= ~group_here.mask
         for number in numbers_in(program.live.get(pc, (1 << REGISTERS) - 1)):
-            lanes.setdefault(number, np.zeros(m.live.shape, bool))[each.warps] |= each.mask
+            lanes.setdefault(number, np.zeros(m.live.shape, bool))[group_here.warps] |= group_here.mask
     if unseen.any():  # at convergence barriers, whose targets are not looked up
         for number in range(REGISTERS):
             if m.registers[number] is not None:
@@ -319,10 +319,10 @@ class Shifts:
         requests = [replace(request, times=request.times * times) for request in self.still]
         for request, addresses, sources in self.moving:  # or there may be billions of iterations
             further = np.arange(1, times + 1)
-            seen = _shifted_requests(request.seen, addresses * further, sources * further)
-            if not log.all_valid(request.number, seen):
+            shifted = _shifted_requests(request.seen, addresses * further, sources * further)
+            if not log.all_valid(request.number, shifted):
                 return None
-            requests.append(replace(request, seen=seen))
+            requests.append(replace(request, seen=shifted))
         return [
             replace(
                 request,

@@ -134,8 +134,8 @@ class Stores:
 
     def _of(self, m: Machine, register: int) -> Ints:
         """Return the sources of a register in the view's warps, (G, 32, 2)."""
-        found = self.registers.get(register)
-        return np.full((len(m.view.warps), 32, 2), NO_SOURCE) if found is None else found[m.view.warps]
+        sources = self.registers.get(register)
+        return np.full((len(m.view.warps), 32, 2), NO_SOURCE) if sources is None else sources[m.view.warps]
 
     def _store(self, instruction: SassInstruction) -> Step:
         """Return the step that remembers what a thread's store brings; it has been taken for a write before."""

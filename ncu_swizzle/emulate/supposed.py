@@ -87,7 +87,7 @@ class Supposing:
             return True
         if m.log.supposing or self._blocks >= MOST_BLOCKS or m.world is not None or self.program.probed:
             return False
-        whole, events, traffic, watcher, now = m.copy(), m.events, m.traffic, m.watcher, m.now
+        before, events, traffic, watcher, now = m.copy(), m.events, m.traffic, m.watcher, m.now
         m.events = m.traffic = m.watcher = None
         m.log.supposing = True
         try:
@@ -104,7 +104,7 @@ class Supposing:
         finally:
             m.log.supposing = False
             self._ends.clear()
-            self._back_to(whole)
+            self._back_to(before)
             m.events, m.traffic, m.watcher, m.now = events, traffic, watcher, now
         return True
 
@@ -282,34 +282,34 @@ class Supposing:
 
     # ------------------------------------------------------------------------------------------ loops
 
-    def _visited(self, group: Group, seen: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
+    def _visited(self, group: Group, visits: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
         """Return the visits of a branch including this one, and whether all further ones do the same."""
         m = self.machine
         registers = list(m.registers)
-        if len(seen) >= MOST_VISITS:
+        if len(visits) >= MOST_VISITS:
             raise _Lost
-        if seen and (begun := next((visit for visit in reversed(seen) if visit.repeat), None)) is not None:
-            done = len(seen) - seen.index(begun)
+        if visits and (begun := next((visit for visit in reversed(visits) if visit.repeat), None)) is not None:
+            done = len(visits) - visits.index(begun)
             if done == begun.period:
-                return (*seen, _Visit(registers=registers)), self._proved(begun)
+                return (*visits, _Visit(registers=registers)), self._proved(begun)
             if done < begun.period:
-                return (*seen, _Visit(registers=registers)), False
-        failed = {visit.period for visit in seen if visit.repeat}  # such as 1, of two buffers that take turns
+                return (*visits, _Visit(registers=registers)), False
+        failed = {visit.period for visit in visits if visit.repeat}  # such as 1, of two buffers that take turns
         for period in PERIODS:
             if period in failed:
                 continue
-            if len(seen) < 2 * period or len(m.repeats.active) >= LOOP_AXES - 1:  # the last axis is `OPEN_AXIS`
+            if len(visits) < 2 * period or len(m.repeats.active) >= LOOP_AXES - 1:  # the last axis is `OPEN_AXIS`
                 break
             lanes = self._matter(group)
-            earlier = Movement.between(lanes, seen[-2 * period].registers, seen[-period].registers)
-            movement = Movement.between(lanes, seen[-period].registers, registers)
+            earlier = Movement.between(lanes, visits[-2 * period].registers, visits[-period].registers)
+            movement = Movement.between(lanes, visits[-period].registers, registers)
             if movement is None or earlier is None or not _same(movement, earlier):
                 continue
             repeat = m.repeats.begin(supposed=True)
             before = movement.begin(m, repeat.axis)
             visit = _Visit(registers=registers, movement=movement, before=before, period=period, repeat=repeat)
-            return (*seen, visit), False
-        return (*seen, _Visit(registers=registers)), False
+            return (*visits, visit), False
+        return (*visits, _Visit(registers=registers)), False
 
     def _proved(self, begun: _Visit) -> bool:
         """Return whether the period that began at a visit did as expected, and nothing limits how often."""

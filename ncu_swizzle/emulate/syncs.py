@@ -93,8 +93,8 @@ class _Generic(MemoryInstruction):
             self._unknown(m, condition)
 
     @staticmethod
-    def _note(m: Machine, addresses: Bits, own: Bools, remote: Bools) -> None:
-        note_lanes(m, addresses, own)
+    def _note(m: Machine, addresses: Bits, in_own_block: Bools, remote: Bools) -> None:
+        note_lanes(m, addresses, in_own_block)
         if remote.any():
             at = np.broadcast_to(addresses, remote.shape)
             blocks = m.clusters.at(np.broadcast_to(m.view_blocks()[:, None], remote.shape), at)

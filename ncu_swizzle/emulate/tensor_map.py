@@ -269,9 +269,9 @@ class BoxCopy:
         """What the threads wait for together."""
         return self.barrier, self.phase
 
-    def coordinates(self, part: Ints | slice = slice(None)) -> Ints:
+    def coordinates(self, chunks: Ints | slice = slice(None)) -> Ints:
         """Return the coordinates of some chunks' first elements, (chunks, rank), innermost first."""
-        chosen: Ints = _within(self.tensor.box, self.tensor.shared_bits)[part] + np.array(self.corner)
+        chosen: Ints = _within(self.tensor.box, self.tensor.shared_bits)[chunks] + np.array(self.corner)
         return chosen
 
     def scaled(self, sizes: tuple[int, ...], element: int) -> tuple[int, ...]:
@@ -352,8 +352,8 @@ class PlacedBoxes:
         pitches = np.unique(np.diff(begins))
         if len(pitches) != 1:
             return None
-        found = Matrix(first or int(begins[0]) // FAR_AWAY, first, end, int(begins[0]), int(pitches[0]))
-        return self.matrices.setdefault(first, found) if first else found
+        matrix = Matrix(first or int(begins[0]) // FAR_AWAY, first, end, int(begins[0]), int(pitches[0]))
+        return self.matrices.setdefault(first, matrix) if first else matrix
 
     def bring(self, blocks: Ints, at: Ints, sources: Ints) -> None:
         """Write what comes from these addresses of global memory, two bytes each."""

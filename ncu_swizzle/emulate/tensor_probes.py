@@ -525,7 +525,7 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
 
     The units alone do not show that 48 columns were requested. ptxas shifts constants itself.
     """
-    found = {}
+    shifts = {}
     for index, allocation in enumerate(instructions):
         if allocation.opcode != "UTCATOMSWS" or not allocation.has("FIND_AND_SET"):
             continue
@@ -535,11 +535,11 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
                 continue
             # SHF.R.U32.HI shifts its last operand.
             if before.opcode in ("SHF", "USHF") and before.has("R") and before.operands[2].number == UNIT_BITS:
-                found[before.offset] = allocation.offset
+                shifts[before.offset] = allocation.offset
             if before.opcode != "R2UR":
                 break
             wanted = operand_number(before.operands[1])
-    return found
+    return shifts
 
 
 def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:

@@ -69,13 +69,13 @@ def ask(
     counters, amounts = (
         np.unique(np.broadcast_to(value.bits, selected.shape)[rows, lanes]).tolist() for value in (address, data)
     )
-    found = counters[0], amounts[0]
+    counter_and_amount = counters[0], amounts[0]
     if draw.counter is None and len(counters) == len(amounts) == 1:
-        raise Located(replace(draw, counter=found[0], amount=found[1]))
-    first = _word(m.memory, found[0])
-    if len(counters) > 1 or len(amounts) > 1 or found != (draw.counter, draw.amount) or first is None:
+        raise Located(replace(draw, counter=counter_and_amount[0], amount=counter_and_amount[1]))
+    first = _word(m.memory, counter_and_amount[0])
+    if len(counters) > 1 or len(amounts) > 1 or counter_and_amount != (draw.counter, draw.amount) or first is None:
         raise Undrawn
-    step = found[1]
+    step = counter_and_amount[1]
     if instruction.has("INC"):  # adds 1, or starts again at 0 where the word is `amount` or more
         step = 1
         if first + draw.extent - 1 > draw.amount:
@@ -103,12 +103,12 @@ def _word(memory: Mapping[int, bytes], address: int) -> int | None:
 
 def _initial(m: Machine, address: Value, selected: Bools) -> Ints:
     """Return what words at these addresses held at launch, which the atomics may return; 0 if unknown."""
-    found: Ints = np.zeros(selected.shape, np.uint32)
+    words: Ints = np.zeros(selected.shape, np.uint32)
     known = selected & np.broadcast_to(np.asarray(address.known), selected.shape)
     places = np.broadcast_to(address.bits, selected.shape)
-    for place in np.unique(places[known]).tolist():
-        found[known & (places == place)] = _word(m.memory, place) or 0
-    return found
+    for address_here in np.unique(places[known]).tolist():
+        words[known & (places == address_here)] = _word(m.memory, address_here) or 0
+    return words
 
 
 def check_store(m: Machine, address: Value, selected: Bools, size: int) -> None:

@@ -151,9 +151,9 @@ def _stored(placed: PlacedBoxes, block: int | Ints, sources: Ints, mn_major: boo
         counted_in=0,
         by_threads=True,
     )
-    found = _judged({0: tile}, np.zeros(at.shape, np.int64), np.stack([along // element, rows], axis=-1), element)
+    reading = _judged({0: tile}, np.zeros(at.shape, np.int64), np.stack([along // element, rows], axis=-1), element)
     # The end of a matrix without a tensor map is not known.
-    return replace(found, owners=(), rows=found.rows[:0], cut=found.cut[:0], filled=np.zeros_like(found.filled))
+    return replace(reading, owners=(), rows=reading.rows[:0], cut=reading.cut[:0], filled=np.zeros_like(reading.filled))
 
 
 def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
@@ -227,15 +227,15 @@ def linear_coordinate(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
 
 def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools, element: int) -> str:
     """Describe where rows do not follow as in their box, or begin another box before the last one ends."""
-    place, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    position, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     for number, copy in copies.items():
         here = owner == number
         box, corner = copy.scaled(copy.tensor.box, element), copy.scaled(copy.corner, element)
         rank = len(corner)
-        place[here] = linear_coordinate(at[here][:, :rank] - np.array(corner), moving[:rank], box)
+        position[here] = linear_coordinate(at[here][:, :rank] - np.array(corner), moving[:rank], box)
         last[here] = math.prod(extent for extent, moves in zip(box, moving, strict=False) if moves) - 1
     same = owner[1:] == owner[:-1]
-    follows = np.where(same, place[1:] == place[:-1] + 1, (place[1:] == 0) & (place[:-1] == last[:-1]))
+    follows = np.where(same, position[1:] == position[:-1] + 1, (position[1:] == 0) & (position[:-1] == last[:-1]))
     if follows.all():
         return ""
     row = int(np.flatnonzero(~follows)[0]) + 1
@@ -284,13 +284,13 @@ class _Chain:
 
     def twice(self, side: int) -> bool:
         """Return whether an operand has the same element along K in several products."""
-        seen: set[tuple[int, ...]] = set()
+        elements: set[tuple[int, ...]] = set()
         for pair in self.products:
             origin = pair[side]
             here = {(origin.copy.map_at, *at) for at in origin.at[:, ~origin.moving].tolist()}
-            if seen & here:
+            if elements & here:
                 return True
-            seen |= here
+            elements |= here
         return False
 
 

@@ -26,40 +26,40 @@ _NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1,
 STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
 
 
-def _trials(given: Descriptor, mn_major: bool, either: bool) -> Iterator[Trial]:
+def _trials(descriptor: Descriptor, mn_major: bool, either: bool) -> Iterator[Trial]:
     """Yield what to try, the likeliest first."""
     for offset in range(MOST_BASE_OFFSET + 1):
-        yield f"a base offset of {offset} would fit", replace(given, base_offset=offset), mn_major
-    for named, other in given.named_modes:
+        yield f"a base offset of {offset} would fit", replace(descriptor, base_offset=offset), mn_major
+    for named, other in descriptor.named_modes:
         yield f"{named} would fit", other, mn_major
         swizzled = replace(other, stride=GROUP * other.span)
         sbo = f"an SBO of {swizzled.stride}"
-        words = sbo if other.mode == given.mode else f"{named} with {sbo}"
+        words = sbo if other.mode == descriptor.mode else f"{named} with {sbo}"
         yield f"{words} would fit", swizzled, mn_major
     for stride in OFFSETS:
-        yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
+        yield f"an SBO of {stride} would fit", replace(descriptor, stride=stride), mn_major
     for leading in OFFSETS:
-        yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
-    yield from _starts(given, mn_major)
+        yield f"an LBO of {leading} would fit", replace(descriptor, leading=leading), mn_major
+    yield from _starts(descriptor, mn_major)
     if either:  # the same tile read the other way
         is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
         words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
-        yield words, given, not mn_major
+        yield words, descriptor, not mn_major
         for stride in OFFSETS:
-            for leading in OFFSETS if not mn_major or given.span < K_BYTES else OFFSETS[:1]:
+            for leading in OFFSETS if not mn_major or descriptor.span < K_BYTES else OFFSETS[:1]:
                 more = f", with an LBO of {leading} and an SBO of {stride}"
-                yield words + more, replace(given, leading=leading, stride=stride), not mn_major
+                yield words + more, replace(descriptor, leading=leading, stride=stride), not mn_major
     for stride in OFFSETS:
         for leading in OFFSETS:
             words = f"an LBO of {leading} and an SBO of {stride} would fit"
-            yield words, replace(given, leading=leading, stride=stride), mn_major
+            yield words, replace(descriptor, leading=leading, stride=stride), mn_major
 
 
-def _starts(given: Descriptor, mn_major: bool) -> Iterator[Trial]:
+def _starts(descriptor: Descriptor, mn_major: bool) -> Iterator[Trial]:
     for by in STARTS:
-        if given.start + by >= 0:
+        if descriptor.start + by >= 0:
             words = f"a start {abs(by)} bytes {'further' if by > 0 else 'earlier'} would fit"
-            yield words, given.moved(given.start + by), mn_major
+            yield words, descriptor.moved(descriptor.start + by), mn_major
 
 
 # One operand of a wgmma as its descriptor gives it, and how a message names it.
@@ -313,7 +313,7 @@ class MatrixProduct:
         return self.block, pair[0].copy.stage, pair[1].copy.stage
 
     def _misfit(
-        self, one: OperandSeen, found: Reading, partner: Reading | None, *, tile: bool = True, code: str = codes.TILE
+        self, one: OperandSeen, reading: Reading, partner: Reading | None, *, tile: bool = True, code: str = codes.TILE
     ) -> None:
         """Record that an operand is not a tile, or matches its partner nowhere along K."""
         if (self.instruction.offset, one.side) in self.record.misfits:
@@ -325,14 +325,14 @@ class MatrixProduct:
             block=self.block,
             read=partial(self._read, one),
             standards=self._standards(one, partner),
-            missing=found.missing,
+            missing=reading.missing,
         )
         if tile or not one.descriptor.base_offset:
             fit = repair.fix_for_tile() if tile else repair.fix_for_start()
         else:
             fit = "without a base offset, each chunk is where its address says"
         copied = one.copied(self.placed, self.block)
-        text = f"{self.record.reader} reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
+        text = f"{self.record.reader} reads no tile as {one}{copied}: {reading.trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text, code)
 
     def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:

@@ -179,7 +179,7 @@ class _Drawing:
     def stages(self, events: Sequence[Event], touched: Sequence[dict[int, list[Span]]]) -> list[tuple[Span, ...]]:
         """Return the stages, by their first byte: spans of memory that belong together."""
         merged: list[list[int]] = []
-        for low, high in sorted(span for spans in touched for each in spans.values() for span in each):
+        for low, high in sorted(span for spans in touched for spans_of_row in spans.values() for span in spans_of_row):
             if merged and low < merged[-1][1]:
                 merged[-1][1] = max(merged[-1][1], high)
             else:
@@ -192,8 +192,8 @@ class _Drawing:
             if event.kind in WAITS or event.kind in ARRIVALS or event.kind is Kind.COMMIT:
                 for row, _ in self._here(event):
                     written.pop(row, None)
-            for row, each in spans.items():
-                together = {self._span(low) for low, _ in each}
+            for row, spans_of_row in spans.items():
+                together = {self._span(low) for low, _ in spans_of_row}
                 if event.kind is Kind.COPY_IN:
                     together.add(counted.setdefault(int(event.data[4]), min(together)))
                 elif event.kind is Kind.ACCESS and SharedUse.of(self.instructions[event.number]).does == WRITE:
@@ -236,9 +236,9 @@ class _Drawing:
         if does is None:
             instruction = self.instructions[event.number]
             does = "writes by cp.async" if instruction.row.copy is Copy.ASYNC else SharedUse.of(instruction).does
-        known = self.rows[row].since_waiting
-        if (does, stage) not in known:
-            known[does, stage] = self._step(row, event, does, stage)
+        since = self.rows[row].since_waiting
+        if (does, stage) not in since:
+            since[does, stage] = self._step(row, event, does, stage)
         if event.kind is Kind.COPY_IN:
             _, _, _, counting, offset, _ = event.data
             for block in counting.tolist():

@@ -245,49 +245,52 @@ class TrafficLog:
                 at = np.broadcast_to(address.bits, selected.shape)[first, 0].astype(np.int64)
                 pattern.strides[axis].update(np.unique(self._neighbours.across(axis, threads, at))[:MANY].tolist())
 
-    def _entry(self, number: int, made: MemoryRequests, together: object) -> MemoryRequests:
+    def _entry(self, number: int, requests_made: MemoryRequests, together: object) -> MemoryRequests:
         """Return the earlier entry for the same requests of the same warps, or a new one."""
-        to = b"" if made.target is None else made.target.tobytes()
-        key = (made.space, made.lanes.tobytes(), made.selected.tobytes(), to, together)
+        to = b"" if requests_made.target is None else requests_made.target.tobytes()
+        key = (requests_made.space, requests_made.lanes.tobytes(), requests_made.selected.tobytes(), to, together)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
-            seen = requests[key] = replace(made, selected=made.selected.copy())
-            self._bytes += 2 * (made.lanes.nbytes + made.selected.nbytes + len(to))
+            seen = requests[key] = replace(requests_made, selected=requests_made.selected.copy())
+            self._bytes += 2 * (requests_made.lanes.nbytes + requests_made.selected.nbytes + len(to))
         return seen
 
     def repeat(self, traffic: Iterable[LoopTraffic], axis: int, times: int) -> None:
         """Count an iteration's requests for `further` more, with addresses that change as their tags say."""
         distinct: dict[tuple[int, Tag | None, Tag | None], LoopTraffic] = {}
-        for made in traffic:
-            key = (id(made.seen), made.tag, made.target_tag)
+        for loop_traffic in traffic:
+            key = (id(loop_traffic.seen), loop_traffic.tag, loop_traffic.target_tag)
             earlier = distinct.get(key)
-            distinct[key] = replace(made, times=made.times + earlier.times) if earlier else made
-        for made in distinct.values():
-            unit = UNIT[made.seen.space]
-            if made.seen.space == GLOBAL:
-                self.patterns[made.number].loops.add(_per_iteration(made.tag, axis))
-            change, change_to = _per_iteration(made.tag, axis) % unit, _per_iteration(made.target_tag, axis) % SECTOR
+            distinct[key] = replace(loop_traffic, times=loop_traffic.times + earlier.times) if earlier else loop_traffic
+        for loop_traffic in distinct.values():
+            unit = UNIT[loop_traffic.seen.space]
+            if loop_traffic.seen.space == GLOBAL:
+                self.patterns[loop_traffic.number].loops.add(_per_iteration(loop_traffic.tag, axis))
+            change, change_to = (
+                _per_iteration(loop_traffic.tag, axis) % unit,
+                _per_iteration(loop_traffic.target_tag, axis) % SECTOR,
+            )
             # The k-th further iteration is shifted by k times the change, modulo the unit: only so many are different.
             period = max(_period(change, unit), _period(change_to, SECTOR))
-            tag, target_tag = (tag and tag.outside(axis) for tag in (made.tag, made.target_tag))
+            tag, target_tag = (tag and tag.outside(axis) for tag in (loop_traffic.tag, loop_traffic.target_tag))
             for k in range(1, min(period, times) + 1):
-                shifted = self._shifted(made, k * change % unit, k * change_to % SECTOR)
-                often = made.times * ((times - k) // period + 1)
-                self._add(replace(made, seen=shifted, times=often, tag=tag, target_tag=target_tag))
+                shifted = self._shifted(loop_traffic, k * change % unit, k * change_to % SECTOR)
+                often = loop_traffic.times * ((times - k) // period + 1)
+                self._add(replace(loop_traffic, seen=shifted, times=often, tag=tag, target_tag=target_tag))
 
-    def _shifted(self, made: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
+    def _shifted(self, loop_traffic: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
         if not by and not by_to:
-            return made.seen
-        seen = made.seen
+            return loop_traffic.seen
+        seen = loop_traffic.seen
         lanes = from_unit(seen.lanes + by, seen.selected, UNIT[seen.space])
         to = None if seen.target is None else from_unit(seen.target + by_to, seen.selected, SECTOR)
-        return self._entry(made.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
+        return self._entry(loop_traffic.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
 
-    def _add(self, made: LoopTraffic) -> None:
-        made.seen.count += made.times
+    def _add(self, loop_traffic: LoopTraffic) -> None:
+        loop_traffic.seen.count += loop_traffic.times
         for repeat in self.machine.repeats.active:
-            repeat.traffic.append(made)
+            repeat.traffic.append(loop_traffic)
 
     def counts(self) -> Mapping[int, Ints]:
         """Return the figures of all requests so far, (FIGURES, B), by instruction."""
@@ -329,17 +332,17 @@ def _period(change: int, unit: int) -> int:
     return unit // (change & -change) if change else 1
 
 
-def _figures(seen: MemoryRequests, width: int) -> Ints:
-    figures = np.zeros((FIGURES, len(seen.lanes)), np.int64)
-    if seen.space == LOCAL:
-        figures[3] = sectors.local_sectors(seen.lanes, seen.selected, width)
+def _figures(requests: MemoryRequests, width: int) -> Ints:
+    figures = np.zeros((FIGURES, len(requests.lanes)), np.int64)
+    if requests.space == LOCAL:
+        figures[3] = sectors.local_sectors(requests.lanes, requests.selected, width)
     else:
-        if seen.target is not None:
-            counted = sectors.copy_sectors(seen.lanes, seen.target, seen.selected)
+        if requests.target is not None:
+            counted = sectors.copy_sectors(requests.lanes, requests.target, requests.selected)
         else:
-            counted = sectors.global_sectors(seen.lanes, seen.selected, width)
+            counted = sectors.global_sectors(requests.lanes, requests.selected, width)
         figures[2] = counted.tags
-        if seen.space != TAGS:
+        if requests.space != TAGS:
             figures[:2] = counted.actual, counted.ideal
     return figures
 

@@ -60,15 +60,15 @@ def decisive_integers(
     `constants` is bank 0, whose parameters begin at `first`. The last block's ticket comes first, then 0 and 1.
     """
     sizes = [int(np.prod(grid)), int(np.prod(grid)) * int(np.prod(block)), *grid, int(np.prod(block))]
-    found = [sizes[0] - 1, 0, 1, NONE]
+    integers = [sizes[0] - 1, 0, 1, NONE]
     for instruction in instructions:
         for operand in instruction.operands:
             if operand.kind == INTEGER and instruction.opcode in _COMPARING:
                 sizes.append(operand.number & 0xFFFFFFFF)
             elif operand.kind == CONSTANT and operand.number == 0 and not operand.terms and operand.offset >= first:
                 sizes.append(int.from_bytes(constants[operand.offset : operand.offset + 4], "little"))
-    found += [number for size in sizes if size < LARGEST for number in (size - 1, size)]
-    return np.array(list(dict.fromkeys(number for number in found if number >= 0))[:MOST_DECISIVE], np.uint32)
+    integers += [number for size in sizes if size < LARGEST for number in (size - 1, size)]
+    return np.array(list(dict.fromkeys(number for number in integers if number >= 0))[:MOST_DECISIVE], np.uint32)
 
 
 class _Written:
@@ -89,8 +89,8 @@ class _Written:
         at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         if not len(self._keys):
             return np.zeros(len(keys), bool), np.zeros(len(keys), np.uint8)
-        found: Bools = self._keys[at] == keys
-        return found, self._values[at]
+        hits: Bools = self._keys[at] == keys
+        return hits, self._values[at]
 
     def _settle(self) -> None:
         new = self._new

@@ -84,8 +84,8 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
     counted: dict[tuple[str, str, str], int] = {}
     for access in judged.accesses():
         one = next(iter(access.values()))
-        place = judged.lines.get(one.offset)
-        line = f"{Path(place[0]).name}:{place[1]}" if place else ""
+        location = judged.lines.get(one.offset)
+        line = f"{Path(location[0]).name}:{location[1]}" if location else ""
         if wanted in ("", line, one.opcode):
             key = line, one.opcode, _said({block: each.in_words for block, each in access.items()})
             counted[key] = counted.get(key, 0) + 1

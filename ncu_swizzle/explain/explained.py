@@ -187,8 +187,8 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     elif suggestion.best.mapping == suggestion.plain.mapping and suggestion.fixed:
         console.print(table_line("No layout of the tile takes fewer wavefronts.", style="bold"))
     else:
-        known = ", as far as the addresses are known" if answer.untried else ""
-        console.print(table_line(f"Use {suggestion.best.spelled}{known}.", style="bold"))
+        caveat = ", as far as the addresses are known" if answer.untried else ""
+        console.print(table_line(f"Use {suggestion.best.spelled}{caveat}.", style="bold"))
     for name, why in suggestion.fixed:
         console.print(table_line(f"{name}: {why}."))
     if answer.today:
@@ -358,9 +358,9 @@ def _of_kernels(query: ExplainQuery, examined: Sequence[Target | Profile]) -> Ex
         MAP: lambda: replace(answer, subject=banks.of_kernels(query, examined)),
         MAPPING: lambda: replace(answer, mappings=of_kernels(query, examined)),
     }
-    for name, part in parts.items():
+    for name, answer_part in parts.items():
         try:
-            answer = part()
+            answer = answer_part()
         except UsageError as error:
             if not any(result.predictions for result in answer.wavefronts):
                 raise

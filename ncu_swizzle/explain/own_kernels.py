@@ -87,8 +87,8 @@ def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:
     refuse_description(what, kernel)
     settings = ReplaySettings.of(kernel.request)
     profiles = saved_profiles(Path(what), settings, kernel.progress)
-    known = [profile for profile in profiles if profile.requests]
-    if not known:
+    with_requests = [profile for profile in profiles if profile.requests]
+    if not with_requests:
         if not profiles:
             raise UsageError(f"{what} has no kernels", "ncu-swizzle profile -- ./app")
         first = next((profile for profile in profiles if profile.accesses), None)
@@ -98,7 +98,7 @@ def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:
             f"{what} has the counts of {first.kernel.name}, but no addresses: ncu does not record them",
             f"the emulator computes them: {_computing(first, query)}",
         )
-    return known
+    return with_requests
 
 
 def _computing(profile: Profile, query: ExplainQuery) -> str:

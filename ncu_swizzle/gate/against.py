@@ -117,7 +117,7 @@ NOWHERE = ("", 0)  # the file and line of accesses that have none, as in PTX and
 
 def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
     """Return the verdict on what got worse. Anything unknown, then or now, stays unknown."""
-    pairs = list(paired(kernels, base))
+    pairs = list(with_earlier_kernels(kernels, base))
     checks = [check for now, before in pairs for check in _checks(now, before, base)]
     notes = [note for now in kernels for note in now.notes]
     notes += [note for now, before in pairs if before and (note := _pace(now, before, base))]
@@ -140,7 +140,7 @@ def _pace(now: KernelLint, before: KernelLint, base: Base) -> str:
     return f"{now.name} would take {fewer_cycles(saved)} than in {base.name}: both simulated, see docs/cycles.md."
 
 
-def paired(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:
+def with_earlier_kernels(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:
     """Yield each kernel with its earlier version: the same launch if a kernel has several, in their order."""
     left: dict[str, list[KernelLint]] = defaultdict(list)
     for before in base.kernels:

@@ -104,10 +104,10 @@ def typed_rules(limits: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
 
 def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> Rule:
     """Return a rule with valid values, or raise UsageError."""
-    whole = criterion == MAX_EXCESSIVE
+    integral = criterion == MAX_EXCESSIVE
     least = LEAST[criterion]
-    if isinstance(limit, bool) or not isinstance(limit, int if whole else int | float) or not math.isfinite(limit):
-        raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if whole else ''}number")
+    if isinstance(limit, bool) or not isinstance(limit, int if integral else int | float) or not math.isfinite(limit):
+        raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if integral else ''}number")
     if limit < least:
         raise UsageError(f"{origin}: {criterion} is {limit:g}", f"the minimum is {least}")
     if not isinstance(kernel, str) or not isinstance(access, str):
@@ -139,9 +139,9 @@ def check_baseline(policy: Policy) -> None:
         raise UsageError(f"{regression.origin}: max-regression needs a baseline", SAVE)
 
 
-def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
+def check_accesses(rules: Iterable[Rule], profiled: Iterable[str]) -> None:
     """Raise UsageError for an unknown access kind that no profile has either: its limit would never apply."""
-    shared = {*TRANSFERS, *seen}
+    shared = {*TRANSFERS, *profiled}
     for rule in rules:
         kinds = sorted(memory.OPCODES if rule.criterion == MAX_SECTORS else shared)
         if rule.access not in ("", EACH, *kinds):

@@ -97,8 +97,10 @@ def named_by(words: Sequence[str], description: KernelDescription, on_progress: 
 
 def split_by_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
     """Return the words that have profiles, and the files whose kernels have no described launch."""
-    found = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
-    return [word for word, files in found.items() if not files], [file for files in found.values() for file in files]
+    unlaunched = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
+    return [word for word, files in unlaunched.items() if not files], [
+        file for files in unlaunched.values() for file in files
+    ]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:
@@ -114,31 +116,31 @@ def engine_for(request: Request) -> Engine:
     return replace(profiles.choose_engine(request), beside=False)
 
 
-def judged(gather: Gather, rules: Policy, request: Request) -> Verdict:
+def judge_profiles(gather: Gather, rules: Policy, request: Request) -> Verdict:
     """Return the verdict on profiles; their source paths are relative to the current folder if they exist there."""
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     engine = engine_for(request)
-    given = gather(replace(request, races=True, cycles=NEVER), engine)
-    verdict = judge(given, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
+    profiles = gather(replace(request, races=True, cycles=NEVER), engine)
+    verdict = judge(profiles, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
-    names = frozenset(profile.kernel.name for profile in given)
+    names = frozenset(profile.kernel.name for profile in profiles)
     return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
 
 
 def policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    own = settings(sources.config, folder, sources.trust)
-    usual = own.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
+    from_file = settings(sources.config, folder, sources.trust)
+    usual = from_file.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
     named = None if judging.baseline == NONE else Path(judging.baseline)
     return Policy(
-        rules=(*own.rules, *baseline.typed_rules(judging.limits)),
+        rules=(*from_file.rules, *baseline.typed_rules(judging.limits)),
         baseline=named if judging.baseline else usual,
-        allow_recorded=own.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
+        allow_recorded=from_file.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
         only=KernelFilter(judging.kernel_name).checked(),
-        ignored=own.ignored,
+        ignored=from_file.ignored,
     )
 
 

@@ -38,7 +38,7 @@ from ncu_swizzle.gate.verdict import (
     Outcome,
     Place,
     Verdict,
-    marked,
+    with_rule_origin,
 )
 from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.attribution import Here, nowhere
@@ -57,7 +57,7 @@ CODES = {  # of findings of `check`, by criterion
 }
 
 
-def compared(rule: Rule, actual: float) -> tuple[Outcome, str]:
+def within_limit(rule: Rule, actual: float) -> tuple[Outcome, str]:
     """Return whether a number of wavefronts or a degree is within its limit, and a phrase with both."""
     outcome = Outcome.passed if actual <= rule.limit else Outcome.failed
     if rule.criterion == MAX_EXCESSIVE:
@@ -172,9 +172,9 @@ def judge_lines(
             message="", place=line.place or Place(next(iter(profile.sources), profile.report)),
             origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
         )  # fmt: skip
-        told = [access for access in line.uncounted if access.pc in ways]
-        above = [access for access in told if ways[access.pc] > rule.limit]
-        whatever += len(told) - len(above)
+        bounded = [access for access in line.uncounted if access.pc in ways]
+        above = [access for access in bounded if ways[access.pc] > rule.limit]
+        whatever += len(bounded) - len(above)
         untold = [access for access in line.uncounted if access.pc not in ways]
         remote = [why for access in line.instructions for why in (elsewhere.get(access.pc),) if why]
         if remote:
@@ -185,7 +185,7 @@ def judge_lines(
             message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
         known = line.counted
-        outcome, message = compared(rule, known.degree)
+        outcome, message = within_limit(rule, known.degree)
         excessive = [access for access in known.instructions if access.excessive]
         over = outcome is not Outcome.passed and not all(fixed.get(access.pc, False) for access in excessive)
         if not (over or above):
@@ -282,18 +282,18 @@ class ByLanes:
     @classmethod
     def of(cls, profiles: Sequence[Profile], access: str) -> ByLanes:
         """Return the bound for the accesses of a kind, of all kinds if empty."""
-        found: list[tuple[int, Profile, Instruction]] = []
+        worst_first: list[tuple[int, Profile, Instruction]] = []
         for profile in profiles:
             ways = attribution.most_ways(profile)
-            for each in (one for one in profile.shared() if access in ("", one.access) and not _is_counted(one)):
-                if each.pc not in ways:
+            for instruction in (one for one in profile.shared() if access in ("", one.access) and not _is_counted(one)):
+                if instruction.pc not in ways:
                     return cls()
-                found.append((ways[each.pc], profile, each))
-        if not found:
+                worst_first.append((ways[instruction.pc], profile, instruction))
+        if not worst_first:
             return cls()
-        most, profile, worst = max(found, key=lambda each: each[0])
-        above = sum(each[0] > 1 for each in found)
-        return cls(told=True, ways=most, count=above or len(found), worst=(profile, worst))
+        most, profile, worst = max(worst_first, key=lambda instruction: instruction[0])
+        above = sum(instruction[0] > 1 for instruction in worst_first)
+        return cls(told=True, ways=most, count=above or len(worst_first), worst=(profile, worst))
 
     @property
     def sentence(self) -> str:
@@ -381,7 +381,7 @@ def judge(
     checks = [
         check
         for subject in subjects
-        for check in marked(_judge_kernel(subject, rules, baseline, note), subject.profiles)
+        for check in with_rule_origin(_judge_kernel(subject, rules, baseline, note), subject.profiles)
     ]
     judged = {check.kernel for check in checks}
     notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
@@ -470,7 +470,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
         check = subject.check(Outcome.inconclusive, rule.criterion, doubt.reason, access, hint=hint, why=doubt.codes)
         return replace(check, origin=rule.origin, limit=rule.limit)
     actual = max(values)
-    outcome, message = compared(rule, actual)
+    outcome, message = within_limit(rule, actual)
     check = subject.check(outcome, rule.criterion, f"{message}{lanes.clean}", access)
     return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
 

@@ -49,8 +49,8 @@ from ncu_swizzle.gate.verdict import (
     UnknownNote,
     Verdict,
     files_in,
-    marked,
     moved,
+    with_rule_origin,
 )
 from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
@@ -378,11 +378,11 @@ def _notes(
         if number < len(instances):
             other = shlex.quote(instances[-1].spelled)
             yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
-    own = [kernel for kernel in compiled.kernels if not kernel.is_library]
-    if own and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
+    own_kernels = [kernel for kernel in compiled.kernels if not kernel.is_library]
+    if own_kernels and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
         one = shlex.quote(left[0].spelled)
         yield f"{len(left)} kernels of CUB and Thrust were not judged: --kernel {one} judges one."
-    if others := len(own or compiled.kernels) - len(shared) if shared else 0:
+    if others := len(own_kernels or compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}
     for kernel in shared if block is None else ():
@@ -480,7 +480,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
         for check in (
-            *marked(judge_lines(profile, lines, rules, why, hints), [profile]),
+            *with_rule_origin(judge_lines(profile, lines, rules, why, hints), [profile]),
             *memory.judge_memory(profile, rules, files_in(here)),
         )
     ]

@@ -93,16 +93,16 @@ def _local_memory(profile: Profile, here: Here) -> Iterator[Check]:
     """Yield a warning per line whose accesses to local memory repeat, of spilled registers or of an array."""
     ownership = FrameOwners(profile, here)
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // WARP)
-    accesses = [each for group in local_accesses(profile).values() for each in group]
-    indexed = any(not _at_fixed_place(each) for each in accesses)
+    accesses = [instruction for group in local_accesses(profile).values() for instruction in group]
+    indexed = any(not _at_fixed_place(instruction) for instruction in accesses)
     groups: dict[tuple[Location | None, bool], list[Instruction]] = {}
-    for each in accesses:
-        groups.setdefault((line_of(ownership, each), _at_fixed_place(each)), []).append(each)
+    for instruction in accesses:
+        groups.setdefault((line_of(ownership, instruction), _at_fixed_place(instruction)), []).append(instruction)
     for (line, fixed), group in groups.items():
-        repeated = [each for each in group if (each.executed or 0) > warps]
+        repeated = [instruction for instruction in group if (instruction.executed or 0) > warps]
         if not repeated:
             continue
-        counts = [each.traffic.local_sectors for each in repeated]
+        counts = [instruction.traffic.local_sectors for instruction in repeated]
         least = SECTOR * sum(filter(None, counts))
         moved = f"at least {least:,}" if None in counts and least else "unknown" if None in counts else f"{least:,}"
         what = "an array that is indexed while the kernel runs"
@@ -127,13 +127,13 @@ def _at_fixed_place(access: Instruction) -> bool:
 def _branches(profile: Profile, here: Here) -> Iterator[Check]:
     """Yield a warning per line whose branches at least half of their warps, and of those launched, diverge at."""
     ownership = FrameOwners(profile, here)
-    launched = next((each.executed or 0 for each in profile.instructions), 0)
+    launched = next((instruction.executed or 0 for instruction in profile.instructions), 0)
     groups: dict[Location | None, list[Instruction]] = {}
-    for each in profile.instructions:
-        if each.traffic.divergent and each.executed:
-            groups.setdefault(line_of(ownership, each), []).append(each)
+    for instruction in profile.instructions:
+        if instruction.traffic.divergent and instruction.executed:
+            groups.setdefault(line_of(ownership, instruction), []).append(instruction)
     for line, group in groups.items():
-        worst = max(group, key=lambda each: (each.traffic.divergent or 0) / (each.executed or 1))
+        worst = max(group, key=lambda instruction: (instruction.traffic.divergent or 0) / (instruction.executed or 1))
         parting, warps = worst.traffic.divergent or 0, worst.executed or 0
         if parting < PARTING * max(warps, launched):  # one warp per block does not set the kernel's pace
             continue

@@ -88,8 +88,8 @@ def _cuda_comments(text: str) -> Iterator[Span]:
 
 def _after(mark: str, text: str, start: int) -> int:
     """Return where the text continues after a mark; without one, past the text's end."""
-    found = text.find(mark, start)
-    return len(text) + 1 if found < 0 else found + len(mark)
+    position = text.find(mark, start)
+    return len(text) + 1 if position < 0 else position + len(mark)
 
 
 def _python_comments(text: str) -> Iterator[Span]:
@@ -128,11 +128,11 @@ def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Su
             last = line_at(end + len(text[end:start].rstrip()) - 1)
         number, end = line_at(start), min(after, len(text))
         if named := _named(text[start:end].partition("\n")[0]):
-            found = Suppression(codes=named[0], reason=named[1], place=Place(file, number), line=number)
+            suppression = Suppression(codes=named[0], reason=named[1], place=Place(file, number), line=number)
             if last == number:
-                yield found
+                yield suppression
             else:
-                waiting.append(found)
+                waiting.append(suppression)
     yield from waiting
 
 
@@ -208,8 +208,8 @@ class Suppressions:
     def marked(self, checks: Iterable[Check]) -> Iterator[Check]:
         """Yield the checks; those whose codes are all suppressed, with what suppresses them."""
         for check in checks:
-            hiding = {code: found for code in check.codes if (found := self._hiding(check, code))}
-            self._used |= {(found, code) for code, found in hiding.items()}
+            hiding = {code: suppression for code in check.codes if (suppression := self._hiding(check, code))}
+            self._used |= {(suppression, code) for code, suppression in hiding.items()}
             hidden = check.outcome is not Outcome.passed and hiding.keys() == set(check.codes)
             yield replace(check, suppressions=tuple(dict.fromkeys(hiding.values()))) if hidden and hiding else check
 
@@ -217,9 +217,9 @@ class Suppressions:
         place = check.place
         if place and place.line and codes.CATALOGUE[code].about == codes.LINE:
             self.of(place.file)
-            for each in self._about.get((place.file, place.line), ()):
-                if code in each.codes:
-                    return each
+            for suppression in self._about.get((place.file, place.line), ()):
+                if code in suppression.codes:
+                    return suppression
         return next((entry for entry in self.entries if code in entry.codes and _applies(entry, check)), None)
 
     def of(self, file: str) -> tuple[Suppression, ...]:
@@ -236,8 +236,8 @@ class Suppressions:
         A comment is judged if its line belongs to a kernel that was run, and all were; an entry, if its kernel was.
         """
         for file in sorted({file for file, _ in judged.lines}):
-            for each in self.of(file):
-                yield from self._of_comment(each, judged, command)
+            for suppression in self.of(file):
+                yield from self._of_comment(suppression, judged, command)
         for entry in self.entries:
             if entry.kernel and kernel_pattern(entry.kernel, str(entry.place)).is_one_of(judged.kernels):
                 for code in entry.codes:
@@ -245,31 +245,31 @@ class Suppressions:
                         message = f"{code} is ignored for {entry.kernel}, and no kernel of that name has it"
                         yield _warning(entry, codes.UNUSED, message)
 
-    def _of_comment(self, each: Suppression, judged: Judged, command: str) -> Iterator[Check]:
-        if not each.codes:
-            yield _warning(each, codes.UNKNOWN_CODE, "the comment names no code: nothing is ignored")
-        for code in each.codes:
+    def _of_comment(self, suppression: Suppression, judged: Judged, command: str) -> Iterator[Check]:
+        if not suppression.codes:
+            yield _warning(suppression, codes.UNKNOWN_CODE, "the comment names no code: nothing is ignored")
+        for code in suppression.codes:
             known = codes.CATALOGUE.get(code)
             if known is None:
-                yield _warning(each, codes.UNKNOWN_CODE, f"{codes.no_such(code)}: nothing is ignored")
+                yield _warning(suppression, codes.UNKNOWN_CODE, f"{codes.no_such(code)}: nothing is ignored")
             elif known.about == codes.KERNEL:
                 message = f"{code} is about a whole kernel, and is ignored in ncu-swizzle.toml alone"
-                yield _warning(each, codes.UNUSED, message)
+                yield _warning(suppression, codes.UNUSED, message)
             elif (
                 judged.complete
-                and (each.place.file, each.line) in judged.lines
-                and (each, code) not in self._used
+                and (suppression.place.file, suppression.line) in judged.lines
+                and (suppression, code) not in self._used
                 and command == "lint"  # which finds everything about a line
-                and codes.UNUSED not in each.codes
+                and codes.UNUSED not in suppression.codes
             ):
-                yield _warning(each, codes.UNUSED, f"line {each.line} has no {code}: the comment can go")
+                yield _warning(suppression, codes.UNUSED, f"line {suppression.line} has no {code}: the comment can go")
 
 
-def _warning(each: Suppression, code: str, message: str) -> Check:
-    where = PurePath(each.place.file).name
+def _warning(suppression: Suppression, code: str, message: str) -> Check:
+    where = PurePath(suppression.place.file).name
     return Check(
-        outcome=Outcome.warning, kernel=where, criterion=SUPPRESSIONS, message=message, place=each.place, code=code,
-        hint=FORM if each.in_source else TOML,
+        outcome=Outcome.warning, kernel=where, criterion=SUPPRESSIONS, message=message, code=code,
+        place=suppression.place, hint=FORM if suppression.in_source else TOML,
     )  # fmt: skip
 
 

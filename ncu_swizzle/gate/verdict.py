@@ -244,7 +244,7 @@ class Verdict:
 ABOUT_WAVEFRONTS = (MAX_EXCESSIVE, MAX_DEGREE, BASELINE)
 
 
-def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Check]:
+def with_rule_origin(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Check]:
     """Yield the checks of a kernel's profiles; those about wavefronts name where their rule was measured."""
     mark = next((profile.rule_from for profile in profiles if profile.rule_from), "")
     for check in checks:

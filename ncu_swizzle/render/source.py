@@ -320,8 +320,8 @@ class Panel:
 
 def brief(total: Total) -> str:
     """Return a line's excess in a few digits."""
-    known = total.known.excessive
-    return f"≥ {text.short(known)}" if total.excessive is None and known else text.short(total.excessive)
+    excess = total.known.excessive
+    return f"≥ {text.short(excess)}" if total.excessive is None and excess else text.short(total.excessive)
 
 
 def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:

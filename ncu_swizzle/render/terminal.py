@@ -184,15 +184,15 @@ def _memory(comparison: Comparison) -> Table:
         table.add_column(title, justify="right")
     for access, rows in comparison.memory.groupby("access", sort=False):
         table.add_section()
-        for place, (_, row) in enumerate(rows.iterrows()):
+        for position, (_, row) in enumerate(rows.iterrows()):
             requests, local = row["executed"], access in LOCAL_OPCODES
             counts = (row["local_sectors" if local else "sectors"], row["ideal"])
             none = not pd.isna(requests) and requests == 0
-            each = ["-" if none else number(count / requests, "{:.4g}") for count in counts]
-            ideal, excess = ("", "") if local else (each[1], number(row["excessive_bytes"], "{:,.0f}"))
+            per_request = ["-" if none else number(count / requests, "{:.4g}") for count in counts]
+            ideal, excess = ("", "") if local else (per_request[1], number(row["excessive_bytes"], "{:,.0f}"))
             excessive = not pd.isna(row["excessive"]) and row["excessive"] > 0
-            cells = (str(row["label"]), number(requests, "{:,.0f}"), each[0], ideal, excess)
-            table.add_row("" if place else table_line(str(access)), *cells, style="yellow" if excessive else "")
+            cells = (str(row["label"]), number(requests, "{:,.0f}"), per_request[0], ideal, excess)
+            table.add_row("" if position else table_line(str(access)), *cells, style="yellow" if excessive else "")
     return table
 
 

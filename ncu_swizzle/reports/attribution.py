@@ -182,13 +182,13 @@ def most_ways(profile: Profile) -> Mapping[int, int]:
 
 @lru_cache(KEPT)
 def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
-    found = {}
-    for each in (each for each in saved if each.complete):
-        made = each.unpacked()
-        ways = subsets.most_ways(made.op, made.addresses, made.active, made.source)
+    ways_by_offset = {}
+    for requests_of in (requests_of for requests_of in saved if requests_of.complete):
+        requests = requests_of.unpacked()
+        ways = subsets.most_ways(requests.op, requests.addresses, requests.active, requests.source)
         if ways is not None:
-            found[each.pc] = ways
-    return found
+            ways_by_offset[requests_of.pc] = ways
+    return ways_by_offset
 
 
 def unavoidable(profile: Profile) -> Mapping[int, bool]:

@@ -148,14 +148,14 @@ def _ends(text: str) -> dict[int, int]:
 
 def _places(location: str, aliases: Mapping[str, str]) -> Iterator[Place]:
     """Yield the lines of a location; for a call, the callee's come first. Each name counts once."""
-    waiting, seen = [location], set[str]()
+    waiting, visited = [location], set[str]()
     while waiting:
         location = waiting.pop()
         if at := _AT.match(location):
             yield at["file"], int(at["line"])
             continue
-        names = [name for name in _REFERENCE.findall(location) if name not in seen]
-        seen.update(names)
+        names = [name for name in _REFERENCE.findall(location) if name not in visited]
+        visited.update(names)
         inner = (_located(aliases.get(name, "")) for name in reversed(list(dict.fromkeys(names))))
         waiting += [inside for _, located, inside in inner if located]
 
@@ -242,8 +242,8 @@ def _bytes_at_once(operation: LayoutOperation) -> int | None:
     """Return the bytes that a copy moves per lane: elements that are together on both sides; None if unclear."""
     if operation.name != "ttg.async_copy_global_to_local" or not operation.contiguous:
         return None
-    each = _element_bytes(operation)
-    return each if _is_transposed(operation) else min(MOST_COPIED, operation.contiguous * each)
+    element = _element_bytes(operation)
+    return element if _is_transposed(operation) else min(MOST_COPIED, operation.contiguous * element)
 
 
 def _is_transposed(operation: LayoutOperation) -> bool:

@@ -82,9 +82,9 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
     groups: dict[tuple[str, Location | None], list[Instruction]] = {}
     unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}
     ownership = FrameOwners(profile, here)
-    for each in profile.instructions:
-        if each.traffic.sectors is not None or (each.pc in unknown and is_global(each)):
-            groups.setdefault((kind(each), line_of(ownership, each)), []).append(each)
+    for instruction in profile.instructions:
+        if instruction.traffic.sectors is not None or (instruction.pc in unknown and is_global(instruction)):
+            groups.setdefault((kind(instruction), line_of(ownership, instruction)), []).append(instruction)
     lines = [
         MemoryLine(access=access, line=line, instructions=tuple(group), block=profile.block)
         for (access, line), group in groups.items()
@@ -121,10 +121,14 @@ def local_accesses(profile: Profile) -> dict[str, tuple[Instruction, ...]]:
     """Return the loads and stores of spilled registers and of arrays in local memory, by opcode."""
     unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}
     groups: dict[str, tuple[Instruction, ...]] = {}
-    for each in profile.instructions:
-        counted = each.traffic.local_sectors if each.traffic.local_sectors is not None else each.pc in unknown
-        if kind(each) in LOCAL_OPCODES and counted and not each.never:
-            groups[kind(each)] = (*groups.get(kind(each), ()), each)
+    for instruction in profile.instructions:
+        counted = (
+            instruction.traffic.local_sectors
+            if instruction.traffic.local_sectors is not None
+            else instruction.pc in unknown
+        )
+        if kind(instruction) in LOCAL_OPCODES and counted and not instruction.never:
+            groups[kind(instruction)] = (*groups.get(kind(instruction), ()), instruction)
     return groups
 
 
@@ -182,8 +186,9 @@ def sectors_and_remedy(line: MemoryLine) -> str:
 def in_sectors(line: MemoryLine) -> str:
     """Return a line's sectors per request with their ideal, the excess in bytes, and why, as one sentence."""
     total, known, every = line.total, len(line.known), len(line.instructions)
-    each = (f"{(count or 0) / max(1, line.requests):.4g}" for count in (total.sectors, total.ideal))
-    said = f"{next(each)} sectors per request, ideally {next(each)}: {total.excessive_bytes or 0:,} excessive bytes"
+    per_request = (f"{(count or 0) / max(1, line.requests):.4g}" for count in (total.sectors, total.ideal))
+    said = f"{next(per_request)} sectors per request, ideally {next(per_request)}"
+    said += f": {total.excessive_bytes or 0:,} excessive bytes"
     said += f", of {known} of {every} accesses: the others' are unknown" if known < every else ""
     return f"{said}; {line.why}" if line.why else said
 
@@ -323,8 +328,8 @@ def _mapping(rows: int, columns: int, width: int) -> str:
 
     layout = parse_layout(f"({rows},{columns}):({columns},1)")
     sides = [access.parse("rows", layout, width, write=True), access.parse("columns", layout, width)]
-    found = suggest(Mapping(layout, element_bytes=width), sides)
-    if found.best is None:
+    suggestion = suggest(Mapping(layout, element_bytes=width), sides)
+    if suggestion.best is None:
         return ""
-    mapping = "as they are" if found.best is found.plain else f"with {found.best.mapping.transform}"
+    mapping = "as they are" if suggestion.best is suggestion.plain else f"with {suggestion.best.mapping.transform}"
     return f"{mapping}: conflict-free by rows and by columns"

@@ -388,13 +388,13 @@ def finding(violation: Violation) -> Finding:
 
 def violations(profile: Profile) -> Iterator[Violation]:
     """Yield a profile's violations."""
-    for told in profile.findings:
-        if told.rule in RULES:
-            file, _, line = told.title.rpartition(":")
+    for finding_ in profile.findings:
+        if finding_.rule in RULES:
+            file, _, line = finding_.title.rpartition(":")
             located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
-            code = told.code or RULES[told.rule]
-            own = (file, int(line)) if located else None
-            yield Violation(told.message, own, told.rule, code, told.through, told.related)
+            code = finding_.code or RULES[finding_.rule]
+            line_ = (file, int(line)) if located else None
+            yield Violation(finding_.message, line_, finding_.rule, code, finding_.through, finding_.related)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:

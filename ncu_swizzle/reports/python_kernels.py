@@ -101,12 +101,12 @@ class PtxLines:
 
 def stacks(ptx: str) -> dict[int, tuple[Location, ...]]:
     """Return the stack of each line of PTX that follows a ``.loc``, innermost first, by its number from 1 on."""
-    known = PtxLines.of_text(ptx)
+    lines_of_ptx = PtxLines.of_text(ptx)
     stack: tuple[Location, ...] = ()
     by_line: dict[int, tuple[Location, ...]] = {}
     for number, line in enumerate(ptx.split("\n"), start=1):
-        if frames := known.frames(line):
-            stack = tuple((known.files.get(frame.file, ""), frame.line) for frame in frames)
+        if frames := lines_of_ptx.frames(line):
+            stack = tuple((lines_of_ptx.files.get(frame.file, ""), frame.line) for frame in frames)
         elif stack:
             by_line[number] = stack
     return by_line
@@ -202,13 +202,13 @@ def _stacks(cubin: bytes, function: str, ptx: str) -> Iterator[tuple[int, tuple[
 
     Otherwise it is the one stack that begins with the cubin's own line, or that line alone if there are several.
     """
-    own, made_from = line_table(cubin, function), line_table(cubin, function, PTX)
-    known, last = stacks(ptx), None
-    all_stacks = set(known.values())
-    for offset in sorted({row.offset for table in (own, made_from) for row in table.rows}):
-        stack = own.stack(offset)
+    own_lines, made_from = line_table(cubin, function), line_table(cubin, function, PTX)
+    ptx_stacks, last = stacks(ptx), None
+    all_stacks = set(ptx_stacks.values())
+    for offset in sorted({row.offset for table in (own_lines, made_from) for row in table.rows}):
+        stack = own_lines.stack(offset)
         if len(stack) == 1:  # a longer one has the callers
-            near = {known.get(line, ()) for _, line in made_from.stack(offset)[:1]}
+            near = {ptx_stacks.get(line, ()) for _, line in made_from.stack(offset)[:1]}
             fitting = [each for each in near if each[:1] == stack] or [each for each in all_stacks if each[:1] == stack]
             stack = fitting[0] if len(fitting) == 1 else stack
         if stack != last:

@@ -269,7 +269,7 @@ def read(report: Path) -> list[Profile]:
         if _stamp(report) != before:  # NVIDIA's module reads the file itself
             raise BadFile(f"{report} has changed while it was read", "run the command again")
         kernels = python_kernels.known_kernels(session.results, facts)
-        seen: Counter[str] = Counter()
+        occurrences: Counter[str] = Counter()
         profiles = []
         for index, (result, code) in enumerate(zip(session.results, codes, strict=True)):
             metrics = {
@@ -277,8 +277,8 @@ def read(report: Path) -> list[Profile]:
                 for name, value in result.metrics.items()
                 if not isinstance(value, float) or math.isfinite(value)  # NaN: ncu could not measure it
             }
-            launch = replace(result.launch, index=index, occurrence=seen[result.function])
-            seen[result.function] += 1
+            launch = replace(result.launch, index=index, occurrence=occurrences[result.function])
+            occurrences[result.function] += 1
             compiled = python_kernels.of(result, kernels)
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)

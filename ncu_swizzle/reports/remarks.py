@@ -245,9 +245,9 @@ def best(profiles: Sequence[Profile]) -> int:
     times = [(profiles[n].duration_ns, n) for n in rivals]
     excess = [(profiles[n].total.excessive, n) for n in rivals]
     for costs in (times, excess):
-        known = [(cost, n) for cost, n in costs if cost is not None]
-        if known and len(known) == len(rivals):
-            return min(known)[1]
+        costs_known = [(cost, n) for cost, n in costs if cost is not None]
+        if costs_known and len(costs_known) == len(rivals):
+            return min(costs_known)[1]
     return min(1, len(profiles) - 1)
 
 
@@ -286,8 +286,8 @@ def _change(was: int, now: int, before: str, counts: bool) -> str:
         same = f"has the same number of excessive wavefronts as {before}: {now:,}"
         return same if counts else f"has as many excessive wavefronts as {before}"
     if was > now:
-        part = f"{was - now:,} of the {was:,}" if counts else f"{100 * (was - now) / was:.1f} % of the"
-        return f"removes {part} excessive wavefronts of {before}"
+        removed = f"{was - now:,} of the {was:,}" if counts else f"{100 * (was - now) / was:.1f} % of the"
+        return f"removes {removed} excessive wavefronts of {before}"
     if not counts:
         return f"has more excessive wavefronts than {before}"
     return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
@@ -320,11 +320,11 @@ def fewer_cycles(saved: Span) -> str:
 
 def saving(profile: Profile) -> str:
     """Describe what removing the excess of a simulated launch would save; empty if it was not simulated."""
-    told = profile.simulated
-    if told is None or told.saved is None or not (profile.total.excessive or 0):
+    simulated = profile.simulated
+    if simulated is None or simulated.saved is None or not (profile.total.excessive or 0):
         return ""
     without = f"{profile.kernel.name}: without its excessive wavefronts it would take"
-    return f"{without} {fewer_cycles(told.saved)}: simulated, see docs/cycles.md"
+    return f"{without} {fewer_cycles(simulated.saved)}: simulated, see docs/cycles.md"
 
 
 def wide(profile: Profile) -> str:

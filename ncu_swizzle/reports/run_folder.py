@@ -205,8 +205,8 @@ def _table(
         and all(isinstance(column, str) for column in columns)
         and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     )
-    known = {None, *names}
-    if not well_formed or any(not isinstance(name, str | None) or name not in known for row in rows for name in row):
+    allowed = {None, *names}
+    if not well_formed or any(not isinstance(name, str | None) or name not in allowed for row in rows for name in row):
         raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
     return tuple(columns), rows
 

@@ -48,8 +48,8 @@ def answer(request: Mapping[str, Any]) -> Answer:
         arguments["launch"] = LaunchGiven.of_json(arguments["launch"])
     caller = Caller(Folders.of_json(request["folders"]), Hearing(_tell), request["timeout_s"])
     name = request["call"]
-    made: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
-    return made
+    result: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
+    return result
 
 
 def _tell(name: str, done: Done) -> None:

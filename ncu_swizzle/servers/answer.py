@@ -75,10 +75,10 @@ class Answer:
 def stamp(path: str) -> tuple[str, int, int]:
     """Return a file with its time of modification in ns and its size; zeros if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
+        status = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
     except OSError:
         return path, 0, 0
-    return path, found.st_mtime_ns, found.st_size
+    return path, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True, kw_only=True)

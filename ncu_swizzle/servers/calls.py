@@ -68,10 +68,10 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
     config = caller.entries(entries, launch).config
     if limits.get("baseline"):
         caller.folders.path(limits["baseline"])
-    given = {name: value for name, value in limits.items() if value is not None}
+    limits_given = {name: value for name, value in limits.items() if value is not None}
     verdict = api.check(
         *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
-        on_progress=caller.progress, **launch.keywords(), **given,
+        on_progress=caller.progress, **launch.keywords(), **limits_given,
     )  # fmt: skip
     failing = {check.kernel for check in verdict.checks if check.failed}
     worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
@@ -339,7 +339,7 @@ def _rounded(value: float | None) -> float | None:
 def _after(caller: Caller, compared: Comparison, kernel: str, launch: LaunchGiven) -> Call | None:
     if own_kernels.is_saved(kernel):  # it keeps no addresses to explain
         return None
-    last, given = compared.profiles[-1].total, caller.again(kernel, launch)
+    last, arguments = compared.profiles[-1].total, caller.again(kernel, launch)
     if last.excessive is None:
-        return Call("lint", {"files": [kernel], **given}, "says why counts are unknown")
-    return Call("explain", {"kernel": kernel, **given}) if last.excessive else None
+        return Call("lint", {"files": [kernel], **arguments}, "says why counts are unknown")
+    return Call("explain", {"kernel": kernel, **arguments}) if last.excessive else None

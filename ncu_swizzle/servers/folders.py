@@ -47,17 +47,17 @@ class LaunchGiven:
     @classmethod
     def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
         """Parse what a client sent; raise UsageError for an unknown field."""
-        given: dict[str, Any] = dict(content or {})
+        fields_sent: dict[str, Any] = dict(content or {})
         names = [each.name for each in fields(cls)]
-        for name in given:
+        for name in fields_sent:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
-        return from_plain(cls, given)
+        return from_plain(cls, fields_sent)
 
     def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
-        given = {name: value for name, value in self.keywords().items() if name != "problem"}
-        return PairOptions(**given).described(self.problem, sources)
+        keywords = {name: value for name, value in self.keywords().items() if name != "problem"}
+        return PairOptions(**keywords).described(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
         """Return the non-empty fields, as a client sends them."""
@@ -141,8 +141,8 @@ class Folders:
                     self.path(part)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
         try:
-            known, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
-            targets = [Target(*known.named(name), problem={}) for name in names]
+            catalog, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
+            targets = [Target(*catalog.named(name), problem={}) for name in names]
         except Untrusted:
             raise
         except NcuSwizzleError:  # the call itself will say so
@@ -212,7 +212,7 @@ def _sent(typed: Typed) -> str:
 
 def _launch(words: Sequence[str]) -> dict[str, Any]:
     """Return options of the command line as the fields of a launch; nothing if a launch has no such field."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     names = {each.name for each in fields(LaunchGiven)}
     for option, value in zip(words[::2], words[1::2], strict=False):
         name = FIELDS.get(option.removeprefix("--"), option.removeprefix("--"))
@@ -220,12 +220,12 @@ def _launch(words: Sequence[str]) -> dict[str, Any]:
             return {}
         if name == "problem":
             size, _, number = value.partition("=")
-            given.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
+            arguments.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
         elif name in LISTS:
-            given.setdefault(name, []).append(value)
+            arguments.setdefault(name, []).append(value)
         else:
-            given[name] = int(value) if name == "sample" and value.isdecimal() else value
-    return given
+            arguments[name] = int(value) if name == "sample" and value.isdecimal() else value
+    return arguments
 
 
 @dataclass(frozen=True)
@@ -264,10 +264,10 @@ class Caller:
 
     def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
         """Return the launch for a call about the same kernel, or the one of this name where several are described."""
-        given = launch.as_json()
+        fields_sent = launch.as_json()
         if name and naming.is_kernel_file(entry) and not naming.split_name(entry)[1]:
-            given["kernel"] = launch.kernel or name
-        return {"launch": given} if given else {}
+            fields_sent["kernel"] = launch.kernel or name
+        return {"launch": fields_sent} if fields_sent else {}
 
 
 def shown(path: str | Path) -> str:

@@ -86,16 +86,16 @@ DEFINITION = re.compile(r"__global__(?:(?!__global__)[^;{}(])*+\(|^[ \t]*+def\s+
 FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
-def diagnostics(seen: SeenSource) -> list[types.Diagnostic]:
+def diagnostics(source: SeenSource) -> list[types.Diagnostic]:
     """Return a diagnostic per line that conflicts, cannot be judged, or prevents judging its kernel."""
-    lines = lines_of(seen.text)
-    made = [_of_row(row, lines) for row in seen.lines if "outcome" in row]
-    first = _first_kernel(seen.text)
-    notes = [row["undeclared"] for row in seen.rows if "undeclared" in row]
-    made += [_diagnostic(note, first, lines, types.DiagnosticSeverity.Hint) for note in notes]
-    if seen.error:
-        made.append(_diagnostic(seen.error, first, lines, types.DiagnosticSeverity.Error))
-    return made
+    lines = lines_of(source.text)
+    found_here = [_of_row(row, lines) for row in source.lines if "outcome" in row]
+    first = _first_kernel(source.text)
+    notes = [row["undeclared"] for row in source.rows if "undeclared" in row]
+    found_here += [_diagnostic(note, first, lines, types.DiagnosticSeverity.Hint) for note in notes]
+    if source.error:
+        found_here.append(_diagnostic(source.error, first, lines, types.DiagnosticSeverity.Error))
+    return found_here
 
 
 def _of_row(row: Row, lines: list[str]) -> types.Diagnostic:
@@ -128,16 +128,16 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
+def actions(source: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
     """Yield an action per source of the conflicting kernels at the cursor."""
     numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE}
     rows = [
         row
         for number in numbers
-        for row in seen.at(number)
+        for row in source.at(number)
         if row.get("outcome") == Outcome.failed and row.get("criterion") == MAX_DEGREE
     ]
-    for file in dict.fromkeys(seen.declared[row["kernel"]] for row in rows if row["kernel"] in seen.declared):
+    for file in dict.fromkeys(source.declared[row["kernel"]] for row in rows if row["kernel"] in source.declared):
         if not file.endswith(PYTHON):
             title = f"Free {PurePath(file).name} of bank conflicts, if the rewritten kernels are proved"
             command = types.Command(title, FIX, arguments=[file])
@@ -177,8 +177,8 @@ def _counts(row: Row) -> str:
 
 def _first_kernel(text: str) -> int:
     """Return the line, from 0, on which the first kernel is defined."""
-    found = DEFINITION.search(text)
-    return text.count("\n", 0, found.end()) if found else 0
+    match = DEFINITION.search(text)
+    return text.count("\n", 0, match.end()) if match else 0
 
 
 # One call at a time: emulations must not compete with each other, or with the user's compilers.
@@ -325,12 +325,12 @@ class Editor:
         self._keep(uri, seen)
         self._show(uri, seen)
 
-    def _show(self, uri: str, seen: SeenSource) -> None:
-        self._publish(uri, diagnostics(seen))
+    def _show(self, uri: str, source: SeenSource) -> None:
+        self._publish(uri, diagnostics(source))
 
-    def _keep(self, uri: str, seen: SeenSource) -> None:
+    def _keep(self, uri: str, source: SeenSource) -> None:
         self._seen.pop(uri, None)
-        self._seen[uri] = seen
+        self._seen[uri] = source
         if len(self._seen) > KEPT:
             del self._seen[next(iter(self._seen))]  # the oldest
 
@@ -361,8 +361,8 @@ class Editor:
         return seen.explained[key]
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        seen = self._seen.get(params.text_document.uri)
-        return list(actions(seen, list(params.context.diagnostics))) if seen else []
+        source = self._seen.get(params.text_document.uri)
+        return list(actions(source, list(params.context.diagnostics))) if source else []
 
     async def fix(self, file: str) -> None:
         """Rewrite a source if the result is proved; else tell what is in the way."""
@@ -448,8 +448,8 @@ def _on_disk(path: str) -> str:
 
 def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
     """Return the server; `start_io` serves."""
-    made = LanguageServer(NAME, version)
-    editor = Editor(made, allow_run, timeout_s)
+    language_server = LanguageServer(NAME, version)
+    editor = Editor(language_server, allow_run, timeout_s)
     handlers: dict[str, Callable[..., Any]] = {
         types.INITIALIZE: editor.initialize,
         types.SHUTDOWN: editor.shut_down,
@@ -461,6 +461,6 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
         types.TEXT_DOCUMENT_CODE_ACTION: editor.actions,
     }
     for feature, handler in handlers.items():
-        made.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
-    made.command(FIX)(partial(editor.fix))
-    return made
+        language_server.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
+    language_server.command(FIX)(partial(editor.fix))
+    return language_server

@@ -33,13 +33,13 @@ class Messages(io.RawIOBase):
     def readline(self, size: int | None = -1, /) -> bytes:  # noqa: ARG002 - as pygls calls it
         """Return the next header's line, without what is before it: a body that was skipped has no line's end."""
         line = self._stream.readline(LONGEST_HEADER)
-        found = _LENGTH.search(line)
-        if found is None:
+        length = _LENGTH.search(line)
+        if length is None:
             return line
-        if int(found[1]) > LONGEST_MESSAGE:
-            log.error("a message of %s bytes is ignored", int(found[1]))
+        if int(length[1]) > LONGEST_MESSAGE:
+            log.error("a message of %s bytes is ignored", int(length[1]))
             return b"\n"
-        return found[0]
+        return length[0]
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return a body."""

@@ -249,9 +249,9 @@ class Judge:
         self.rejected: list[Candidate] = []
 
     def candidate(self, mapping: TileMapping) -> Candidate:
-        found = self.bounded(mapping, math.inf)
-        assert found is not None
-        return found
+        candidate = self.bounded(mapping, math.inf)
+        assert candidate is not None
+        return candidate
 
     def bounded(self, mapping: TileMapping, most: float) -> Candidate | None:
         """Return the candidate; None if more than `limit` of its wavefronts are avoidable."""

@@ -133,15 +133,15 @@ def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[DeclaredArra
             continue
         rest -= set(mine)
         ranges = list(_ranges({at: spans[at] for at in mine}))
-        whole = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
-        if whole:  # the accessed part of dynamic memory: its allocated size tells nothing about the tile
+        is_one_tile = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
+        if is_one_tile:  # the accessed part of dynamic memory: its allocated size tells nothing about the tile
             ranges = [(array.start, ranges[-1][1] if array.dynamic else array.start + array.size, mine)]
         for first, end, offsets in ranges:
-            part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
-            parts.append(replace(part, declared=True, taken=array.size) if whole else part)
+            tile_part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
+            parts.append(replace(tile_part, declared=True, taken=array.size) if is_one_tile else tile_part)
     for first, end, offsets in _ranges({at: spans[at] for at in rest}):
         parts.append(_Part(first=first, end=end, offsets=tuple(sorted(offsets))))
-    yield from sorted(parts, key=lambda part: part.first)
+    yield from sorted(parts, key=lambda tile_part: tile_part.first)
 
 
 def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: DeclaredArray) -> bool:
@@ -293,9 +293,9 @@ def advise(
 
 def _together(run: Sequence[ObservedTile], sentence: str, layout: bool) -> Advice:
     first, end = run[0].first, run[-1].end
-    each = f", {len(run)} tiles" if len(run) > 1 else ""
+    count = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    text = f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    text = f"shared memory from {first:#x} to {end - 1:#x}{count}, {sentence}"
     return Advice(first=first, end=end, offsets=offsets, text=text, layout=layout)
 
 

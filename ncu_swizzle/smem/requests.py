@@ -74,9 +74,9 @@ class AccessRequests:
         if not bool((self._rows[first][which] == self._rows).all()):  # different requests with the same hash
             _, first, which = np.unique(self._as_bytes, return_index=True, return_inverse=True)
         by_place = np.argsort(first)
-        place = np.empty(len(first), np.int64)
-        place[by_place] = np.arange(len(first))
-        rows, which = first[by_place], place[which.ravel()]
+        rank = np.empty(len(first), np.int64)
+        rank[by_place] = np.arange(len(first))
+        rows, which = first[by_place], rank[which.ravel()]
         times = np.zeros(len(rows), np.int64)
         np.add.at(times, which, self.times)
         once = replace(self.chosen(rows), times=times)
@@ -163,10 +163,10 @@ def _counted(op: str, addresses_: bytes, active_: bytes, source_: bytes | None) 
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
     known = np.ones(len(addresses), bool)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
-    given = active[:, : operation.addressed]
-    counting = np.flatnonzero(given.all(axis=1) if matrix else active.any(axis=1))
+    selected = active[:, : operation.addressed]
+    counting = np.flatnonzero(selected.all(axis=1) if matrix else active.any(axis=1))
     if matrix:
-        known &= given.all(axis=1) | ~active.any(axis=1)
+        known &= selected.all(axis=1) | ~active.any(axis=1)
     if len(counting):
         sources = None if source is None else source[counting]
         counted = wavefronts(operation.name, addresses[counting], active[counting], sources)

@@ -98,8 +98,8 @@ def _uncut(firsts: Ints, ends: Ints, size: int) -> int | None:
     # The ends of intervals are enough: if any position is free, so is one of these.
     begins, lengths = np.unique(np.stack([firsts % size, ends - firsts], axis=1), axis=0).T
     places = np.unique(np.concatenate([[0], begins, (begins + lengths) % size]))
-    for place in places.tolist():
-        within = (place - begins) % size
+    for position in places.tolist():
+        within = (position - begins) % size
         if not bool(((within > 0) & (within < lengths)).any()):
-            return int(place)
+            return int(position)
     return None

@@ -48,10 +48,10 @@ def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
     its halves swap, once more. Of the lanes that write the same 16 bytes, the lowest one copies.
     """
     copying = first_lanes(target, active)
-    chunk, place = source // CHUNK, target // CHUNK
-    lowest = np.where(active, place, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
+    chunk, target_chunk = source // CHUNK, target // CHUNK
+    lowest = np.where(active, target_chunk, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
     # One number per move: sector of global memory, sector of shared memory (from the request's lowest on), parity.
-    moves = ((chunk // 2 << 20) + (place // 2 - lowest)) * 2 + ((chunk ^ place) & 1)
+    moves = ((chunk // 2 << 20) + (target_chunk // 2 - lowest)) * 2 + ((chunk ^ target_chunk) & 1)
     actual = _different(moves, copying, 1)
     full = -(-copying.sum(axis=1) * CHUNK // SECTOR)
     return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(source, active, LINE))

@@ -110,8 +110,12 @@ def suggest(
         )
     _check(plain, accesses)
     judge, unjudged = _judge(plain, accesses, limits, taken, used)
-    found = replace(_search(judge), unjudged=unjudged)
-    return found if used else _with_narrow_accesses(found, accesses, lambda parts: suggest(plain, parts, limits, taken))
+    suggestion = replace(_search(judge), unjudged=unjudged)
+    return (
+        suggestion
+        if used
+        else _with_narrow_accesses(suggestion, accesses, lambda parts: suggest(plain, parts, limits, taken))
+    )
 
 
 NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # of loads and stores, by their bytes
@@ -128,12 +132,12 @@ def in_narrower_accesses(access: Access, width: int, element: int) -> tuple[Acce
 
 
 def _with_narrow_accesses(
-    found: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
+    suggestion: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
 ) -> Suggestion:
     """Add, to a suggestion without a clean mapping, one that is clean if wide accesses are split."""
-    if found.best is not None or not found.complete:
-        return found
-    element = found.plain.mapping.element_bytes
+    if suggestion.best is not None or not suggestion.complete:
+        return suggestion
+    element = suggestion.plain.mapping.element_bytes
     for width in (width for width in NARROW if width >= element):
         parts = tuple(part for access in accesses for part in in_narrower_accesses(access, width, element))
         if len(parts) == len(accesses):
@@ -141,10 +145,10 @@ def _with_narrow_accesses(
         try:
             best = search(parts).best
         except UsageError:
-            return found
-        if best is not None and best.actual < found.closest.actual:
-            return replace(found, apart=best, narrow=width)
-    return found
+            return suggestion
+        if best is not None and best.actual < suggestion.closest.actual:
+            return replace(suggestion, apart=best, narrow=width)
+    return suggestion
 
 
 def _judge(
@@ -328,9 +332,9 @@ def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: 
 def _swapped(judge: Judge) -> list[Candidate | None]:
     """Return the swap of row and column, None if it is not clean; empty if none keeps the tile's bytes."""
     plain, (rows, columns) = judge.plain, judge.plain.shape
-    whole = plain.bytes == rows * columns * plain.element_bytes == judge.taken
+    fills_array = plain.bytes == rows * columns * plain.element_bytes == judge.taken
     alone = judge.limits.leading or judge.limits.tma or not judge.limits.rows
-    if alone or judge.granule > 1 or not whole or not _by_rows(plain):
+    if alone or judge.granule > 1 or not fills_array or not _by_rows(plain):
         return []
     return [judge.consider(Swapped(columns=columns, rows=rows))]
 

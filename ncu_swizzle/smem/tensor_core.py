@@ -138,8 +138,8 @@ class UmmaShape:
         """
         for side, code, name in zip("AB", (self.a_format, self.b_format), self.types, strict=True):
             if not name:
-                known = ", ".join(f"{number} {kind}" for number, (kind, _) in _FORMATS[self.opcode].items())
-                return f"its type of {side} is {code}; of this kind are {known}"
+                valid = ", ".join(f"{number} {kind}" for number, (kind, _) in _FORMATS[self.opcode].items())
+                return f"its type of {side} is {code}; of this kind are {valid}"
         a, b = self.types
         if self.opcode == "UTCHMMA" and (a == "tf32") != (b == "tf32"):
             return f"its types are {a} and {b}, of which one instruction takes only one width"

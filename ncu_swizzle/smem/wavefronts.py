@@ -186,10 +186,10 @@ def wavefronts(
     return Wavefronts(np.where(known, actual, -1), ideal, known)
 
 
-def _addresses(given: ArrayLike, name: str) -> Ints:
-    lanes = np.atleast_2d(np.asarray(given))
+def _addresses(addresses: ArrayLike, name: str) -> Ints:
+    lanes = np.atleast_2d(np.asarray(addresses))
     if lanes.ndim != 2 or lanes.shape[1] != WARP:
-        raise UsageError(f"{name} of shape {np.shape(given)}", "give one address per lane: shape (N, 32), or (32,)")
+        raise UsageError(f"{name} of shape {np.shape(addresses)}", "give one address per lane: shape (N, 32), or (32,)")
     if not np.issubdtype(lanes.dtype, np.integer):
         raise UsageError(f"{name} of type {lanes.dtype}", "give byte offsets as integers")
     return lanes.astype(np.int64, copy=False)

@@ -78,8 +78,8 @@ class Roster:
         gone = [station for station in self.stations if station.address not in present]
         now = time.monotonic()
         self._gone = {address: since for address, since in self._gone.items() if now - since < FORGOTTEN_S}
-        known = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
-        if fresh := [address for address in present if address not in known]:
+        addresses = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
+        if fresh := [address for address in present if address not in addresses]:
             self._examine(fresh)
         for address in self._refused.keys() - present.keys():
             del self._refused[address]
@@ -100,9 +100,9 @@ class Roster:
         answers = self._client.run(
             worker.examine, self._token, self._job, self._wanted, workers=fresh, on_error="return"
         )
-        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        listed = self._client.scheduler_info(n_workers=-1).get("workers", {})
         for address, answer in sorted(answers.items()):
-            name = str(known.get(address, {}).get("name", address))
+            name = str(listed.get(address, {}).get("name", address))
             if why := self._unfit(name, answer):
                 self._refused[address] = why
                 continue
@@ -245,11 +245,11 @@ def _own(options: FleetOptions) -> Iterator[Any]:
         http = {"dashboard": _has_bokeh(), "dashboard_address": f"{LOCAL}:0"}
         listening = {**common, **http, "port": 0, "local_directory": str(folder)}
         scheduler = {"cls": distributed.Scheduler, "options": listening}
-        each = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
+        specifications = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
                 for number, uuid in enumerate(gpus or [""] * options.count)]  # fmt: skip
         cluster = distributed.SpecCluster(
             scheduler=scheduler,
-            workers=dict(enumerate(each)),
+            workers=dict(enumerate(specifications)),
             security=security,
             silence_logs=logging.CRITICAL,
             name="ncu-swizzle",

@@ -104,13 +104,13 @@ def make_plan(
     if not kernels:
         every = not variants or ALL in variants
         kernels = [kernel for kernel in family.kernels if not kernel.library] if every else _variants(family, variants)
-    each = [tuple(dict.fromkeys(values)) for values in sizes.values()]
-    if all(each):  # the first point names what the family lacks
-        family.problem({name: values[0] for name, values in zip(sizes, each, strict=True)})
-    points = math.prod(map(len, each)) * len(kernels)  # before they are made
+    sizes_of = [tuple(dict.fromkeys(values)) for values in sizes.values()]
+    if all(sizes_of):  # the first point names what the family lacks
+        family.problem({name: values[0] for name, values in zip(sizes, sizes_of, strict=True)})
+    points = math.prod(map(len, sizes_of)) * len(kernels)  # before they are made
     if points > MOST_POINTS:
         raise UsageError(f"that would be {points:,} points; the maximum is {MOST_POINTS:,}", "name fewer sizes")
-    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in product(*each)]
+    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in product(*sizes_of)]
     return Plan(family, tuple(kernels), tuple(problems))
 
 
@@ -130,15 +130,15 @@ def sizes(texts: Iterable[str]) -> dict[str, list[int]]:
     values: dict[str, list[int]] = {}
     for text in texts:
         name = ""  # each option starts with a name
-        for part in items_of([text]):
-            given, equals, value = part.rpartition("=")
-            name = given.strip() if equals else name
+        for text_ in items_of([text]):
+            before, equals, value = text_.rpartition("=")
+            name = before.strip() if equals else name
             if not name or not value.strip().isdecimal():
-                raise UsageError(f"--problem: {part!r} is neither NAME=SIZE nor a further size", FORM)
+                raise UsageError(f"--problem: {text_!r} is neither NAME=SIZE nor a further size", FORM)
             try:
                 values.setdefault(name, []).append(parse_integer(value))
             except ValueError as error:
-                raise UsageError(f"--problem: {part!r}: {error}", FORM) from error
+                raise UsageError(f"--problem: {text_!r}: {error}", FORM) from error
     return values
 
 

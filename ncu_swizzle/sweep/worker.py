@@ -286,9 +286,9 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
             except NcuSwizzleError as error:
                 if token in _stopped:
                     raise Stopped from error
-                told = (type(error).__name__, str(error), error.hint)
+                failure = (type(error).__name__, str(error), error.hint)
                 unfit = _unfit() if job.measures else ""
-                return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
+                return Returned(error=failure, seconds=time.monotonic() - started, unfit=unfit)
             left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
             files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
         return Returned(value=value, files=files, seconds=time.monotonic() - started)

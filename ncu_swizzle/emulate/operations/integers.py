@@ -201,9 +201,9 @@ def imnmx(ins: SassInstruction) -> Compute | None:
     between, adds, is_signed = ins.operands[1:-1], "ADD" in ins.opcode, not ins.has("U32")
     halves = next((like for word, like in (("U16x2", np.uint16), ("S16x2", np.int16)) if ins.has(word)), None)
     # From sm_100 on, two predicates come before the numbers; what they get is not known.
-    told = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
+    written = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
     numbers = _numbers(between)
-    if told or len(numbers) not in ((2,) if halves else (2, 3)):
+    if written or len(numbers) not in ((2,) if halves else (2, 3)):
         return None
     if not {"U32", "S32", "U16x2", "S16x2"}.issuperset(ins.modifiers):
         return None
