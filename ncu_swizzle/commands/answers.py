@@ -31,7 +31,7 @@ from ncu_swizzle.sweep.folder import Sweep
 
 
 class WithPage:
-    """An answer with a page of its own."""
+    """An answer with its own page."""
 
     def html(self) -> str:
         """Return the report, one HTML document."""
@@ -220,7 +220,7 @@ class BankMaps(tuple[BankMap, ...]):
     title: str
 
     def __new__(cls, maps: Iterable[BankMap], title: str) -> BankMaps:
-        """Return the maps; `title` says what they are of."""
+        """Return the maps; `title` names their subject."""
         drawn = super().__new__(cls, maps)
         drawn.title = title
         return drawn

@@ -123,7 +123,7 @@ vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_
 
 @contextlib.contextmanager
 def _in_python() -> Iterator[None]:
-    """Say in keywords what a kernel's launch lacks."""
+    """State in keywords what a kernel's launch lacks."""
     try:
         yield
     except LaunchLacking as error:

@@ -80,7 +80,7 @@ def lint(
         if options.run:
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
-    if options.run:  # what it launched is gone
+    if options.run:  # its launches are gone
         lasting = (replace(each, hint=BUILD if files[0] in each.hint else each.hint) for each in verdict.checks)
         verdict = replace(verdict, checks=tuple(lasting))
     alone = options.html == STDOUT  # the page: the list goes to stderr
@@ -162,7 +162,7 @@ def linted(
 
 
 def _write(fixes: Sequence[SourceFix], options: LintOptions, show: Callable[[str], None]) -> None:
-    """Show and write what was proved, as asked."""
+    """Show and write the proved changes, as requested."""
     from ncu_swizzle.fix import shown, sources
     from ncu_swizzle.gate.verdict import in_checkout
 

@@ -127,7 +127,7 @@ def profile_program(
 
 
 def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
-    """Return the lines that capture and replay what was to be profiled: the same launches, with the same baseline."""
+    """Return the commands that capture and replay the same launches, with the same baseline."""
     launches, most = request.options.launches, request.options.launch_count or MOST_LAUNCHES
     skipped = launches.launch_skip or 0
     captured = ["-k", launches.kernel_name] if launches.kernel_name and not launches.kernel_name_base else []
@@ -141,7 +141,7 @@ def _beside(
     before: Sequence[Profile], after: Sequence[Profile], pairs: Sequence[Forced], names: tuple[str, str],
     notes: Sequence[str],
 ) -> RunRows:  # fmt: skip
-    """Return a program's launches, each beside the baseline's that it matches if there is one."""
+    """Return a program's launches, each with the matching one of the baseline, if any."""
     from ncu_swizzle.reports import pairing
 
     if not before:

@@ -102,7 +102,7 @@ def is_open(tag: Tag | None) -> bool:
     return tag is not None and bool(tag.dims >> OPEN_AXIS & 1)
 
 
-def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
+def same_at_multiples(cluster: tuple[int, int, int]) -> Tag | None:
     """Return the tag of a value that is the same for blocks whose indices differ by multiples of these."""
     return affine_tag(NOTHING, (*cluster, *EVERY[BLOCK_AXES:]))
 

@@ -275,8 +275,8 @@ def _known(size: int, spans: Sequence[Span]) -> Bools:
     return known
 
 
-def says_same(a: Value, b: Value) -> bool:
-    """Return whether two values say the same."""
+def identical(a: Value, b: Value) -> bool:
+    """Return whether two values are known to be the same: bits, known lanes and tag."""
     if a is b:
         return True
     if a.tag != b.tag or a.bits.shape != b.bits.shape:
@@ -296,7 +296,7 @@ def join_values(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, di
     lanes are mixed, each has its own u.
     """
     # Most paths that meet agree, and a value that is the same for all lanes stays so when lanes are mixed.
-    if says_same(a, b) and (not mixed or a.tag is None or a.tag.apart == a.tag.align):
+    if identical(a, b) and (not mixed or a.tag is None or a.tag.apart == a.tag.align):
         return a
     mixed = mixed and bool((of_a.any(axis=1) & of_b.any(axis=1)).any())
     both, only_b = of_a & of_b, of_b & ~of_a

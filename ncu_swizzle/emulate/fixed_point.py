@@ -34,9 +34,9 @@ from ncu_swizzle.emulate.every_launch import (
     Lanes,
     Moment,
     Name,
+    identical,
     join_values,
     mix_values,
-    says_same,
     splits,
     uniform_in_warps,
 )
@@ -195,16 +195,16 @@ class FixedPoint:
                 registers[number], changed = value, True
                 continue
             mixed = number in reconverged
-            dims = 0 if says_same(before, value) else m.bit(Name(kind, target, number))
+            dims = 0 if identical(before, value) else m.bit(Name(kind, target, number))
             joint = join_values(before, value, old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            if not says_same(joint, before):
+            if not identical(joint, before):
                 registers[number], changed = joint, True
         slots = {}
         for at in old.slots.keys() & words.keys():
-            dims = 0 if says_same(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
+            dims = 0 if identical(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
             mixed = bool(reconverged)
             slots[at] = join_values(old.slots[at], words[at], old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            changed |= not says_same(slots[at], old.slots[at])
+            changed |= not identical(slots[at], old.slots[at])
         changed |= len(slots) < len(old.slots)
         joint_lanes = _joined_lanes(old.lanes, lanes)
         changed |= bool((joint_lanes.may != old.lanes.may).any() or (joint_lanes.must != old.lanes.must).any())

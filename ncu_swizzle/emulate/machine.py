@@ -181,7 +181,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
     # ------------------------------------------------------------------------------------------ dependence on the block
 
     @cached_property
-    def coarsest(self) -> int:
+    def coarsest_stride(self) -> int:
         """The coarsest stride of blocks worth following: beyond it there are more kinds than blocks of a kind."""
         # A stride of s leaves s kinds of n / s blocks each: s > n / s beyond the root of n.
         return min(MOST_STRIDE, math.isqrt(max(self.extents)))
@@ -189,7 +189,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
     def follows(self, *values: Value) -> bool:
         """Return whether all values change by fixed steps between blocks near enough to be worth following."""
         tags = [value.tag for value in values if value.tag is not None]
-        return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest for tag in tags)
+        return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest_stride for tag in tags)
 
     def view_blocks(self) -> Ints:
         """Return the block of each of the view's warps, (G,), as an index among those that run."""

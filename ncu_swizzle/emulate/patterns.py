@@ -124,7 +124,7 @@ class Vector:
     size: int
     numbers: tuple[int, ...]
 
-    def within(self, number: int, pattern: Pattern, first: LanePattern, sectors: int) -> Pattern:
+    def pattern_of(self, number: int, pattern: Pattern, first: LanePattern, sectors: int) -> Pattern:
         """Return the pattern of one of its instructions, given that of the first, and the sectors of the vector."""
         if first.bits % self.size:
             return pattern

@@ -496,7 +496,7 @@ def _pattern(program: PreparedCode, totals: Totals, number: int) -> Pattern | No
     first = vector.numbers[0] if vector else number
     if vector is None or any(each in totals.unfollowed or each not in totals.patterns for each in vector.numbers):
         return alike
-    return vector.within(number, alike, totals.patterns[first], int(totals.traffic[first][AS_VECTOR]))
+    return vector.pattern_of(number, alike, totals.patterns[first], int(totals.traffic[first][AS_VECTOR]))
 
 
 def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffic, Cause | None]:

@@ -234,7 +234,7 @@ class Supposing:
                 left = self._left_open(number, before, ends, movements) if followed else None
                 m.put(number, left or unknown(group.pc, bool if number >= BASES[PRED] else np.uint32))
             return [(meets, mask)]
-        visits, ended = self._visited(group, trail.get(group.pc, ()))
+        visits, ended = self._add_visit(group, trail.get(group.pc, ()))
         if not ended:
             self._both(group, stop, {**trail, group.pc: visits}, depth + 1)
         return []
@@ -282,7 +282,7 @@ class Supposing:
 
     # ------------------------------------------------------------------------------------------ loops
 
-    def _visited(self, group: Group, visits: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
+    def _add_visit(self, group: Group, visits: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
         """Return the visits of a branch including this one, and whether all further ones do the same."""
         m = self.machine
         registers = list(m.registers)

@@ -116,7 +116,7 @@ def _unpacker(hint: Any) -> Unpacker:
         hints, constructed = typing.get_type_hints(hint), typing.cast(Callable[..., Any], hint)
         fields = [(field.name, _unpacker(hints[field.name])) for field in dataclasses.fields(hint)]
         return lambda value, arrays: constructed(
-            **{name: made(part, arrays) for (name, made), part in zip(fields, value, strict=True)}
+            **{name: unpack(part, arrays) for (name, unpack), part in zip(fields, value, strict=True)}
         )
     if origin in (Union, types.UnionType):
         (some,) = (_unpacker(argument) for argument in arguments if argument is not type(None))
@@ -124,7 +124,7 @@ def _unpacker(hint: Any) -> Unpacker:
     if origin is tuple:
         items = [_unpacker(argument) for argument in arguments if argument is not Ellipsis]
         made_of = itertools.repeat(items[0]) if Ellipsis in arguments else items
-        return lambda value, arrays: tuple(made(part, arrays) for made, part in zip(made_of, value, strict=False))
+        return lambda value, arrays: tuple(unpack(part, arrays) for unpack, part in zip(made_of, value, strict=False))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = map(_unpacker, arguments)
         return lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in value}

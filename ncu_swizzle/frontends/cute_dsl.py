@@ -1,6 +1,6 @@
 """CuTe DSL: host functions under ``@cute.jit``, which launch kernels under ``@cute.kernel``.
 
-The DSL compiles both, without a GPU, for tensors that nobody has made. Its host code says how a kernel is launched and
+The DSL compiles both, without a GPU, for tensors that do not exist. Its host code says how a kernel is launched and
 what its parameters are, see `HostCode`. Tensors are contiguous, their last axis innermost.
 """
 
@@ -226,7 +226,7 @@ def _callers() -> Iterator[tuple[str, int]]:
             yield each.f_code.co_filename, each.f_lineno
 
 
-# Tensors that nobody has made, as CuTe DSL compiles for them, and where their addresses are in a kernel's parameters.
+# Placeholder tensors for which CuTe DSL compiles, and where their addresses are in a kernel's parameters.
 #
 # A tensor with a static layout, which is what ``from_dlpack`` makes, is passed as its address; with a dynamic one
 # (``mark_layout_dynamic``) sizes and strides follow.
@@ -244,7 +244,7 @@ NUMBERS = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}  # by bytes
 
 @dataclass(kw_only=True)
 class Tensors:
-    """The tensors among a function's arguments, each at an address of its own."""
+    """The tensors among a function's arguments, each at its own address."""
 
     given: Mapping[str, Given]
     align: int = ALIGNED

@@ -193,7 +193,7 @@ def judge_lines(
         guilty = [*(known.instructions if over else ()), *above]
         tip = next((f"; {advised[access.pc]}" for access in guilty if access.pc in advised), "")
         apart = f" by {line.share_of(known.instructions)}" if line.unknown else ""
-        said = [f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}"] if over else []
+        said = [f"{message}: {_wavefronts(known.excessive)}{apart}{profile.sample_clause}"] if over else []
         if above:
             most = max(ways[access.pc] for access in above)
             said.append(f"up to {most}-way by {line.share_of(above)}, depending on which lanes the data let execute")
@@ -221,7 +221,10 @@ def _none_over(profile: Profile, accesses: int, whatever: int) -> Check:
     if whatever:
         message += f" ({whatever} {_are(whatever)} clean whichever lanes the data let execute)"
     return Check(
-        outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE, message=message + profile.of_sample
+        outcome=Outcome.passed,
+        kernel=profile.kernel.name,
+        criterion=MAX_DEGREE,
+        message=message + profile.sample_clause,
     )
 
 
@@ -297,7 +300,7 @@ class ByLanes:
 
     @property
     def sentence(self) -> str:
-        """How many ways they conflict."""
+        """The bound on their conflicts, as a phrase."""
         return f"up to {self.ways}-way by {_accesses(self.count)}, depending on which lanes the data let execute"
 
     @property
@@ -359,8 +362,9 @@ class _Subject:
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
         return Check(
-            outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.of_sample, access=access,
-            place=place, hint=hint, code=code, more_codes=tuple(more), provenance=PROVENANCE.get(self.now.engine, ""),
+            outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.sample_clause,
+            access=access, place=place, hint=hint, code=code, more_codes=tuple(more),
+            provenance=PROVENANCE.get(self.now.engine, ""),
         )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def sector_limits(rules: Policy, names: Sequence[str], accesses: Iterable[str]) 
 def _check(profile: Profile, criterion: str, outcome: Outcome, message: str, line: Location | None) -> Check:
     place = Place(*line) if line else Place(next(iter(profile.sources), profile.report))
     return Check(
-        outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.of_sample,
+        outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.sample_clause,
         place=place, provenance=PROVENANCE[profile.engine],
     )  # fmt: skip
 

@@ -316,7 +316,7 @@ Reader = Callable[[str], Argument]  # of the text of an argument without its nam
 
 
 def struct(name: str, text: str, read: Reader) -> Argument:
-    """Return a struct of the fields in a text, each read as an argument of its own. Raises UsageError."""
+    """Return a struct of the fields in a text, each parsed as a separate argument. Raises UsageError."""
     fields = [read(part) for part in text.split(",")]
     for number, field in enumerate(fields, 1):
         if field.shape or field.fill or field.dtype == STRUCT:
@@ -410,7 +410,7 @@ def options(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> st
 
 
 def drawable(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> bool:
-    """Return whether there are unknown contents that random data can stand for: not if they are addresses."""
+    """Return whether there are unknown contents that random data can replace: not if they are addresses."""
     unknown = _unknown(arguments, decisive)
     return bool(unknown) and not any(map(_holds_addresses, unknown))
 

@@ -19,7 +19,7 @@ from ncu_swizzle.base.files import not_writable, read_bytes
 from ncu_swizzle.base.paths import tool_environment
 from ncu_swizzle.kernels.family import Family
 
-# What git says of a checkout, which may be anyone's.
+# Git's answers about a checkout, which may be untrusted.
 #
 # Its .git/config can name programs (core.fsmonitor, filters, hooks) that git runs when it looks at the index or the
 # working tree. So git is only asked for what commits hold, and their files are written here.

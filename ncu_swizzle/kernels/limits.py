@@ -115,7 +115,7 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
 MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
 MOST_GRID = (2**31 - 1, 65535, 65535)
 USUAL = {"grid": "128,128", "block": "32,8"}
-MOST_SHARED = 1 << 20  # bytes: more than any GPU has, each of which has a limit of its own
+MOST_SHARED = 1 << 20  # bytes: more than any GPU's own limit
 
 
 def three(given: Sizes, what: str) -> tuple[str, str, str]:

@@ -334,7 +334,7 @@ def _same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-# Which kernels a source stands for, if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
+# The kernels of a source if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
 
 
 @dataclass(frozen=True)
@@ -361,9 +361,9 @@ Found = Target | Skipped | Unlaunched
 
 
 def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Found]:
-    """Return every kernel of the words, as `resolve_sources` does, and files of whose kernels no launch is described.
+    """Return every kernel of the words, as `resolve_sources` does, and files whose kernels have no described launch.
 
-    A word may also be what is built: a program, a library, an object, an archive, a wheel, or a folder of them.
+    A word may also be a built file: a program, a library, an object, an archive, a wheel, or a folder of them.
     """
     without: dict[str, Unlaunched] = {}
     rest: list[str] = []

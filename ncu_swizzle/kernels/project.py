@@ -1,4 +1,4 @@
-"""What a project says of its kernels: ``ncu-swizzle.toml``, and the dictionary NCU_SWIZZLE in a Python file.
+"""A project's description of its kernels: ``ncu-swizzle.toml``, and the dictionary NCU_SWIZZLE in a Python file.
 
 Both become a `KernelSpec`, of which nothing is checked yet but what the file may ask for.
 """
@@ -163,12 +163,12 @@ class KernelSpec:
 
     @classmethod
     def named(cls, entry: str, source: Path) -> KernelSpec:
-        """Return a file's kernel of which nothing but its function is said."""
+        """Return a file's kernel described only by its function."""
         return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
 
     @property
     def to_do(self) -> list[str]:
-        """What is still to be said of its launch, in an entry that ``ncu-swizzle init`` wrote."""
+        """What its launch still lacks, in an entry that ``ncu-swizzle init`` wrote."""
         texts = {"grid": self.launch.grid, "block": self.launch.block, "shared": self.launch.shared}
         texts["args"] = " ".join(self.launch.args)
         return [key for key, text in texts.items() if re.search(rf"\b{TODO}\b", text)]

@@ -128,14 +128,14 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
     tiles = [tuple(tiles_of(profile)) for profile in profiles]
     if len(profiles) == 1 and (suggested := suggested_mapping(profiles[0], tiles[0])):
         labels, tiles = (*labels, "suggested"), [*tiles, suggested]
-    costs = [_costs(each) for each in tiles]
+    costs = [_costs(profile_tiles) for profile_tiles in tiles]
     worst = _worst(tiles, costs)
     if not any(cost[key] for key, cost in zip(worst, costs, strict=True) if key):
         return None
     maps, titles, names, notes = [], [], [], []
-    for label, each, key in zip(labels, tiles, worst, strict=True):
+    for label, profile_tiles, key in zip(labels, tiles, worst, strict=True):
         if key is None:
-            lanes = any(tile.accesses for tile in each) or not each
+            lanes = any(tile.accesses for tile in profile_tiles) or not profile_tiles
             why = (
                 "The addresses that {} accesses are not known."
                 if lanes
@@ -144,7 +144,7 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
             notes.append(why.format(label))
             continue
         number, name, op = key
-        tile = each[number]
+        tile = profile_tiles[number]
         access = next(access for access in tile.accesses if (access.name, access.op) == (name, op))
         maps.append(bankmap.build(tile.mapping, access))
         titles.append(f"{label}: {maps[-1].title}")

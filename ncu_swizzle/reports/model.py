@@ -180,7 +180,7 @@ class Profile:
     supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
-    def of_sample(self) -> str:
+    def sample_clause(self) -> str:
         """What to add to a sentence about its counts if inputs were random; mostly empty."""
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
 

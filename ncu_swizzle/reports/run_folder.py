@@ -116,7 +116,7 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
     """
     if destination.export is not None:
         return _move_into(staged, destination.export, destination.force_overwrite)
-    if destination.force_overwrite and (last := _last(kernel)):
+    if destination.force_overwrite and (last := _last_run(kernel)):
         stale = _profiles_of(last)
         folder = _move_into(staged, last, overwrite=True)
         for name in stale - _profiles_of(last):
@@ -141,7 +141,7 @@ def _numbered(kernel: str, number: int) -> Path:
     return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
 
 
-def _last(kernel: str) -> Path | None:
+def _last_run(kernel: str) -> Path | None:
     """Return the last run of this name in swizzle-out; None without one, or if it is not a run's folder."""
     number = 1
     while _numbered(kernel, number).exists():

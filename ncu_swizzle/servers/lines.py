@@ -186,7 +186,7 @@ def lines(caller: Caller, file: str) -> Answer:
     """
     source = Path(os.path.realpath(caller.folders.path(file)))
     config = caller.folders.config(source.parent)
-    declared = _declared(caller, source, config)
+    declared = _declared_kernels(caller, source, config)
     captured = [] if source.suffix == PYTHON else sorted(map(str, source.parent.glob(f"*{LAUNCHES}")))
     for path in captured:
         caller.folders.path(path)
@@ -208,7 +208,7 @@ def lines(caller: Caller, file: str) -> Answer:
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
     source = Path(os.path.realpath(caller.folders.path(file)))
-    declared = _declared(caller, source, caller.folders.config(source.parent))
+    declared = _declared_kernels(caller, source, caller.folders.config(source.parent))
     target = next((each for each in declared if each.name == kernel), None)
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
@@ -220,7 +220,7 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     return explanation(own_kernels.subject(ExplainQuery(what=kernel, access=name), [profile]))
 
 
-def _declared(caller: Caller, source: Path, config: str) -> list[Target]:
+def _declared_kernels(caller: Caller, source: Path, config: str) -> list[Target]:
     """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
     sources = CatalogOptions(config)
     if source.suffix in HEADERS:

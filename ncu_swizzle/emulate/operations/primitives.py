@@ -215,7 +215,7 @@ def _upper_tag(m: Machine, lower: Value, sources: Sequence[Value], is_signed: bo
     others = [source for source in sources if source is not tagged and source.tag]
     if tagged.tag is not None and same is not None and not minus and m.follows(tagged) and not others:
         multiple = same - (1 << 32) if is_signed and same >> 31 else same
-        halves = product_halves(tagged.tag, multiple, m.extents, m.coarsest)
+        halves = product_halves(tagged.tag, multiple, m.extents, m.coarsest_stride)
         if halves is not None:
             no_wrap(m, tagged, is_signed)
             m.keep_within(halves[0], lower.bits.astype(np.int64), ZERO, LIMIT, lanes)
@@ -436,7 +436,7 @@ def _logic_tag(m: Machine, values: tuple[Value, Value, Value], used: Sequence[in
     tagged = [position for position in used if values[position].tag is not None]
     one = tagged[0]
     others = [_constant_above(value) for position, value in enumerate(values) if position != one]
-    tag = aligned_tag(values[one].tag, max(bits for _, bits in others), m.coarsest)
+    tag = aligned_tag(values[one].tag, max(bits for _, bits in others), m.coarsest_stride)
     if len(tagged) != 1 or tag is None:
         return _bitwise_tag(m, [values[position] for position in used])
     outcomes = []  # of a high bit that is 0, and that is 1
@@ -552,7 +552,7 @@ def shift_right(m: Machine, value: Value, count: Value, steps: Bits, fixed: int 
     if fixed is None or value.tag is None:
         return computed(bits, value, count)
     # Of the sign alone, neighbours that have the same are worth more than any stride.
-    tag = quotient_tag(m, value, fixed, is_signed, m.coarsest, fixed=is_signed and fixed == 31)
+    tag = quotient_tag(m, value, fixed, is_signed, m.coarsest_stride, fixed=is_signed and fixed == 31)
     return derived(bits, value, count, tag=tag)
 
 
@@ -563,7 +563,7 @@ def funnel_left(m: Machine, low: Value, high: Value, fixed: int, sign_extends: b
     """
     bits = high_half(join_halves(low.bits, high.bits) << np.uint64(fixed))
     if low.tag is not None and (sign_extends or (high.tag is None and same_for_all(high.bits) == 0)):
-        tag = quotient_tag(m, low, 32 - fixed, sign_extends, min(FEW, m.coarsest), fixed=True)
+        tag = quotient_tag(m, low, 32 - fixed, sign_extends, min(FEW, m.coarsest_stride), fixed=True)
     else:
         tag = dependent_tag(low, high)
     return derived(bits, low, high, tag=tag)
