@@ -33,7 +33,7 @@ Span = tuple[int, int]  # from the first byte to before the last
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A launch configuration, and what is known of the memory that the kernel uses."""
+    """A launch configuration, and what is known about the memory that the kernel uses."""
 
     grid: Dim3
     block: Dim3

@@ -53,7 +53,7 @@ def by_byte(offset: int) -> str:
 
 
 def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> KernelDegrees:
-    """Return what is known of the accesses of a kernel in every launch with blocks of this shape.
+    """Return the degrees of a kernel's accesses in every launch with blocks of this shape.
 
     `named` returns the name of the parameter at a byte.
     """

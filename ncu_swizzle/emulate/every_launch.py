@@ -3,7 +3,7 @@
 A value is what all launches have in common, and how they differ, as a `Tag`: ``4 t + 256 u`` for thread t and any u
 that is the same for the lanes of a warp. What a launch decides is such a u: parameters, the block index, what memory
 holds at an address that is the same for all lanes, which iteration of a loop runs. Each u has a name, a bit of the
-tag's `dims`, and nothing is known of how two of them are related. An unknown value may differ from lane to lane.
+tag's `dims`, and how two of them are related is unknown. An unknown value may differ from lane to lane.
 
 Operations are the emulator's (`operations`): what they do to tags, which there say how blocks differ, holds for
 launches as well. Where paths meet, a register holds what either path left in it: see `join_values`.

@@ -46,7 +46,7 @@ class _Mbarrier:
     done: Any  # (2, A): what happened before, and what is visible to the async proxy
     pending: Any
     completed: int
-    history: dict[int, Any] = field(default_factory=dict)  # `done` when so many phases were complete
+    history: dict[int, Any] = field(default_factory=dict)  # `done`, by number of complete phases
 
 
 @dataclass(kw_only=True)

@@ -165,7 +165,7 @@ class Steps:
         return lambda m: m.put(register, m.any_number(name), guard(m) if guard else None)
 
     def _exchanging(self, number: int, instruction: SassInstruction) -> Step:
-        """Return the step of an exchange between lanes, as far as the lanes that take part are known."""
+        """Return the step of an exchange between lanes; unknown results if the participating lanes are unknown."""
         opcode = instruction.opcode
         step, lose = operands.compiled_step(instruction), self._losing(number, instruction)
         guard = operands.guard_operands(instruction.guard)

@@ -291,7 +291,7 @@ class Loops:
                 continue
             threads = np.zeros(self.machine.live.shape, bool)
             threads[group.warps] = group.mask
-            movement = Movement.sampled(self.machine, header.numbers, samples[-1 - period], samples[-1], threads)
+            movement = Movement.from_samples(self.machine, header.numbers, samples[-1 - period], samples[-1], threads)
             if movement is not None:
                 return period, movement
         return None

@@ -25,7 +25,7 @@ class Comparisons(Reports):
     readers: int = field(init=False)  # agents that may read
 
     def _begin_tables(self, total: int, rows: Set[Opcode]) -> None:
-        """Make the tables, of so many units."""
+        """Make the tables, with `total` units."""
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
         self.write_lane = np.zeros(total, np.int8)
         self.read_event = np.zeros((total, self.readers), np.int32)

@@ -102,7 +102,7 @@ class Races(Comparisons):
         return agents
 
     def _begin(self, total: int, rows: set[Opcode]) -> None:
-        """Make the tables, of so many units."""
+        """Make the tables, with `total` units."""
         self._begin_clocks(self.events)
         self.found, self.lost, self.locked = {}, False, False
         self._begin_tables(total, rows)

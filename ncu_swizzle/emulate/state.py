@@ -268,7 +268,7 @@ class State:
     overwritten: dict[int, Bools] = _part(dict)
     lost_by: int | None = _part(None)
     asked: Bools = _part()  # (B,): blocks that took a ticket
-    # Shared memory, (B, bytes), as far as its contents are followed: zeros while nothing known was stored there.
+    # Shared memory, (B, bytes), if its contents are followed: zeros until something known is stored there.
     shared: Bits = _part(compare=False)
     shared_known: Bools = _part(compare=False)
     shared_written: bool = _part(False)

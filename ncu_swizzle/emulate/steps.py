@@ -161,7 +161,9 @@ class Movement:
         return cls(lanes=lanes, changes=changes)
 
     @classmethod
-    def sampled(cls, m: Machine, numbers: Sequence[int], before: Ints, after: Ints, threads: Bools) -> Movement | None:
+    def from_samples(
+        cls, m: Machine, numbers: Sequence[int], before: Ints, after: Ints, threads: Bools
+    ) -> Movement | None:
         """Return the movement between two samples; None if a predicate changes, or which values are known."""
         changes: dict[int, Ints] = {}
         for position in np.flatnonzero(before != after).tolist():

@@ -374,7 +374,7 @@ class PlacedBoxes:
         self.copies.append(copy)
 
     def overwrite(self, block: int, chunks: Ints | slice, *, in_part: bool = False) -> None:
-        """Write something else to some chunks; `in_part`: `bring` says of which bytes, and what."""
+        """Overwrite some chunks; `in_part`: `bring` tells which bytes, and with what."""
         chunks = chunks if isinstance(chunks, slice) else chunks[chunks < self.owner.shape[1]]
         lost = self.owner[block, chunks] != OTHER if in_part else np.ones(len(self.owner[block, chunks]), bool)
         for number in np.unique(self.owner[block, chunks]).tolist():

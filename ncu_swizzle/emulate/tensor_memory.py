@@ -31,7 +31,7 @@ ALL_LANES = tuple(range(SIXTEENTHS))
 OF_FACTORS = "4x32dp128bit"  # of UTCCP: 32 rows of 16 bytes, to all four parts of the lanes
 # Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
 _WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
-_SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: rows of so many bits, and how often they are copied
+_SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: bits of a row, and how often rows are copied
 RESPONSE = 16  # bytes that clusterlaunchcontrol.try_cancel writes, and its mbarrier counts
 
 

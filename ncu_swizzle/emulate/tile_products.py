@@ -192,7 +192,7 @@ _OF_MAPS = {
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixProduct:
-    """One wgmma of a warpgroup, or one tcgen05.mma, and what is known of the tiles."""
+    """One wgmma of a warpgroup, or one tcgen05.mma, and what is known about its tiles."""
 
     record: TileRecord
     placed: PlacedBoxes

@@ -151,7 +151,7 @@ class LoopTraffic:
 
 
 class TrafficLog:
-    """All requests to global and local memory of one run, by instruction; what is unknown of them is in the state."""
+    """All requests to global and local memory of one run, by instruction; unknown ones are in the state."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class TrafficLog:
                 _per_iteration(loop_traffic.tag, axis) % unit,
                 _per_iteration(loop_traffic.target_tag, axis) % SECTOR,
             )
-            # The k-th further iteration is shifted by k times the change, modulo the unit: only so many are different.
+            # The k-th further iteration is shifted by k times the change, modulo the unit: a period of them differs.
             period = max(_period(change, unit), _period(change_to, SECTOR))
             tag, target_tag = (tag and tag.outside(axis) for tag in (loop_traffic.tag, loop_traffic.target_tag))
             for k in range(1, min(period, times) + 1):

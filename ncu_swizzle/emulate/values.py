@@ -218,7 +218,7 @@ def sure_bits_of_bitwise(
 
 
 def sure_bits_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
-    """Return which bits are known of a where the choice is true, of b elsewhere; those alike if it is unknown."""
+    """Return the known bits of a where the choice is true, of b elsewhere; common ones if it is unknown."""
     if not (_partly(a, b) or (choice.known is not True and a.known is not False and b.known is not False)):
         return None
     one, other = sure_bits(a), sure_bits(b)

@@ -215,7 +215,7 @@ class Waits:
             complete = self._complete(waiting_here, barrier)
             if not complete.any():
                 continue
-            if any(waiting.vote is not None for waiting in waiting_here):  # each block has a vote of its own
+            if any(waiting.vote is not None for waiting in waiting_here):  # each block has its own vote
                 for block in np.flatnonzero(complete):
                     self._open(barrier, np.arange(len(complete)) == block)
             else:
@@ -312,7 +312,7 @@ class Waits:
         memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
         address, state = operands.address(memory)(m), operands.raw(instruction.operands[-1])(m)
         asked = None if doubtful.any() else self._asked(address, state, selected)
-        if asked is None:  # whether it waits, or for what, is unknown: nothing more is known of the order
+        if asked is None:  # whether it waits, or for what, is unknown: the order is unknown from here on
             # All lanes of a warp that certainly wait for the same leave the wait together.
             same_in_all_lanes = address.bits.shape[1] == state.bits.shape[1] == 1
             m.put(result, truth(True) if same_in_all_lanes else unknown(pc, bool), condition)

@@ -183,7 +183,7 @@ def emulate_cubin(
         drawn = fills.or_random(family.arguments, counts.decisive)
         why = [f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."]
     profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
-    if option:  # what the catalogue of codes says in general, this says of this kernel
+    if option:  # the general remedy of the code, made specific to this kernel
         unknowns = tuple(
             replace(each, remedy=f"{option}, or a .npy file{drawn}") if each.code == codes.DATA else each
             for each in profile.unknowns

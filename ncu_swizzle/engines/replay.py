@@ -220,7 +220,7 @@ class ReplaySettings:
 
     @classmethod
     def of(cls, request: Request) -> ReplaySettings:
-        """Return what a request says of them."""
+        """Return the launches' settings from a request."""
         filters = request.options.launches
         only = LaunchFilter(filters.kernel_name, filters.launch_skip, request.options.launch_count)
         return cls(EmulationSettings.of(request, simulating=True), only, request.build)

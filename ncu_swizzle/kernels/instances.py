@@ -1,4 +1,4 @@
-"""Which instances of templates are compiled: those that a preprocessed text names, as far as it says their arguments.
+"""Which instances of templates are compiled: those that a preprocessed text names with their arguments.
 
 A kernel is named by its launches, or where its address is taken. Arguments are constants, types, or what the template
 around is instantiated with; aliases and constants of the function around are put in their place; a type that a dispatch

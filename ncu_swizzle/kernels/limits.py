@@ -22,7 +22,7 @@ from ncu_swizzle.base.texts import Sizes, in_commas
 from ncu_swizzle.base.validate import stripped_text, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
 
-# Which files of its own folder a Python file imports, as far as its import statements tell; nothing is executed.
+# Which files of its own folder a Python file imports, judged by its import statements; nothing is executed.
 
 
 def beside(file: Path, text: str) -> list[Path]:

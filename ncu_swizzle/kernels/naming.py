@@ -347,7 +347,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Unlaunched:
-    """A file with kernels of which no launch is described; `spec` is what is said of a source, None: it is built."""
+    """A file whose kernels have no described launch; `spec` describes a source, None for a built file."""
 
     file: Path
     spec: KernelSpec | None = None

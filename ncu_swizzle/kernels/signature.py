@@ -39,7 +39,7 @@ _NAMED = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+(?:\[[^][]*+\]\s*+)*+(?:=.*)?$",
 
 @dataclass(frozen=True)
 class SignatureParameter:
-    """A parameter: its size in bytes; name, C++ type and PTX kind as far as they are known, else empty."""
+    """A parameter: its size in bytes; name, C++ type and PTX kind if known, else empty."""
 
     size: int
     name: str = ""

@@ -250,7 +250,7 @@ def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Seq
 
 
 def _nothing_declared(file: str, source: Path) -> Answer:
-    """Return that nothing is known of a file; of one with kernels, how to declare their launches."""
+    """Return the answer for a file without declared kernels; if it has kernels, how to declare their launches."""
     if source.suffix == PYTHON or KERNELS not in source.read_text("utf-8", "replace"):
         return Answer(summary=f"{file}: nothing to emulate")
     note = f"no launch of its kernels is declared: ncu-swizzle init {source.name} writes ncu-swizzle.toml"

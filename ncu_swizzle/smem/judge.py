@@ -166,7 +166,7 @@ class Candidate:
     ideal: int
     avoidable: int  # excessive, except for what no mapping changes, see `floors`
     extra_bytes: int  # per tile, beyond what it has now
-    blocks: int  # resident per SM, as far as shared memory allows
+    blocks: int  # resident per SM, limited by shared memory alone
     tma: str | None
     was: int = 0  # elements of a row in the tile now, if the mapping changes that
     also: tuple[str, ...] = ()  # other names of the same mapping

@@ -120,7 +120,7 @@ class AccessRequests:
         as_bytes: NDArray[Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
         return as_bytes
 
-    def ordered(self) -> AccessRequests:
+    def sorted_requests(self) -> AccessRequests:
         """Return the requests by their lanes' addresses, in an order that does not depend on how they were made."""
         return self.chosen(np.argsort(self._as_bytes))
 

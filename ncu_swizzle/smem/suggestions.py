@@ -82,7 +82,7 @@ class Suggestion:
     fixed: tuple[tuple[str, str], ...] = ()
     unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
     complete: bool = True  # whether nothing that was searched for was left out
-    # If none is clean: one that is with no access wider than so many bytes, in no more wavefronts.
+    # If none is clean: one that is clean with accesses no wider than `narrow` bytes, in no more wavefronts.
     apart: Candidate | None = None
     narrow: int = 0
 
