@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.certify import solver, terms
 from ncu_swizzle.certify.facts import Facts, instance
 from ncu_swizzle.certify.flow import Memory
+from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Symbol, Unfollowed
 from ncu_swizzle.certify.solver import Answer
 from ncu_swizzle.certify.terms import (
@@ -33,6 +34,7 @@ from ncu_swizzle.certify.terms import (
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, Location, Query
 
+SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
 MOST_PAIRS = 20_000  # of accesses
 BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
@@ -168,7 +170,8 @@ class Arrays:
             accesses = array.distinct()
             for access in accesses:
                 self._check_bounds(array, access)
-            self._check_pairs(array, accesses)
+            if not self._follows_mapping(array, accesses):
+                self._check_pairs(array, accesses)
         return mapped
 
     def _is_mapped(self, array: ArrayAccesses) -> bool:
@@ -258,6 +261,28 @@ class Arrays:
         if answer is Answer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise _refuted(what, array, [access], dict(zip(wanted, values, strict=True)), [""])
+
+    def _follows_mapping(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> bool:
+        """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
+        samples: set[tuple[int, int]] = set()
+        for access in accesses:
+            apart = const(1, 1)
+            for turn in range(SAMPLES):
+                answer, values = self._ask(array, access, apart, [access.before, access.after])
+                if answer is not Answer.POSSIBLE:
+                    break
+                samples.add((values[0], values[1]))
+                row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
+                apart &= ~equal(binary("lshr", access.before, row), binary("lshr", const(values[0], 64), row))
+        return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
+
+    def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
+        if access.width > mapping.together:
+            return False
+        last = const(access.width - 1, 64)
+        moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
+        says = f"an access moves by {mapping.name}"
+        return self._ask(array, access, ~both(moved), says=says)[0] is Answer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""

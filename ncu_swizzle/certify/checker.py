@@ -172,6 +172,7 @@ class Comparison:
                 self.facts, self._sizes, self.dynamic, self._same_layout, self._certificate, self._check_time
             )
             self._compare(obligations, arrays)
+            arrays.assumed |= {Assumption.TABLES} if self.new.tables else set()
             mapped = arrays.check()
         except Refuted as error:
             return replace(verdict, outcome=Outcome.REFUTED, counterexample=error.counterexample)
@@ -291,8 +292,8 @@ class Comparison:
     def _compare(self, obligations: Sequence[Obligation], arrays: Arrays) -> None:
         """Check what has to be equal, and enter the accesses to each array."""
         for run in (self.old, self.new):
-            for symbol, escapes in run.escapes.items():
-                arrays.of(symbol).escape(escapes[0].reason, escapes[0].line)
+            for symbol, (reason, line) in run.escapes.items():
+                arrays.of(symbol).escape(reason, line)
         for each in obligations:
             self._check_time()
             if each.memory is not None and (each.one.symbols or each.other.symbols):

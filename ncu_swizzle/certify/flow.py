@@ -84,14 +84,6 @@ class State:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
 
 
-@dataclass(eq=False, slots=True)
-class Escape:
-    """A shared address that becomes more than an address of an access."""
-
-    reason: str
-    line: Location | None
-
-
 class Flow(ABC):
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
@@ -151,7 +143,8 @@ class Flow(ABC):
         self.conditions: list[Term | None] = [None] * count
         self.effects: list[list[Effect]] = [[] for _ in range(count)]
         self.phis: dict[Term, Phi] = {}
-        self.escapes: dict[Term, list[Escape]] = {}
+        # Shared addresses that become more than addresses of accesses: why, and where.
+        self.escapes: dict[Term, tuple[str, Location | None]] = {}
         self._entry: list[State] = [State() for _ in range(count)]
         self._exit: list[State | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}

@@ -60,22 +60,17 @@ class Graph:
                     raise Unfollowed("a loop has two entries", block.line)
 
     def _dominators(self) -> list[int]:
-        """Return each block's immediate dominator (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm)."""
-        found = [-1] * len(self.blocks)
-        found[0] = 0
-        changed = True
-        while changed:
-            changed = False
-            for number in range(1, len(self.blocks)):
-                known = [source for source in self.blocks[number].predecessors if found[source] >= 0]
-                best = known[0]
-                for source in known[1:]:
-                    one, other = source, best
-                    while one != other:
-                        one, other = (one, found[other]) if other > one else (found[one], other)
-                    best = one
-                changed |= found[number] != best
-                found[number] = best
+        """Return each block's immediate dominator: where the ways to its predecessors part.
+
+        Edges that lead back change nothing, as they lead to what dominates where they start: which is checked.
+        """
+        found = [0]
+        for number in range(1, len(self.blocks)):
+            ways = {source for source in self.blocks[number].predecessors if source < number}
+            while len(ways) > 1:
+                ways.add(found[latest := max(ways)])
+                ways.remove(latest)
+            found += ways
         return found
 
     def dominates(self, one: int, other: int) -> bool:
@@ -229,10 +224,8 @@ class _Inliner:
                 opcode, operands = "bra", (end,)
             elif head == "bra":
                 operands = (path + operands[0],)
-            elif head == "brx":
-                operands = (_renamed(operands[0], renamed),)
             else:
-                operands = tuple(_renamed(operand, renamed) for operand in operands)
+                operands = tuple(_NAME.sub(lambda found: renamed(found[0]), operand) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
             instruction = Instruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
             self._items.append(instruction)
@@ -289,12 +282,3 @@ class _Inliner:
         if last.opcode == "bra":
             return [labels[last.operands[0]], *(following if last.guard else ())]
         return following if last.guard else []
-
-
-def declared_in(name: str) -> str:
-    """Return the calls that lead to the function which an object is declared in."""
-    return name[: name.rfind("~") + 1]
-
-
-def _renamed(operand: str, renamed: Callable[[str], str]) -> str:
-    return _NAME.sub(lambda match: renamed(match[0]), operand)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ncu_swizzle.certify.facts import Facts
 from ncu_swizzle.certify.flow import Phi
+from ncu_swizzle.certify.mappings import swizzle
 from ncu_swizzle.certify.solver import Answer
 from ncu_swizzle.certify.terms import (
     Term,
@@ -179,7 +180,9 @@ class _Guesses:
         for bits in range(2, 13):
             yield equal(old & const((1 << bits) - 1, width), const(0, width))
         if width >= 32:
-            yield from (equal(variable, mapped) for mapped in _swizzled(old))
+            for high, bits, low in itertools.product(range(2, 12), range(1, 6), range(5)):
+                if low < high:
+                    yield equal(variable, swizzle(high, bits, low).of(old))
         if constants := [(one, other) for one, other in values if one.is_const and other.is_const]:
             yield either(equal(old, one) & equal(variable, other) for one, other in dict.fromkeys(constants))
         if old in self._steps and variable in self._steps:
@@ -197,12 +200,3 @@ def _ratios(pairs: list[tuple[Term, Term]], width: int) -> set[tuple[int, int]]:
         factors += [(one.constant, other.constant)] if one.constant else []
         found |= {(signed(old, width), signed(now, width)) for old, now in factors if old != now}
     return found
-
-
-def _swizzled(term: Term) -> Iterator[Term]:
-    """Yield a term XORed with bits of its own, as swizzles of offsets are."""
-    width = term.width
-    for high, bits in itertools.product(range(2, 12), range(1, 6)):
-        field = binary("lshr", term, const(high, width)) & const((1 << bits) - 1, width)
-        for low in range(min(high, 5)):
-            yield term ^ binary("shl", field, const(low, width))

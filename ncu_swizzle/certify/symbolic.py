@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
-from ncu_swizzle.certify.flow import Effect, Escape, Flow, Memory, common_base
+from ncu_swizzle.certify.flow import Effect, Flow, Memory, common_base
 from ncu_swizzle.certify.graph import EXTERNAL
 from ncu_swizzle.certify.ptx import BITS, SPACES, Instruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
@@ -20,6 +21,8 @@ from ncu_swizzle.certify.terms import (
     binary,
     choose,
     const,
+    equal,
+    extract,
     joined,
     leaves,
     narrowed,
@@ -31,6 +34,7 @@ from ncu_swizzle.certify.verdict import Location
 
 GENERIC = "generic"
 DESCRIBED = "the layout is in a descriptor"
+TABLE_BYTES = 4_096
 NUMBER = "shared address from a number"
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
@@ -44,6 +48,11 @@ _FIXED = (
 
 class Run(Flow):
     """A version of a kernel, run."""
+
+    def run(self) -> None:
+        self.tables: set[Term] = set()  # of constants, which are read
+        super().run()
+        self._check_tables()
 
     # Operands.
 
@@ -212,6 +221,9 @@ class Run(Flow):
                 elif held is not None:
                     self._set([name], [held], guard, signed)
             return
+        if not store and len(names) == 1 and (found := self._looked_up(address, total)) is not None:
+            self._set(names, [found], guard, signed)
+            return
         effect = Effect(instruction.opcode, [], values, guard, self._line)
         effect.memory = [Memory(address, total, _space(parts), store, _alignment(total))]
         at = None if store or instruction.inline else self._repeated(effect)
@@ -233,6 +245,33 @@ class Run(Flow):
             if same and other.memory[0].address is effect.memory[0].address:
                 return at
         return None
+
+    def _looked_up(self, address: Term, size: int) -> Term | None:
+        """Return what a load finds in a table of constants: a choice by bits of the index; outside, anything."""
+        tables = [leaf for leaf in address.atoms if leaf.is_atom(GLOBAL)]
+        symbol = self.module.symbols.get(tables[0].name.removeprefix(GLOBAL)) if len(tables) == 1 else None
+        if symbol is None or symbol.data is None or symbol.size > TABLE_BYTES or symbol.size % size:
+            return None
+        data, offset = symbol.data, address - tables[0]
+        if tables[0] in offset.atoms:
+            return None
+        values = [const(int.from_bytes(data[at : at + size], "little"), 8 * size) for at in range(0, len(data), size)]
+        outside = apply(f"table {symbol.name}", 8 * size, offset)
+        bit = size.bit_length() - 1
+        while len(values) > 1:
+            pairs = itertools.zip_longest(values[::2], values[1::2], fillvalue=outside)
+            values = [choose(extract(offset, bit, bit), high, low) for low, high in pairs]
+            bit += 1
+        self.tables.add(tables[0])
+        inside = binary("ule", offset, const(len(data) - size, 64)) & equal(offset & const(size - 1, 64), const(0, 64))
+        return choose(inside, values[0], outside)
+
+    def _check_tables(self) -> None:
+        """Refuse tables that the kernel may write."""
+        for effect in itertools.chain(*self.effects) if self.tables else ():
+            terms = [*effect.values, *(memory.address for memory in effect.memory if memory.write)]
+            if any(leaf in self.tables for term in terms for leaf in leaves(term)):
+                raise Unfollowed("a table of constants may be written", effect.line)
 
     def _external(self, instruction: Instruction) -> None:
         """Call what the module does not have, such as vprintf: it sees its arguments, and returns something."""
@@ -310,7 +349,7 @@ class Run(Flow):
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
         for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
-            self.escapes.setdefault(symbol, []).append(Escape(reason, self._line))
+            self.escapes.setdefault(symbol, (reason, self._line))
         self._lose([value])
 
 

@@ -23,7 +23,7 @@ KERNELS = {
     "cg_reduce": "+-", "bar_red_asm": "--", "trap": "+-", "union_private": "+-", "bitfield": "+-",
     "recursion": "--", "indirect": "--", "virtual": "--", "local_offsets": "+-", "local_pointers": "+-",
     "walk_column": "+-", "pointer_printed": "--", "pointer_in_shared": "--", "carved": "+-", "cute": "+-",
-    "racy_asm": "--", "asm_local_p0": "--", "ballot_twice": "--", "table": "--", "misaligned": "+-",
+    "racy_asm": "--", "asm_local_p0": "--", "ballot_twice": "--", "table": "+-", "misaligned": "+-",
     "zero_fill": "--", "two_arrays": "--", "memcpy": "+-", "memset": "--", "bitonic": "+-", "wmma": "+-",
     "not_injective": "--",
 }  # fmt: skip
