@@ -24,7 +24,7 @@ import tables
 from cycles_launches import Launch, launches
 from tables import ROOT, head, row
 
-from ncu_swizzle.cycles.simulator import Machine, Predicted, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import Predicted, SimulatedSm, Simulator, machine, of_launch
 
 KEPT = Path(tempfile.gettempdir(), "ncu-swizzle-cycles")
 PATIENCE_S = 600.0  # of a simulation
@@ -34,7 +34,7 @@ LONG = 1 << 19  # instructions of an SM's warps, beyond which a launch is left o
 # ------------------------------------------------------------------------------------------------------ judged
 
 
-def judged(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
+def judged(given: Sequence[Launch], simulator: Simulator, base: SimulatedSm) -> str:
     """Return the errors with DRAM's bytes by ncu and from the buffers."""
     cells: list[list[str]] = []
     for counted in (True, False):
@@ -92,18 +92,18 @@ def simulated(simulator: Simulator, asked: Iterable[Sequence[Any]]) -> list[Pred
         return list(pool.map(lambda one: simulator.predicted(*one), asked))
 
 
-Change = Callable[[Machine, np.ndarray], tuple[Machine, np.ndarray]]
+Change = Callable[[SimulatedSm, np.ndarray], tuple[SimulatedSm, np.ndarray]]
 
 
 def _changed(**fields: Any) -> Change:
-    def change(sm: Machine, code: np.ndarray) -> tuple[Machine, np.ndarray]:
+    def change(sm: SimulatedSm, code: np.ndarray) -> tuple[SimulatedSm, np.ndarray]:
         return replace(sm, **fields), code
 
     return change
 
 
 def _code(field: str, value: float) -> Change:
-    def change(sm: Machine, code: np.ndarray) -> tuple[Machine, np.ndarray]:
+    def change(sm: SimulatedSm, code: np.ndarray) -> tuple[SimulatedSm, np.ndarray]:
         other = code.copy()
         other[field] = value
         return sm, other
@@ -111,7 +111,7 @@ def _code(field: str, value: float) -> Change:
     return change
 
 
-def parts(given: Sequence[Launch], simulator: Simulator, base: Machine) -> str:
+def parts(given: Sequence[Launch], simulator: Simulator, base: SimulatedSm) -> str:
     """Return the error without one part of the model at a time; DRAM's bytes are those of the buffers."""
     given = [one for one in given if one.work.issued <= LONG]
     changes: dict[str, Change] = {

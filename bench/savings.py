@@ -29,7 +29,7 @@ from cycles import KEPT, PATIENCE_S, simulated
 from cycles_launches import Launch, compiled, launches
 from tables import ROOT, head, row
 
-from ncu_swizzle.cycles.simulator import Machine, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import SimulatedSm, Simulator, machine, of_launch
 
 TABLE = ROOT / "ncu_swizzle" / "cycles" / "intervals.py"
 LEAST = 0.02  # a spread is not smaller: two measurements of a launch of microseconds differ by as much
@@ -56,7 +56,7 @@ class Judged:
         return 1 - (1 - self.saved) * self.off[1] / self.off[0]
 
 
-def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: Machine) -> list[Judged]:
+def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: SimulatedSm) -> list[Judged]:
     """Return the pairs whose change removes excess."""
     chosen, asked = [], []
     for before, after in pairs:

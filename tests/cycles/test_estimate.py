@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import estimate, intervals
-from ncu_swizzle.cycles.estimate import Case
+from ncu_swizzle.cycles.estimate import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.cycles.simulator import Simulator, machine, of_launch
 from ncu_swizzle.cycles.work import (
@@ -46,7 +46,7 @@ def small(kernel: str) -> Target:
 
 
 @cache
-def version(kernel: str) -> tuple[Executable, Case]:
+def version(kernel: str) -> tuple[Executable, EstimatedCase]:
     target = small(kernel)
     made = emulation.executable(target, EmulationSettings(cached=False))
     binary = made.emulated.binary
