@@ -33,7 +33,7 @@ WIDTHS = (32, 256, 1024)  # threads per block of the launches that do nothing
 NARROW = "UTMALDG.2D, 4 KB, rows of 16 bytes"
 STORED, STORED_BYTES = "rows of 128 bytes, 128 apart", 16
 BURSTS = (1, 2, 4, 16, 32, 64, 256)  # lines, as in sm.c
-AROUND, PER_LINE = 32, 8  # instructions around those of bench/bursts.cu's code, and of a line
+AROUND, PER_LINE = 32, 8  # instructions around those of bench/recording/bursts.cu's code, and of a line
 LOOP_STALLS = 19, 22  # stall counts before its loop of 32 turns, and of one of them
 JUMPING = 10  # lines that its jumps execute
 LIMIT_S = 60.0  # of a simulation
@@ -93,7 +93,7 @@ class Predicted:
 
 
 def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
-    """Return ncu's median of a small launch of bench/latencies.cu."""
+    """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
     found = next(
         each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
@@ -139,7 +139,7 @@ def _lateness(lines: int) -> float:
 
 
 def _lines_of(count: int) -> float:
-    """Return the lines of code of a kernel of bench/bursts.cu with so many instructions in a row."""
+    """Return the lines of code of a kernel of bench/recording/bursts.cu with so many instructions in a row."""
     return (count + AROUND) / PER_LINE
 
 
