@@ -185,10 +185,6 @@ class _Guesses:
                     yield equal(variable, swizzle(high, bits, low).of(old))
         if constants := [(one, other) for one, other in values if one.is_const and other.is_const]:
             yield either(equal(old, one) & equal(variable, other) for one, other in dict.fromkeys(constants))
-        if old in self._steps and variable in self._steps:
-            (step, start), (growth, begins) = self._steps[old], self._steps[variable]
-            if growth % step == 0:
-                yield equal(variable - begins, scale(old - start, growth // step))
 
 
 def _ratios(pairs: list[tuple[Term, Term]], width: int) -> set[tuple[int, int]]:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 
 from ncu_swizzle.certify.ptx import BITS, Instruction
-from ncu_swizzle.certify.terms import Term, apply, binary, choose, concat, const, extract, scale, sext, zext
+from ncu_swizzle.certify.terms import Term, apply, binary, choose, const, extract, scale, sext, zext
 
 # What computes its results from its operands alone: the same operands give the same results, in any thread. What works
 # together with other lanes (mma, shfl, vote) does not.
@@ -120,23 +120,6 @@ def _extreme(instruction: Instruction, value: Callable[..., Term]) -> Term:
     return choose(less, one, other) if instruction.parts[0] == "min" else choose(less, other, one)
 
 
-def _bfe(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
-    term, start, length = value(1), value(2, 32), value(3, 32)
-    if not (start.is_const and length.is_const and length.value and start.value + length.value <= term.width):
-        return None
-    field = extract(term, start.value + length.value - 1, start.value)
-    return (sext if _is_signed(instruction) else zext)(field, term.width)
-
-
-def _shf(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
-    count = value(3, 32)
-    if not count.is_const:
-        return None
-    by = count.value & 31 if "wrap" in instruction.parts else min(count.value, 32)
-    high = 63 - by if "l" in instruction.parts else 31 + by
-    return extract(concat(value(2, 32), value(1, 32)), high, high - 31)
-
-
 def _mov(instruction: Instruction, value: Callable[..., Term]) -> Term | list[Term]:
     """Return a value, or the parts of one that a vector is made from."""
     target, source = instruction.operands[0], value(1)
@@ -149,6 +132,6 @@ _RULES: dict[str, Rule] = {
     "add": _of_two(operator.add), "sub": _of_two(operator.sub), "and": _of_two(operator.and_),
     "or": _of_two(operator.or_), "xor": _of_two(operator.xor), "not": lambda _, value: ~value(1),
     "neg": lambda _, value: scale(value(1), -1), "min": _extreme, "max": _extreme, "mul": _mul, "mad": _mad,
-    "div": _divide, "rem": _divide, "shl": _shift, "shr": _shift, "shf": _shf, "bfe": _bfe, "cvt": _cvt, "setp": _setp,
+    "div": _divide, "rem": _divide, "shl": _shift, "shr": _shift, "cvt": _cvt, "setp": _setp,
     "selp": lambda _, value: choose(value(3, 1), value(1), value(2)), "mov": _mov,
 }  # fmt: skip
