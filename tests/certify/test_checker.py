@@ -145,6 +145,19 @@ def test_a_column_that_a_parameter_decides_is_assumed_to_be_in_bounds() -> None:
     assert (found.outcome, Assumption.IN_BOUNDS in found.assumptions) == (Outcome.PROVED, True)
 
 
+LOOKED_UP = """
+	shl.b32 %r9, %r7, 2; cvt.u64.u32 %rd30, %r9;
+	mov.u64 %rd31, t; add.s64 %rd30, %rd31, %rd30; ld.const.u32 %r8, [%rd30];
+"""
+
+
+@pytest.mark.parametrize(("entries", "outcome"), [(32, Outcome.PROVED), (24, Outcome.REFUTED)])
+def test_a_column_from_a_table_is_what_the_table_has_and_anything_outside_of_it(entries: int, outcome: Outcome) -> None:
+    table = f".const .align 4 .u32 t[{entries}] = {{{', '.join(str(5 * n % 32) for n in range(entries))}}};"
+    found = verdict(exchange(module=table), exchange(LOOKED_UP, LOOKED_UP, module=table))
+    assert (found.outcome, Assumption.TABLES in found.assumptions) == (outcome, outcome is Outcome.PROVED)
+
+
 # Differences that are none of addresses.
 
 LOOP = """
