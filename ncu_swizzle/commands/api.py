@@ -28,7 +28,7 @@ from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.groups import Emulating, OfPrograms, Only, Pairs, keyword_names, keyworded, with_options
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
@@ -51,7 +51,6 @@ from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-OfPrograms = Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")]
 
 # Profiles that are made.
 

@@ -98,17 +98,26 @@ def make_run(name: str, engine: Engine, destination: Destination, collected: Cal
     return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
 
 
-def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
+def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str], *, saved: bool = False) -> list[str]:
+    """Save each launch under its number and name, a baseline's with the baseline's name in front.
+
+    `saved`: those of the last column are there already.
+    """
     files = []
     for row in rows:
         for column, launched in zip(columns, row, strict=True):
             if launched is not None:
-                prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = names.function(launched.kernel.function) or launched.kernel.name
-                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
-                launched.save(staged / files[-1])
+                last = column == columns[-1]
+                files.append(f"{'' if last else f'{slug(column)}.'}{launch_file(launched)}")
+                if not (last and saved):
+                    launched.save(staged / files[-1])
     return files
+
+
+def launch_file(launched: Profile) -> str:
+    """Return the name of the file that a program's launch is saved in."""
+    kernel = names.function(launched.kernel.function) or launched.kernel.name
+    return f"{launched.launch.index:03d}-{slug(kernel)}.json"
 
 
 # The main job: profile a kernel with its baseline and its reference.
@@ -272,11 +281,13 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
     launches = [profile for row in run.rows for profile in row if profile is not None]
     chosen = {id(profile) for profile in choice.chosen(launches)}
     rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
-    return _laid_out(rows, run.columns, run.columns, engine)
+    return _laid_out(rows, run.columns, run.columns, engine, run.notes)
 
 
-def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> JobResult:
-    comparisons, notes = pairing.lay_out(rows, columns)
+def _laid_out(
+    rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine, notes: Sequence[str] = ()
+) -> JobResult:
+    comparisons, notes = pairing.lay_out(rows, columns, notes)
     return JobResult(comparisons=comparisons, engine=engine, notes=notes, title=" → ".join(title))
 
 

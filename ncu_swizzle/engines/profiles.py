@@ -203,7 +203,7 @@ def saved_profiles(
         return (run_folder.load_profile(path),)
     if is_launches(path):
         with opened(path, settings or ReplaySettings(), progress) as launches:
-            return [emulated.profile for emulated in launches.emulated()]
+            return launches.profiles()
     from ncu_swizzle.reports import reader
 
     return reader.read(path)

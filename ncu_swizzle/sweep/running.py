@@ -205,7 +205,7 @@ def run(
         work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
         files=worker.files_of(plan.family), moved=_moved,
     )  # fmt: skip
-    with crew(job, fleet, progress) as workers, folder.opened(path):
+    with crew(job, fleet, progress) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         if resume:
