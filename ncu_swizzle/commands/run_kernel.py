@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import paths, pool
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.measured import has_torch
-from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
+from ncu_swizzle.engines.profiles import choose_engine, engine_for, outcomes_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
@@ -175,13 +175,11 @@ def profile(
         context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
         profiles: list[Profile] = []
         notes = _unchecked(entries, engine)
-        for entry in entries:
-            try:
-                profiles += profiles_of(entry, context)
-            except NcuSwizzleError as error:
-                if entry is not library:  # which nobody asked for
-                    raise
-                notes.append(f"Without {library.name}: {error}.")
+        for entry, outcome in zip(entries, outcomes_of(entries, context), strict=True):
+            if outcome.error and library is not None and entry is library:  # which nobody asked for
+                notes.append(f"Without {library.name}: {outcome.error}.")
+            else:
+                profiles += outcome.result()
         return RunRows(rows=[tuple(profiles)], notes=notes)
 
     with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
@@ -233,7 +231,7 @@ def compare_all(
         return _of_run(entries[0], engine, choice)
     with scratch() as folder:
         context = Context(request=_request(request, entries), engine=engine, folder=folder, progress=progress)
-        reports = [profiles_of(entry, context) for entry in entries]
+        reports = [outcome.result() for outcome in outcomes_of(entries, context)]
     return _result(reports, texts, engine, choice)
 
 
@@ -325,14 +323,20 @@ def profile_each(
     places = [_place(lineup.target, destination) for lineup in lineups]
     for place in places:
         run_folder.refuse_to_overwrite(place)
-    outcomes = []
-    for lineup, place in zip(lineups, places, strict=True):
-        name = lineup.target.name
-        try:
-            outcomes.append(KernelOutcome(name, profile(lineup, request, place, progress)))
-        except NcuSwizzleError as error:
-            outcomes.append(KernelOutcome(name, error=error))
-    return outcomes
+    # A GPU measures one kernel after the other.
+    emulated = all(engine_for(lineup.target, request).name != NCU for lineup in lineups)
+    jobs = pool.jobs_for(request.jobs) if emulated and len(lineups) > 1 else 1
+    given = replace(request, jobs=1) if jobs > 1 else request
+    found = pool.in_order(pool.outcomes(_profiled, given, list(zip(lineups, places, strict=True)), jobs, progress))
+    return [
+        KernelOutcome(lineup.target.name, outcome.value, outcome.error)
+        for lineup, outcome in zip(lineups, found, strict=True)
+    ]
+
+
+def _profiled(request: Request, given: tuple[Lineup, Destination], progress: Progress) -> JobResult:
+    lineup, place = given
+    return profile(lineup, request, place, progress)
 
 
 def conclude(outcomes: Sequence[KernelOutcome]) -> None:

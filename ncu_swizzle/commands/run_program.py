@@ -27,7 +27,7 @@ from ncu_swizzle.base.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
-from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import MOST_LAUNCHES, Context, Done, Launches, Progress, Request, silent
@@ -117,7 +117,7 @@ def profile_program(
     most = request.options.launch_count or MOST_LAUNCHES
     options = replace(request.options, launches=launches, launch_count=most)
     request = replace(request, ncu=_usable_ncu(program, request), options=options)
-    engine, before = Engine(NCU), baseline_profiles(baseline)
+    engine, before = Engine(NCU), baseline_profiles(baseline, request)
 
     def collected(staged: Path) -> RunRows:
         after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
@@ -174,13 +174,13 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
     return machine.find(request.ncu)
 
 
-def baseline_profiles(baseline: str) -> Sequence[Profile]:
+def baseline_profiles(baseline: str, request: Request) -> Sequence[Profile]:
     """Return the profiles of a baseline; none for "auto" and "none". Raises UsageError if it does not exist."""
     if baseline in ("", AUTO, NONE):
         return ()
     if not exists(Path(baseline)):
         raise UsageError(f"--baseline {baseline} does not exist", "give a run, a .ncu-rep or a saved profile")
-    return saved_profiles(Path(baseline))
+    return saved_profiles(Path(baseline), ReplaySettings(EmulationSettings.of(request), jobs=request.jobs))
 
 
 def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
@@ -254,7 +254,7 @@ def profile_launches(
         raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
     name = slug(path.name.removesuffix(LAUNCHES))
     with replay.opened(path, ReplaySettings.of(request), progress) as launches:
-        before = baseline_profiles(baseline)  # fails before anything slow starts
+        before = baseline_profiles(baseline, request)  # fails before anything slow starts
         run = _LaunchesRun(launches, progress)
         with run_folder.filled(name, destination, launches.depends_on(), len(launches.chosen)) as folder:
             try:

@@ -72,7 +72,9 @@ def _profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) -
     def say(_: str, done: Done) -> None:
         progress(str(point), done)
 
-    context = Context(request=replace(work.request, cycles=NEVER), engine=work.engine, folder=folder, progress=say)
+    context = Context(
+        request=replace(work.request, cycles=NEVER, jobs=1), engine=work.engine, folder=folder, progress=say
+    )
     profile = obtain(work.plan.target(point), context)
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)
@@ -205,7 +207,7 @@ def run(
         work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
         files=worker.files_of(plan.family), moved=_moved,
     )  # fmt: skip
-    with crew(job, fleet, progress) as workers, run_folder.held(path):
+    with crew(job, fleet, progress, request.jobs) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         if resume:

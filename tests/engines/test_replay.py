@@ -269,7 +269,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 6
-    monkeypatch.setattr(emulated_profile, "_code_digest", lambda patterns: "another emulator")
+    monkeypatch.setattr(emulated_profile, "code_digest", lambda patterns: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 7
     version = Toolchain.version
@@ -286,7 +286,7 @@ def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: 
     for file in entries():
         file.unlink()
     with pytest.raises(TimeLimit):
-        emulation.emulate_cubin(target, code, "", EmulationSettings(Toolchain(timeout_s=-1)))
+        emulation.emulate_cubin(target, code, "", EmulationSettings(budget_s=-1))
     assert entries() == []
     assert emulate(target).profile.total.wavefronts
     assert len(entries()) == 1
@@ -306,7 +306,7 @@ def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, mon
     target = histogram(work)
     for limit_s, most_bytes, kept in ((30, emulated_profile.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
         monkeypatch.setattr(emulated_profile, "MOST_BYTES", most_bytes)
-        settings = EmulationSettings(Toolchain(timeout_s=limit_s))
+        settings = EmulationSettings(budget_s=limit_s)
         assert emulation.emulate_target(target, settings).profile.total.wavefronts
         assert len(entries()) == kept, "a check within the limit may have been cut off"
 

@@ -17,7 +17,7 @@ from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import Destination
-from ncu_swizzle.sweep import folder, plan, running, worker
+from ncu_swizzle.sweep import plan, running, worker
 from ncu_swizzle.sweep.folder import PointValues, Sweep
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
@@ -123,7 +123,7 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_sweep_at_a_time_writes_to_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
-    with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
+    with run_folder.held(tmp_path), pytest.raises(NotWritable, match="another command is writing"):
         sweep_of(catalog.shipped(), tmp_path, ("xor",))
     sweep_of(catalog.shipped(), tmp_path, ("xor",))
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
