@@ -75,7 +75,9 @@ class RunRows:
     notes: Sequence[str] = ()
 
 
-def make_run(name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows]) -> JobResult:
+def make_run(
+    name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows], jobs: int = 1
+) -> JobResult:
     """Make the folder of a run: `collected` leaves the reports in it, and returns the profiles to compare.
 
     Nothing is left of a run that fails. Raises NotWritable, before anything is collected for a destination that is
@@ -92,7 +94,7 @@ def make_run(name: str, engine: Engine, destination: Destination, collected: Cal
             files = save_rows(staged, run.rows, run.columns)
         else:
             files = run_folder.save_profiles(staged, comparisons[0].labels, comparisons[0].profiles)
-        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title, jobs).encode())
         run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else ())
         folder = run_folder.publish(staged, slug(name), destination)
     return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
@@ -183,7 +185,7 @@ def profile(
         return RunRows(rows=[tuple(profiles)], notes=notes)
 
     with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
-        return make_run(target.name, engine, destination, collected)
+        return make_run(target.name, engine, destination, collected, pool.jobs_for(request.jobs))
 
 
 def _request(request: Request, entries: Sequence[TargetOrFile]) -> Request:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from ncu_swizzle.base import bounds
+from ncu_swizzle.base import bounds, pool
 from ncu_swizzle.base.errors import (
     CountersForbidden,
     EnvironmentLacking,
@@ -353,9 +353,9 @@ class _LaunchesRun:
         from ncu_swizzle.reports import pairing
 
         comparisons, notes = pairing.lay_out(run.rows, run.columns, run.notes)
-        write_atomically(
-            folder / run_folder.REPORT, page.render_all(comparisons, notes, " → ".join(run.columns)).encode()
-        )
+        jobs = pool.jobs_for(self._launches.settings.jobs)
+        text = page.render_all(comparisons, notes, " → ".join(run.columns), jobs)
+        write_atomically(folder / run_folder.REPORT, text.encode())
         return comparisons, notes
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
+from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles, search_together
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations, subsets
@@ -151,7 +151,7 @@ def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
 
 # TMA and wgmma use the hardware's own swizzle modes, for tiles whose requests the emulator does not see.
 HARDWARE = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
-KEPT = 16  # profiles, whose tiles are shown several times in one run
+KEPT = 64  # profiles, whose tiles are shown several times in one run
 
 Labels = tuple[tuple[int, str], ...]
 Offsets = frozenset[int]
@@ -170,6 +170,11 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     if any(not note.explicit for note in profile.layouts):
         return ()
     return _advice(tiles(profile), constraints(profile), len(untried(profile)))
+
+
+def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
+    """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
+    search_together([(tile, constraints(each)) for each in profiles for tile in tiles(each) if tile.excessive], jobs)
 
 
 def most_ways(profile: Profile) -> Mapping[int, int]:

@@ -161,6 +161,7 @@ def _judge(
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
+    judge.closest = first.avoidable
     fixed = floors.reasons(judge.accesses, judge.plain)
     if first.clean and judge.allowed(first):
         free = "Every one of these accesses is already conflict-free."
