@@ -166,6 +166,15 @@ class Cubin:
                 kernels.append(name)
         return tuple(symbols), tuple(kernels)
 
+    def reachable(self, kernel: str) -> tuple[int, ...]:
+        """Return the numbers of the symbols of a kernel, and of each function that kernels may call."""
+        others = {f".text.{each}" for each in self.kernels if each != kernel}
+        return tuple(
+            number
+            for number, symbol in enumerate(self.symbols)
+            if symbol.section.startswith(".text.") and symbol.section not in others and symbol.size
+        )
+
     def section(self, name: str) -> bytes:
         """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""
         with self._reading():

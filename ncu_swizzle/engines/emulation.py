@@ -272,7 +272,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
     timeout_s = settings.budget_s
     try:
@@ -340,7 +340,7 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
     binary = emulated.binary
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))
 
 
