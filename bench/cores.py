@@ -1,0 +1,180 @@
+"""All cores, first results in seconds, nothing lost: ``python3 bench/cores.py [--cores N …] [--kills 50]``.
+
+A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
+on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; so is how long it
+takes until the first launch's row is there. Then the command is killed at random moments, KILLS times, its workers are
+looked for, and the same command goes on: each profile that was there has to be there afterwards, as it was, and in the
+end what is printed has to be what a run prints that nothing ended. With ``--file FILE`` it profiles another file once,
+on all cores. Ends with 1 if something is lost or left, or a ratio is below its bar: 1.75 on two cores, 9 on sixteen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import re
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ncu_swizzle.base.pool import jobs_for
+from ncu_swizzle.capture.launches import open_launches, write
+
+RECORDED = ROOT / "tests" / "data" / "launches" / "torch.launches"
+LAUNCHES = 16
+BARS = {2: 1.75, 16: 9.0}
+MARK = "NCU_SWIZZLE_BENCH_CORES"
+FIRST_S = 3.0
+
+
+def repeated(out: Path) -> Path:
+    """Write a file with one launch many times."""
+    with open_launches(RECORDED) as file, tempfile.TemporaryDirectory() as scratch:
+        launch = file.manifest.launches[0]
+        memory = {}
+        for digest in {contents.sha256 for contents in launch.contents if contents.sha256}:
+            memory[digest] = Path(scratch) / digest
+            memory[digest].write_bytes(file.memory(digest))
+        manifest = replace(
+            file.manifest,
+            launches=tuple(replace(launch, index=number) for number in range(LAUNCHES)),
+            cubins={launch.cubin: file.manifest.cubins[launch.cubin]},
+            memory={digest: path.stat().st_size for digest, path in memory.items()},
+        )
+        write(out, manifest, {launch.cubin: file.cubin(launch.cubin)}, memory)
+    return out
+
+
+class Command:
+    """``profile`` of a file into a folder, on so many cores of this machine."""
+
+    def __init__(self, file: Path, folder: Path, cores: int, environment: dict[str, str], *more: str) -> None:
+        path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        self._words = [sys.executable, "-m", "ncu_swizzle", "profile", str(file), "-o", str(folder), *more]
+        self._words += ["--jobs", str(cores)]
+        self._cores = sorted(os.sched_getaffinity(0))[:cores]
+        self._environment = {**os.environ, **environment, "PYTHONPATH": path}
+
+    def start(self) -> subprocess.Popen[str]:
+        started = subprocess.Popen(
+            self._words, env=self._environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        os.sched_setaffinity(started.pid, self._cores)  # which those that it starts inherit
+        return started
+
+    def run(self) -> tuple[float, float, str]:
+        """Run it; return the seconds that it took, those until its first row, and what it printed."""
+        began = time.monotonic()
+        with self.start() as started:
+            assert started.stderr is not None
+            assert started.stdout is not None
+            first = started.stderr.readline()
+            first_s = time.monotonic() - began
+            rest = started.stderr.read()
+            printed = started.stdout.read()
+        if started.returncode:
+            sys.exit(f"{self._words} ended with {started.returncode}:\n{first}{rest}")
+        return time.monotonic() - began, first_s, printed
+
+
+def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool:
+    """Print the ratios; return whether all are as good as they have to be."""
+    good = True
+    for many in cores:
+        seconds: dict[int, list[float]] = {1: [], many: []}
+        firsts = []
+        for number in range(rounds):
+            for each in (1, many):
+                took, first_s, _ = Command(file, scratch / f"{many}-{each}-{number}", each, {}, "--no-cache").run()
+                seconds[each].append(took)
+                firsts += [first_s] if each == many else []
+        alone, together = (statistics.median(seconds[each]) for each in (1, many))
+        ratio, bar, first = alone / together, BARS.get(many), statistics.median(firsts)
+        said = f"{LAUNCHES} launches: {alone:.1f} s on one core, {together:.1f} s on {many}: {ratio:.2f} times as fast"
+        print(f"{said}{f' (at least {bar})' if bar else ''}; the first row after {first:.1f} s", flush=True)
+        good &= (bar is None or ratio >= bar) and first <= FIRST_S
+    return good
+
+
+def kills(file: Path, scratch: Path, times: int) -> bool:
+    """Kill the command at random moments; print and return whether nothing was lost or left."""
+    mark, cores = secrets.token_hex(8), jobs_for(None)
+    took, _, whole = Command(file, scratch / "whole", cores, {MARK: mark}, "--no-cache").run()
+    lost = left = finished = runs = 0
+    folder, before = scratch / "killed-0", dict[Path, bytes]()
+    draw = random.Random(1)
+    for number in range(times):
+        started = Command(file, folder, cores, {MARK: mark}, "--no-cache").start()
+        time.sleep(draw.uniform(0, took))
+        started.send_signal(signal.SIGKILL)
+        started.communicate()
+        left += not_gone(mark)
+        now = {path: path.read_bytes() for path in folder.glob("[0-9]*.json")}
+        lost += sum(now.get(path) != content for path, content in before.items())
+        finished += len(now.keys() - before.keys())
+        before = now
+        if (folder / "run.json").is_file() and '"rows"' in (folder / "run.json").read_text(encoding="utf-8"):
+            runs, folder, before = runs + 1, scratch / f"killed-{number + 1}", {}
+    if before:
+        _, _, printed = Command(file, folder, cores, {MARK: mark}, "--no-cache").run()
+        same = re.sub(r"killed-\d+", "whole", printed) == whole
+        lost += sum(path.read_bytes() != content for path, content in before.items())
+    else:
+        same = True
+    print(
+        f"killed {times} times: {finished} launches finished, {lost} of them lost, {left} processes left, "
+        f"{runs} runs finished in between; what the last one printed is {'the same' if same else 'DIFFERENT'}",
+        flush=True,
+    )
+    return same and not lost and not left
+
+
+def not_gone(mark: str) -> int:
+    """Return how many processes with a mark in their environment still run, five seconds after the command."""
+    deadline = time.monotonic() + 5
+    while (number := sum(1 for _ in marked(mark))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return number
+
+
+def marked(mark: str) -> Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.name != str(os.getpid()) and f"{MARK}={mark}".encode() in (process / "environ").read_bytes():
+                yield int(process.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = len(os.sched_getaffinity(0))
+    parser.add_argument("--cores", type=int, nargs="*", default=sorted({2, min(here, 16)}))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--file", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ncu-swizzle-cores-") as name:
+        scratch = Path(name)
+        if given.file:
+            took, first, printed = Command(given.file, scratch / "file", here, {}, "--no-cache").run()
+            print(printed)
+            sys.exit(print(f"{given.file.name}: {took:.1f} s on {here} cores, the first row after {first:.1f} s"))
+        file = repeated(scratch / "sixteen.launches")
+        good = ratios(file, scratch, given.cores, given.rounds)
+        good &= not given.kills or kills(file, scratch, given.kills)
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
