@@ -2,16 +2,19 @@
 
 A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
 on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; so is how long it
-takes until the first launch's row is there. Then the command is killed at random moments, KILLS times, its workers are
-looked for, and the same command goes on: each profile that was there has to be there afterwards, as it was, and in the
-end what is printed has to be what a run prints that nothing ended. With ``--file FILE`` it profiles another file once,
-on all cores. Ends with 1 if something is lost or left, or a ratio is below its bar: 1.75 on two cores, 9 on sixteen.
+takes until the first launch's row is there. Then the command is killed at random moments, KILLS times, as it profiles
+sixteen scans, its workers are looked for, and the same command goes on: each profile that was there has to be there
+afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended. With ``--file
+FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's .counts.json.xz beside it.
+Ends with 1 if something is lost, left or different, or a ratio is below its bar: 1.75 on two cores, 9 on sixteen.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import lzma
 import os
 import random
 import re
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +33,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base.pool import jobs_for
 from ncu_swizzle.capture.launches import open_launches, write
+from ncu_swizzle.reports import run_folder
 
 RECORDED = ROOT / "tests" / "data" / "launches" / "torch.launches"
 LAUNCHES = 16
@@ -39,17 +43,20 @@ MARK = "NCU_SWIZZLE_BENCH_CORES"
 FIRST_S = 3.0
 
 
-def repeated(out: Path) -> Path:
+SORT, SCAN = 0, 4  # three seconds of a core, and half a second
+
+
+def repeated(out: Path, number: int) -> Path:
     """Write a file with one launch many times."""
     with open_launches(RECORDED) as file, tempfile.TemporaryDirectory() as scratch:
-        launch = file.manifest.launches[0]
+        launch = file.manifest.launches[number]
         memory = {}
         for digest in {contents.sha256 for contents in launch.contents if contents.sha256}:
             memory[digest] = Path(scratch) / digest
             memory[digest].write_bytes(file.memory(digest))
         manifest = replace(
             file.manifest,
-            launches=tuple(replace(launch, index=number) for number in range(LAUNCHES)),
+            launches=tuple(replace(launch, index=index) for index in range(LAUNCHES)),
             cubins={launch.cubin: file.manifest.cubins[launch.cubin]},
             memory={digest: path.stat().st_size for digest, path in memory.items()},
         )
@@ -110,7 +117,7 @@ def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool
 
 def kills(file: Path, scratch: Path, times: int) -> bool:
     """Kill the command at random moments; print and return whether nothing was lost or left."""
-    mark, cores = secrets.token_hex(8), jobs_for(None)
+    mark, cores = secrets.token_hex(8), 2
     took, _, whole = Command(file, scratch / "whole", cores, {MARK: mark}, "--no-cache").run()
     lost = left = finished = runs = 0
     folder, before = scratch / "killed-0", dict[Path, bytes]()
@@ -141,6 +148,20 @@ def kills(file: Path, scratch: Path, times: int) -> bool:
     return same and not lost and not left
 
 
+def as_counted(file: Path, folder: Path) -> bool:
+    """Print how many accesses of a run are counted as ncu counted them; return whether none is different."""
+    theirs = json.loads(lzma.decompress(file.with_suffix(".counts.json.xz").read_bytes()))
+    verdicts: Counter[str] = Counter()
+    for profile in run_folder.load(folder).subjects:
+        rows = {each.pc: each for each in profile.instructions}
+        for offset, (_, *numbers) in theirs[profile.launch.index][1].items():
+            row = rows[int(offset)]
+            known = [row.executed, row.wavefronts, row.ideal]
+            verdicts["unknown" if None in known else "equal" if known == numbers else "different"] += 1
+    print(f"accesses as ncu counts them: {', '.join(f'{number} {verdict}' for verdict, number in verdicts.items())}")
+    return not verdicts["different"]
+
+
 def not_gone(mark: str) -> int:
     """Return how many processes with a mark in their environment still run, five seconds after the command."""
     deadline = time.monotonic() + 5
@@ -168,11 +189,10 @@ def main() -> None:
         scratch = Path(name)
         if given.file:
             took, first, printed = Command(given.file, scratch / "file", here, {}, "--no-cache").run()
-            print(printed)
-            sys.exit(print(f"{given.file.name}: {took:.1f} s on {here} cores, the first row after {first:.1f} s"))
-        file = repeated(scratch / "sixteen.launches")
-        good = ratios(file, scratch, given.cores, given.rounds)
-        good &= not given.kills or kills(file, scratch, given.kills)
+            print(f"{printed}\n{given.file.name}: {took:.1f} s on {here} cores, the first row after {first:.1f} s")
+            sys.exit(not as_counted(given.file, scratch / "file"))
+        good = ratios(repeated(scratch / "sorts.launches", SORT), scratch, given.cores, given.rounds)
+        good &= not given.kills or kills(repeated(scratch / "scans.launches", SCAN), scratch, given.kills)
     sys.exit(not good)
 
 

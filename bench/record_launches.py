@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "figures")]
 
 from capture import by_offset
 
@@ -107,7 +107,9 @@ def main() -> None:
         stripped(captured, given.folder / f"{given.name}.launches")
         report = Path(scratch) / "ncu"
         command = [sys.executable, "-m", "ncu_swizzle", "profile", "-c", str(given.count), "-o", str(report), "--"]
-        subprocess.run([*command, *given.program], check=True, capture_output=True)
+        counted = subprocess.run([*command, *given.program], check=False, capture_output=True, text=True)
+        if counted.returncode:
+            sys.exit(f"ncu counted nothing:\n{counted.stderr[-2000:]}")
         profiles = reader.read(report / "report.ncu-rep")
     names = [profile.kernel.mangled or profile.kernel.function for profile in profiles]
     kept(given.folder / f"{given.name}.counts.json.xz",
