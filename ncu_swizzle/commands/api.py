@@ -189,7 +189,7 @@ def profile_sweep(
     """Profile variants over problem sizes: ``profile_sweep("gemm", problem={"n": [1024, 2048]})``.
 
     A point that fails is a row with its error. Nothing is saved unless `export` names a folder; `resume` continues what
-    is there. Other keywords are those of `profile`, and where the points run: ``workers=2``.
+    is there. Other keywords are those of `profile`, and where the points run: ``jobs=2``, ``workers="gpus"``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
     points = profiling.planned(
@@ -334,7 +334,7 @@ def lint(
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
 
     Keywords are the command's options: those that describe a .cu file, ``cubin`` for captured launches,
-    ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
+    ``jobs=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
     words, description = list(map(str, files)), own.described(request.problem, sources)
