@@ -302,7 +302,7 @@ class _LaunchesRun:
             with contextlib.suppress(NcuSwizzleError):  # what a crash of the machine left of it is made again
                 self.profiles[numbers[int(name.partition("-")[0])]] = run_folder.load_profile(file)
         left = [number for number in range(len(self._launches.chosen)) if number not in self.profiles]
-        self._tell("")
+        self._tell(f"{len(self.profiles)} launches are in {folder} already" if self.profiles else "")
         for number, outcome in self._launches.replayed(partial(_saved, folder), left):
             if outcome.error:
                 self._errors[number] = outcome.error

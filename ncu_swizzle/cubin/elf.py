@@ -118,6 +118,9 @@ class Cubin:
         if not self.kernels:
             raise BadFile(f"{name} has no kernel", UNLAUNCHABLE)
 
+    def __reduce__(self) -> tuple[type[Cubin], tuple[bytes, str]]:
+        return type(self), (self.data, self.name)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Turn whatever a damaged file makes pyelftools and this class raise into DamagedFile."""

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -236,6 +237,8 @@ def _all_linted(
         items += [LintedLaunch(file, number) for number in range(len(launches.chosen))]
     if not fleet.given or len(items) < 2:
         jobs = pool.jobs_for(work.settings.jobs)
+        if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
+            work = replace(work, settings=replace(work.settings, jobs=1))
         for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress)):
             yield from outcome.result()
         return
@@ -316,21 +319,33 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     shared = compiled.judged
     compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
-    for number, kernel in enumerate(chosen):
-        late = _cpu_s() - started > MOST_JUDGED_S
-        if late and judged[kernel.function]:
-            continue
-        if late and _cpu_s() - compiled_s > MOST_JUDGED_S:
-            left = f"{len(chosen) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+    pending, elsewhere_s, late = list(range(len(chosen))), 0.0, False  # seconds of processes that still run
+    while pending:
+        common = work, tuple(chosen), block, str(file.file)
+        found = pool.outcomes(_kernel_judged, common, pending, pool.jobs_for(work.settings.jobs))
+        rest: list[int] = []
+        for at, outcome in enumerate(pool.in_order(found)):
+            lint, taken_s, process = outcome.result()
+            kernel, rest = chosen[pending[at]], pending[at + 1 :]
+            lints.append(lint)
+            judged[kernel.function] += 1
+            on_progress(kernel.name, Done(len(lints) / len(chosen)))
+            elsewhere_s += 0.0 if process == os.getpid() else taken_s
+            spent_s = _cpu_s() + elsewhere_s
+            if spent_s - compiled_s > MOST_JUDGED_S or (not late and spent_s - started > MOST_JUDGED_S):
+                break
+        # From now on, one instance of each function is enough; and after as long again none.
+        firsts = {chosen[number].function: number for number in reversed(rest)}
+        late, pending = True, sorted(number for function, number in firsts.items() if not judged[function])
+        if pending and _cpu_s() + elsewhere_s - compiled_s > MOST_JUDGED_S:
+            one = shlex.quote(chosen[pending[0]].spelled)
+            left = f"{len(pending)} more kernels were not judged: --kernel {one} is one"
             check = Check(
                 outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=left, place=place,
                 code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
             )  # fmt: skip
             lints.append(KernelLint(name=compiled.name, checks=(check,)))
             break
-        lints.append(_in_every_launch(work, kernel, block, str(file.file)))
-        judged[kernel.function] += 1
-        on_progress(kernel.name, Done((number + 1) / len(chosen)))
     yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
     if not shared:
         message = "no access to shared memory"
@@ -341,6 +356,18 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
+
+
+def _kernel_judged(
+    common: tuple[LintWork, Sequence[CompiledKernel], Sizes | None, str],
+    number: int,
+    hear: Progress,  # noqa: ARG001
+) -> tuple[KernelLint, float, int]:
+    """Return the lint of one kernel of a file, the CPU time that it took, and the process that took it."""
+    work, kernels, block, file = common
+    started = time.process_time()
+    lint = _in_every_launch(work, kernels[number], block, file)
+    return lint, time.process_time() - started, os.getpid()
 
 
 def _cpu_s() -> float:
