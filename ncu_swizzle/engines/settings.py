@@ -153,7 +153,7 @@ class Request:
     )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     jobs: int | None = option(
-        None, "Processes for kernels and launches; default: as cores and memory allow.", "N", ("-j", "--jobs"),
+        None, "Processes, one per kernel or launch at most; default: as cores and memory allow.", "N", ("-j", "--jobs"),
         minimum=1, common=True,
     )  # fmt: skip
     budget_s: float = option(
