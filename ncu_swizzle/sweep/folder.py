@@ -5,6 +5,7 @@ A point is built in a hidden folder and renamed once it is complete, so an inter
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -118,6 +119,17 @@ def choose(family: str, destination: Destination, resume: bool) -> Path:
     while (folder := run_folder.DEFAULT / f"sweep-{slug(family)}{f'-{number}' if number > 1 else ''}").exists():
         number, last = number + 1, folder
     return last if last and (resume or destination.force_overwrite) else folder
+
+
+def is_unfinished(plan: Plan, destination: Destination) -> bool:
+    """Return whether the last sweep in the folder was of the same points, and ended before it had tried all of them."""
+    if destination.force_overwrite:
+        return False
+    with contextlib.suppress(NcuSwizzleError, LookupError, TypeError):
+        points = _read(choose(plan.family.name, destination, resume=True) / MANIFEST)["points"]
+        same = [(each["kernel"], each["problem"]) for each in points] == [(p.kernel, p.sizes) for p in plan.points]
+        return same and any(each["state"] == "open" for each in points)
+    return False
 
 
 def clear(folder: Path) -> None:

@@ -188,8 +188,8 @@ def run(
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
-    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
-    finished points are kept.
+    With `resume`, or if the same sweep was begun there, saved points that are still current are reused. Raises
+    Interrupted after Ctrl-C, SIGTERM or SIGHUP; finished points are kept.
     """
     fleet.refuse_nonsense()
     if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
@@ -197,6 +197,7 @@ def run(
     else:
         request_here = request
     engine = engine_for(plan.target(plan.points[0]), request_here)
+    resume = resume or folder.is_unfinished(plan, destination)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
