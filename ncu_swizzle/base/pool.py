@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -97,11 +98,17 @@ def free_bytes() -> int:
 
 
 def outcomes(
-    work: Work, common: Any, items: Sequence[Any], jobs: int = 1, hear: Hear = lambda what, done: None
+    work: Work,
+    common: Any,
+    items: Sequence[Any],
+    jobs: int = 1,
+    hear: Hear = lambda what, done: None,
+    loads: Sequence[str] = (),
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield the number and the outcome of each item as it ends; with one job, or one item, in this process.
 
-    What is no NcuSwizzleError is a bug, and raised. Processes that still run end with the iterator: close it.
+    `loads` are modules that the work imports late: the nursery loads them once for all workers. What is no
+    NcuSwizzleError is a bug, and raised. Processes that still run end with the iterator: close it.
     """
     if jobs < 2 or len(items) < 2:
         for number, item in enumerate(items):
@@ -110,7 +117,7 @@ def outcomes(
             except NcuSwizzleError as error:
                 yield number, Outcome(error=error)
         return
-    with _Nursery(work, common) as nursery:
+    with _Nursery(work, common, loads) as nursery:
         yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)))
 
 
@@ -178,8 +185,8 @@ class _Spread:
 class _Nursery:
     """The process that forks workers, as seen from here."""
 
-    def __init__(self, work: Work, common: Any) -> None:
-        self._given = work, common
+    def __init__(self, work: Work, common: Any, loads: Sequence[str]) -> None:
+        self._given = work, common, loads
         self._pids: dict[Connection, int] = {}
 
     def __enter__(self) -> _Nursery:
@@ -256,7 +263,10 @@ def _serve(control: socket.socket) -> None:
         signal.signal(number, signal.SIG_IGN)
     with Connection(os.dup(control.fileno())) as given:
         sys.path[:] = given.recv()
-        work, common = given.recv()
+        work, common, loads = given.recv()
+    for module in loads:
+        importlib.import_module(module)
+    gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
     workers: set[int] = set()
     try:
         while True:

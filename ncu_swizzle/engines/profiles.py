@@ -217,7 +217,7 @@ def outcomes_of(entries: Sequence[TargetOrFile], context: Context) -> Iterator[O
     side_by_side = len(entries) > 1 and context.engine.name != NCU
     jobs = pool.jobs_for(request.jobs) if side_by_side else 1
     given = replace(context, progress=silent, request=replace(request, jobs=1) if jobs > 1 else request)
-    yield from pool.in_order(pool.outcomes(_profiles_of, given, entries, jobs, context.progress))
+    yield from pool.in_order(pool.outcomes(_profiles_of, given, entries, jobs, context.progress, emulation.EMULATOR))
 
 
 def _profiles_of(context: Context, entry: TargetOrFile, progress: Progress) -> Sequence[Profile]:

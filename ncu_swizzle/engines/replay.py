@@ -289,7 +289,7 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, emulation.EMULATOR)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error

@@ -239,7 +239,7 @@ def _all_linted(
         jobs = pool.jobs_for(work.settings.jobs)
         if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
             work = replace(work, settings=replace(work.settings, jobs=1))
-        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress)):
+        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, emulation.EMULATOR)):
             yield from outcome.result()
         return
     files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them

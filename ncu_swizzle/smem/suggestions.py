@@ -138,7 +138,11 @@ def _taken_apart(
         parts = tuple(part for access in accesses for part in narrowed(access, width, element))
         if len(parts) == len(accesses):
             continue
+        # What is clean takes no fewer wavefronts than hold the bytes, whatever the mapping.
+        ideals = (part.total(part.wavefronts(found.plain.mapping).ideal) for part in parts)
         try:
+            if sum(ideals) >= found.closest.actual:
+                continue
             best = search(parts).best
         except UsageError:
             return found
