@@ -1,12 +1,13 @@
 """All cores, first results in seconds, nothing lost: ``python3 bench/cores.py [--cores N …] [--kills 50]``.
 
 A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
-on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; before, how long it
-takes until the first row of sixteen scans is there. Then the command is killed at random moments, KILLS times, as it profiles
-sixteen scans, its workers are looked for, and the same command goes on: each profile that was there has to be there
-afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended. With ``--file
-FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's .counts.json.xz beside it.
-Ends with 1 if something is lost, left or different, or a ratio is below its bar: 1.75 on two cores, 9 on sixteen.
+on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; before that, how
+long it takes until the first row of sixteen scans is there. Then the command is killed at random moments, KILLS times,
+as it profiles the scans, its workers are looked for, and the same command goes on: each profile that was there has to
+be there afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended. With
+``--file FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's .counts.json.xz
+beside it. Ends with 1 if something is lost, left or different, if a ratio is below its bar, 1.75 on two cores and 9 on
+sixteen, or if the first row takes more than 3 s.
 """
 
 from __future__ import annotations
