@@ -1,7 +1,7 @@
-"""Record a program's launches and ncu's counts of them: ``python3 bench/record_launches.py FOLDER NAME -- PROGRAM``.
+"""Record a program's launches and ncu's counts of them.
 
-On a machine with a GPU and ncu. Writes what bench/launches.py reads: NAME.launches (`ncu-swizzle capture --memory`),
-NAME.counts.json.xz and NAME.memory.json.xz. Of modules with many kernels, such as PyTorch's, the code of those that
+``python3 bench/recording/record_launches.py FOLDER NAME -- PROGRAM``, on a machine with a GPU and ncu. Writes what
+bench/figures/launches.py reads: NAME.launches (`ncu-swizzle capture --memory`), NAME.counts.json.xz and NAME.memory.json.xz. Of modules with many kernels, such as PyTorch's, the code of those that
 were not launched is left out, which makes the file small and changes no count. ``-c N`` takes the first N launches.
 """
 
@@ -19,11 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "figures")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from capture import by_offset
-
+from bench.figures.capture import by_offset
 from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.capture.launches import open_launches, write

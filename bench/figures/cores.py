@@ -1,4 +1,4 @@
-"""All cores, first results in seconds, nothing lost: ``python3 bench/cores.py [--cores N …] [--kills 50]``.
+"""All cores, first results in seconds, nothing lost: ``python3 bench/figures/cores.py [--cores N …] [--kills 50]``.
 
 A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
 on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; before that, how
@@ -31,8 +31,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+ROOT = Path(__file__).resolve().parents[2]
+
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ncu_swizzle.capture.launches import open_launches, write
 from ncu_swizzle.reports import run_folder
