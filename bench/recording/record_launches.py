@@ -1,8 +1,9 @@
 """Record a program's launches and ncu's counts of them.
 
 ``python3 bench/recording/record_launches.py FOLDER NAME -- PROGRAM``, on a machine with a GPU and ncu. Writes what
-bench/figures/launches.py reads: NAME.launches (`ncu-swizzle capture --memory`), NAME.counts.json.xz and NAME.memory.json.xz. Of modules with many kernels, such as PyTorch's, the code of those that
-were not launched is left out, which makes the file small and changes no count. ``-c N`` takes the first N launches.
+bench/figures/launches.py reads: NAME.launches (`ncu-swizzle capture --memory`), NAME.counts.json.xz and
+NAME.memory.json.xz. Of modules with many kernels, such as PyTorch's, the code of those that were not launched is left
+out, which makes the file small and changes no count. ``-c N`` takes the first N launches.
 """
 
 from __future__ import annotations
