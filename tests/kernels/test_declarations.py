@@ -33,7 +33,7 @@ int after() { return 1'000; }
 def test_declarations_end_where_they_end() -> None:
     unit = PreprocessedUnit(TEXT, lambda file: not file.startswith("/usr"))
     found = {
-        (*unit.place(unit.first(each)), each.scope, each.name, each.is_kernel, each.is_host_function)
+        (*unit.place(unit.first_word(each)), each.scope, each.name, each.is_kernel, each.is_host_function)
         for each in unit.declarations
     }
     assert {each for each in found if each[3]} == {
@@ -55,8 +55,8 @@ def test_what_is_left_out_keeps_every_line_in_its_place() -> None:
     shorter = PreprocessedUnit(unit.without(left_out))
     assert shorter.text.count("\\n") == TEXT.count("\\n")
     kept = [each for each in unit.declarations if each not in left_out]
-    places = [(each.head, shorter.place(shorter.first(each))) for each in shorter.declarations]
-    assert places == [(each.head, unit.place(unit.first(each))) for each in kept]
+    places = [(each.head, shorter.place(shorter.first_word(each))) for each in shorter.declarations]
+    assert places == [(each.head, unit.place(unit.first_word(each))) for each in kept]
     assert [each.name for each in unit.covering("my.cu", 7)] == ["second"]
     assert unit.covering("my.cu", 5) == unit.covering("other.cu", 1) == []
 
