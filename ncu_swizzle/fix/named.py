@@ -14,7 +14,7 @@ from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
-from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
+from ncu_swizzle.fix.names import SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.suggestions import TRIED
@@ -274,10 +274,9 @@ class NamedEdit:
 
 
 def named_edits(
-    scopes: Scopes, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
+    file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
 ) -> Iterator[NamedEdit]:
     """Yield the patches of a kernel's own source that name a mapping."""
-    file = scopes.file
     ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
     if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
         swizzles = _swizzles(version, declared)
