@@ -6,18 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
 from ncu_swizzle.fix.names import SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.suggestions import TRIED
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.smem.swizzle import Swizzle
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
@@ -257,9 +252,7 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
             )
 
 
-HIGHEST = 14  # bit of an offset that a swizzle takes
-BANK_ROW_BITS = 7
-SWIZZLES = 3  # to build, per layout
+SWIZZLES = 3  # to build, per array
 LAYOUTS = 4
 
 
@@ -279,63 +272,29 @@ def named_edits(
     """Yield the patches of a kernel's own source that name a mapping."""
     ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
     if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
-        swizzles = _swizzles(version, declared)
+        swizzles = list(dict.fromkeys(_swizzles(version, declared)))
         ways += [(f"{each.prefix}{s}", each.line, each.composed(s)) for each in layouts for s in swizzles]
     for mapping, line, edits in ways:
         size = sum(len(edit.text) for edit in edits)
         yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)
 
 
-def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> list[Swizzle]:
-    """Return the swizzles that leave an array the least excess, those that take the lowest bits first."""
-    best: list[Swizzle] = []
-    for array in version.arrays:
-        requests = list(_requests(version, array))
-        before = _excess(requests, array, None)
-        if not before:
+def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Iterator[Swizzle]:
+    """Yield the swizzles that `lint` and `explain` find for the arrays, as CuTe takes them: on elements as declared."""
+    profile = version.emulated.profile
+    elements = {each.name: SIZES.get(each.element.rpartition("::")[2]) for each in declared}
+    for tile in attribution.tiles(profile):
+        array = next((each for each in version.arrays if tile.first in each.span), None)
+        try:
+            advice = tile.suggestion(attribution.constraints(profile))
+        except UsageError:
             continue
-        bytes_ = _element_bytes(array, declared, requests)
-        tried = ((_excess(requests, array, s.on_bytes(bytes_)), s) for s in _every(requests, bytes_))
-        better = sorted(((left, _reach(s), s) for left, s in tried if left < before), key=lambda each: each[:2])
-        best += [swizzle for _, _, swizzle in better[:SWIZZLES]]
-    return list(dict.fromkeys(best))
-
-
-def _reach(swizzle: Swizzle) -> tuple[int, int, int]:
-    """Return what a short tile allows first: a low highest bit, then few bits, then those that move furthest."""
-    return swizzle.bits + swizzle.base + swizzle.shift, swizzle.bits, -swizzle.base
-
-
-def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[Swizzle]:
-    element = element_bytes.bit_length() - 1
-    widest = max(operations.find(made.op).width_bytes for made in requests).bit_length() - 1
-    for base in range(max(0, widest - element), BANK_ROW_BITS - element):
-        for bits in range(1, min(MOST_BITS, BANK_ROW_BITS - element - base) + 1):
-            # CuTe asserts shift >= bits.
-            for shift in range(bits, HIGHEST - base - bits + 1):
-                yield Swizzle(bits=bits, base=base, shift=shift)
-
-
-def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequests]:
-    for made in version.emulated.counts.requests.values():
-        if (inside := within(made, array.start, array.start + array.size)) is not None:
-            rows = len(inside.times)
-            yield inside.chosen(np.arange(0, rows, -(-rows // TRIED)))
-
-
-def _excess(requests: Sequence[AccessRequests], array: SharedArray, swizzle: Swizzle | None) -> int:
-    total = 0
-    for made in requests:
-        offsets = np.where(made.active, made.addresses - array.start, 0)
-        total += excess_at(made, array.start + (swizzle(offsets) if swizzle else offsets))
-    return total
-
-
-def _element_bytes(
-    array: SharedArray, declared: Sequence[SharedDeclaration], requests: Sequence[AccessRequests]
-) -> int:
-    """Return the size of an array's elements: by the name of their type, otherwise of the narrowest access."""
-    for declaration in declared:
-        if declaration.name == array.name and (size := SIZES.get(declaration.element.rpartition("::")[2])):
-            return size
-    return min(operations.find(made.op).width_bytes for made in requests)
+        found = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
+        named = [mapping for mapping in found if isinstance(mapping.transform, Swizzle)]
+        for mapping in named[:SWIZZLES]:
+            assert isinstance(mapping.transform, Swizzle)
+            element = (elements.get(array.name) if array else None) or mapping.element_bytes
+            on_bytes = mapping.transform.on_bytes(mapping.element_bytes)
+            swizzle = replace(on_bytes, base=max(0, on_bytes.base - (element.bit_length() - 1)))
+            if swizzle.combine == "xor" and swizzle.shift >= swizzle.bits:  # as CuTe asserts
+                yield swizzle
