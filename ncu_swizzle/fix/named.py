@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
+from ncu_swizzle.fix.cuda import CLASSES, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
 from ncu_swizzle.fix.names import SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
@@ -18,7 +18,7 @@ from ncu_swizzle.smem.swizzle import Swizzle
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
 #
 # A kernel names a policy as a template argument, in an alias, or calls its functions by its name. Its siblings are the
-# classes beside it that take the same template parameters and have the same static functions.
+# classes beside it that take as many template parameters and have the same static functions.
 
 FUNCTIONS = ("function_definition", "field_declaration", "declaration")
 NAMING = ("template_argument_list", "alias_declaration")  # what holds a type descriptor that names a policy
@@ -27,16 +27,16 @@ MOST = 12  # renamings of one kernel
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutPolicy:
-    """A class, where it is declared, its template parameters, and its static functions with their parameters."""
+    """A class, where it is declared, and its static functions, each with the number of its parameters."""
 
     name: str
     scope: tuple[str, ...]
     file: Path  # the source or the header that it is in
-    parameters: tuple[str, ...]
-    functions: frozenset[tuple[str, tuple[str, ...]]]
+    parameters: int  # of its template
+    functions: frozenset[tuple[str, int]]
 
     def replaces(self, other: LayoutPolicy) -> bool:
-        """Whether it can be named in place of another one."""
+        """Return whether it may be named in place of another one; the compiler and the proof decide."""
         beside = (self.scope, self.file, self.parameters) == (other.scope, other.file, other.parameters)
         return beside and self.name != other.name and self.functions >= other.functions
 
@@ -95,13 +95,13 @@ def _policies(file: CudaFile) -> Iterator[LayoutPolicy]:
         name, body = node.part("name"), node.part("body")
         if not body or name.type != "type_identifier":
             continue
-        functions = frozenset(_static_functions(file, body))
+        functions = frozenset(_static_functions(body))
         if functions:
             yield LayoutPolicy(
                 name=name.text,
                 scope=_scope(node),
                 file=_file(file, node),
-                parameters=_parameters(file, node),
+                parameters=_count(node.parent.part("parameters")),
                 functions=functions,
             )
 
@@ -114,45 +114,18 @@ def _scope(node: Node) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _template_parameters(node: Node) -> list[Node]:
-    """Return the parameters of the template that a class is; comments are among them."""
-    return node.parent.part("parameters").named_children if node.parent.type == "template_declaration" else []
+def _count(listed: Node) -> int:
+    return sum(child.type != "comment" for child in listed.named_children)
 
 
-def _parameters(file: CudaFile, node: Node) -> tuple[str, ...]:
-    """Return the types of a class's template parameters, without names and defaults."""
-    return tuple(
-        ("class..." if parameter.type.startswith("variadic") else "class")
-        if parameter.type.endswith("type_parameter_declaration")
-        else _without_name(file, parameter)
-        for parameter in _template_parameters(node)
-        if parameter.type != "comment"
-    )
-
-
-def _without_name(file: CudaFile, parameter: Node) -> str:
-    """Return a parameter's type: its text without its name and its default."""
-    end = next((child.start_byte for child in parameter.children if child.type == "="), parameter.end_byte)
-    name = parameter.part("declarator")
-    while name and name.type != "identifier":
-        name = name.part("declarator") or next(iter(name.named_children), NOTHING)
-    start = parameter.start_byte
-    parts = [(start, name.start_byte), (name.end_byte, end)] if name else [(start, end)]
-    return " ".join(" ".join(file.between(*part) for part in parts).split())
-
-
-def _static_functions(file: CudaFile, body: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _static_functions(body: Node) -> Iterator[tuple[str, int]]:
     for member in body.named_children:
-        node = member
-        if member.type == "template_declaration":
-            node = next((child for child in member.named_children if child.type in FUNCTIONS), member)
+        inner = (child for child in member.named_children if child.type in FUNCTIONS)
+        node = next(inner, member) if member.type == "template_declaration" else member
         words = {child.text for child in node.children if child.type == "storage_class_specifier"}
-        declared = node.part("declarator")
-        while declared and declared.type != "function_declarator":
-            declared = declared.part("declarator")
+        declared = node.function_declarator
         if node.type in FUNCTIONS and "static" in words and declared:
-            named = (each for each in declared.part("parameters").named_children if each.type != "comment")
-            yield declared.part("declarator").text, tuple(_without_name(file, each) for each in named)
+            yield declared.part("declarator").text, _count(declared.part("parameters"))
 
 
 def _uses(file: CudaFile, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
