@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.fix.cuda import CLASSES, INTEGERS, NOTHING, UNION, Node
@@ -56,7 +57,7 @@ class Pointer:
 
     def key(self) -> tuple[object, ...]:
         """Return what two pointers that are alike have in common."""
-        steps = tuple((step.node.id, step.frame) for step in self.steps)
+        steps = tuple((step.node.id, step.frame.path) for step in self.steps)
         return self.array.declared.id, tuple(map(id, self.members)), steps, self.rank, self.unit
 
     def stepped(self, rank: int, node: Node, frame: Frame, **rest: bool) -> Pointer:
@@ -146,11 +147,13 @@ class Frame:
         return frame is other
 
     @property
-    def depth(self) -> int:
-        frame, depth = self, 0
+    def path(self) -> tuple[int, ...]:
+        """The calls that lead here: the same ones, however often a loop is walked through."""
+        frame, calls = self.function, list[int]()
         while frame.caller is not None:
-            frame, depth = frame.caller, depth + 1
-        return depth
+            calls.append(frame.site.id)
+            frame = frame.caller.function
+        return tuple(calls)
 
 
 class Walk:
@@ -174,7 +177,9 @@ class Walk:
                 self.kernel = Frame(definition=definition, outer=self.top)
                 for declared in filter(None, definition.parameters):
                     self.kernel.names[declared.text] = Bound(given=True)
-                self._statement(definition.body, self.kernel)
+                # What is nested deeper than Python calls itself is left out, and so not in the patch.
+                with suppress(RecursionError):
+                    self._statement(definition.body, self.kernel)
 
     def _array(self, array: SharedDeclaration, frame: Frame) -> None:
         whole = f"{array.name}{'[0]' * array.rank}"
@@ -284,7 +289,6 @@ class Walk:
         given = tuple(v for child in node.named_children for v in self._value(child, frame))
         declarator = definition.node.part("declarator") if definition else NOTHING
         reference = "&" in declarator.text.partition("(")[0] or "->" in declarator.text
-        reference = reference or (declarator.type == "reference_declarator")
         return self._decayed(node.named_children[0] if node.named_children else node, given, frame, reference)
 
     def _decayed(self, node: Node, values: Values, frame: Frame, reference: bool) -> Values:
@@ -617,7 +621,7 @@ class Walk:
         """Walk through what a call calls."""
         given = node.arguments
         self._calls += 1
-        if frame.depth > DEPTH or self._calls > CALLS:
+        if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
         inner = self.entered(definition, node, given, frame)
         inner.this, inner.outer = this, outer or inner.outer
@@ -676,7 +680,7 @@ class Walk:
     def _access(
         self, node: Node, pointer: Pointer, frame: Frame, layout: Node = NOTHING, leading: Node = NOTHING
     ) -> None:
-        key = (node.id, pointer.key(), layout.id, pointer.home)
+        key = (node.id, pointer.key(), layout.id, pointer.home.path, frame.path)
         self.accesses.setdefault(key, Access(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading))
 
     def _stop(self, node: Node, value: Value, reason: str) -> None:
@@ -731,7 +735,7 @@ class Walk:
             return None
         found = list(self._callees(node, frame))
         bodies = {"".join(definition.body.text.split()) for definition, *_ in found}
-        if len(bodies) != 1 or not found[0][0].expression or frame.depth > DEPTH:
+        if len(bodies) != 1 or not found[0][0].expression or len(frame.path) > DEPTH:
             return None  # an overload for const objects is the same again
         definition, this, outer = found[0]
         inner = self.entered(definition, node, node.arguments, frame)

@@ -26,7 +26,7 @@ from tests.support.places import DATA, table
 from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten, walked
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[32][32]; int x = threadIdx.x; {body} }}\n"
-FACTS = table("facts/reaching.toml")
+FACTS = table("facts/walking.toml")
 OF_THE_CLASS = ["r * 2 0", "r 0"]  # what the kernel of the class accesses anyhow
 
 
