@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import degrees
 from ncu_swizzle.base.errors import UsageError, as_word
-from ncu_swizzle.emulate.machine import Index
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
@@ -17,13 +16,14 @@ from ncu_swizzle.explain import shown
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.render.listing import table_line
+from ncu_swizzle.smem.access import Index
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccessRow:
+class LaunchAccess:
     """Accesses of one line that are alike: where, what, how many, and what is said of their degree."""
 
     line: str
@@ -38,7 +38,7 @@ class KernelAnswer:
 
     kernel: str
     blocks: str
-    rows: tuple[AccessRow, ...]
+    rows: tuple[LaunchAccess, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted:
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 
 
-def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[AccessRow]:
+def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[LaunchAccess]:
     judged = kernel.judged(block)
     counted: dict[tuple[str, str, str], int] = {}
     for access in judged.accesses():
@@ -90,7 +90,7 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
             key = line, one.opcode, _said({block: each.in_words for block, each in access.items()})
             counted[key] = counted.get(key, 0) + 1
     yield from (
-        AccessRow(line=line, opcode=opcode, count=count, degree=degree)
+        LaunchAccess(line=line, opcode=opcode, count=count, degree=degree)
         for (line, opcode, degree), count in counted.items()
     )
 
