@@ -11,8 +11,8 @@ from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, called
 from ncu_swizzle.fix.names import BYTES, sizes_of
 from ncu_swizzle.fix.sums import SIZES, Constants, Factor, Term
-from ncu_swizzle.fix.tiles import Access, SourceTile, Step
-from ncu_swizzle.fix.walking import Frame
+from ncu_swizzle.fix.tiles import SourceTile
+from ncu_swizzle.fix.walking import Access, Frame, Step
 from ncu_swizzle.smem.swizzle import Padding
 
 

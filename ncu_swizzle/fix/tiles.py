@@ -4,61 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from ncu_swizzle.fix.cuda import NOTHING, Node
+from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.names import SharedDeclaration, sizes_of
-
-if TYPE_CHECKING:
-    from ncu_swizzle.fix.walking import Frame, Pointer
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Step:
-    """One step on the way to an element: an index of a dimension, or something added.
-
-    `unit` is the C type that the number counts; empty for the array's own elements. `node` is `NOTHING` for the first
-    element, as in ``*p``. `rank` is how many subscripts were left before this one; 1 also for what is added.
-    """
-
-    node: Node
-    frame: Frame
-    unit: str = ""
-    rank: int = 1
-    subscript: bool = True
-    negative: bool = False
-    advance: bool = False  # it moves a pointer that is used before, too
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Access:
-    """An access: its pointer, and the whole expression.
-
-    `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension that an API is told.
-    """
-
-    pointer: Pointer
-    node: Node
-    frame: Frame
-    layout: Node = NOTHING
-    leading: Node = NOTHING
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return self.pointer.steps
-
-    @property
-    def unit(self) -> str:
-        return self.pointer.unit
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Obstacle:
-    """A use of an array that is not followed, at a line of the file: a patch does not change it."""
-
-    array: SharedDeclaration
-    line: int
-    reason: str
+from ncu_swizzle.fix.walking import Access, Obstacle
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -26,7 +26,6 @@ from ncu_swizzle.fix.names import (
     shape_of,
     sizes_of,
 )
-from ncu_swizzle.fix.tiles import Access, Obstacle, Step
 
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
 SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
@@ -39,6 +38,54 @@ DEPTH = 12  # of calls in calls
 CALLS = 4000  # that are walked through, at most
 PASSES = 3  # through a loop whose pointers change
 NAMING = ("identifier", "template_function", "qualified_identifier")  # what names a function that is called
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Step:
+    """One step on the way to an element: an index of a dimension, or something added.
+
+    `unit` is the C type that the number counts; empty for the array's own elements. `node` is `NOTHING` for the first
+    element, as in ``*p``. `rank` is how many subscripts were left before this one; 1 also for what is added.
+    """
+
+    node: Node
+    frame: Frame
+    unit: str = ""
+    rank: int = 1
+    subscript: bool = True
+    negative: bool = False
+    advance: bool = False  # it moves a pointer that is used before, too
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Access:
+    """An access: its pointer, and the whole expression.
+
+    `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension that an API is told.
+    """
+
+    pointer: Pointer
+    node: Node
+    frame: Frame
+    layout: Node = NOTHING
+    leading: Node = NOTHING
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.pointer.steps
+
+    @property
+    def unit(self) -> str:
+        return self.pointer.unit
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Obstacle:
+    """A use of an array that is not followed, at a line of the file: a patch does not change it."""
+
+    array: SharedDeclaration
+    line: int
+    reason: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,8 +12,7 @@ from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called, composition
 from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import Term
-from ncu_swizzle.fix.tiles import Access, Step
-from ncu_swizzle.fix.walking import Frame
+from ncu_swizzle.fix.walking import Access, Frame, Step
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
 NOT_KNOWN = ": the row's number is not known where it is used"
