@@ -359,6 +359,8 @@ class Walk:
         match node.type:
             case "identifier" | "type_identifier" | "field_identifier":
                 return self._name(node, frame)
+            case "qualified_identifier":
+                return self._value(node.part("name"), frame)
             case "this":
                 return tuple(replace(v, rank=1) if isinstance(v, Pointer) else v for v in self._this(frame))
             case kind if kind in TRANSPARENT:
@@ -578,7 +580,7 @@ class Walk:
         given, function = node.arguments, node.part("function")
         if cast := node.cast_type:
             return self._cast(node, cast, tuple(v for child in given for v in self._value(child, frame)))
-        struct = self.file.class_named(function.text) if function.type != "field_expression" else NOTHING
+        struct = self.file.class_named(function.text) if function.type in NAMING else NOTHING
         if struct:
             return (self._made(struct, node.part("arguments"), frame),)
         called = list(self._callees(node, frame))
