@@ -73,11 +73,6 @@ class Node:
         text = " ".join(self.text.split())
         return text if len(text) <= most else f"{text[: most - 3]}..."
 
-    @property
-    def words(self) -> set[str]:
-        """The texts of the children, such as a declaration's specifiers."""
-        return {child.text for child in self.children}
-
     def unfit(self, reason: str) -> Unfit:
         return Unfit(reason, self.line)
 
