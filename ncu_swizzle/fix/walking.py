@@ -102,12 +102,18 @@ class Pointer:
     object_: str = ""  # an expression for the member's struct, or the array
     object_declared: Node = NOTHING
 
+    @property
+    def dimensions(self) -> int:
+        return len(sizes_of(self.members[-1])) if self.members else self.array.rank
+
     def key(self) -> tuple[object, ...]:
         """Return what two pointers that are alike have in common."""
         steps = tuple((step.node.id, step.frame.path) for step in self.steps)
         return self.array.declared.id, tuple(map(id, self.members)), steps, self.rank, self.unit
 
     def stepped(self, rank: int, node: Node, frame: Frame, **rest: bool) -> Pointer:
+        if not self.steps and self.rank > self.dimensions > 1:  # *p, which points to all of the array
+            return replace(self, rank=rank)
         step = Step(node=node, frame=frame, unit=self.unit, rank=max(self.rank, 1), **rest)
         return replace(self, steps=(*self.steps, step), rank=rank)
 
@@ -458,7 +464,8 @@ class Walk:
             elif value.rank <= 1 and value.steps and value.steps[-1].rank > 1:
                 self._stop(node, value, f"{node.quoted(80)} points to a pointer")
             else:
-                found.append(value if value.rank else replace(value, rank=1))
+                whole = not value.steps and value.rank == value.dimensions > 1
+                found.append(replace(value, rank=value.rank + 1 if whole else max(value.rank, 1)))
         return tuple(found)
 
     def _sum(self, node: Node, frame: Frame) -> Values:
