@@ -212,8 +212,10 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
 
 def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import located, name_of
+    from ncu_swizzle.certify.verdict import Location
 
-    what = " and ".join(filter(None, unit.named)) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
+    source = located(Location(str(unit.source), 0)).rpartition(":")[0]
+    what = " and ".join(filter(None, unit.named)) if unit.named else source
     yield f"{what}, {unit.arch}{f', built with {unit.origin}' if unit.origin else ''}"
     for kernel in unit.kernels:
         yield from _kernel_lines(kernel, unit, compiler)

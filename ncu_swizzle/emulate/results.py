@@ -25,7 +25,6 @@ from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
-from ncu_swizzle.emulate.tracing import LaneCounts
 from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -66,6 +65,22 @@ class Results:
     executed: frozenset[int]  # those that some lane executed
 
 
+class _LaneCounts:
+    """How often something happened to each lane of the blocks that run, (W, 32)."""
+
+    def __init__(self) -> None:
+        self._counts: Ints | None = None
+
+    def of(self, m: Machine) -> Ints:
+        if self._counts is None:
+            self._counts = np.zeros((m.warps, 32), np.int64)
+        return self._counts
+
+    def add(self, m: Machine, selected: Bools) -> None:
+        """Count once for each of these lanes of the view, (G, 32)."""
+        self.of(m)[m.view.warps] += selected
+
+
 def _unfollowed(row: Opcode) -> bool:
     """Return whether an opcode writes global memory as no lane's address says."""
     return row.name in ("SUST", "SURED", "SUATOM") or row.copies_to_global
@@ -90,7 +105,7 @@ class _Recorder:
         self.atomics: list[tuple[int | str, ...]] = []
         self.unseen: dict[int, str] = {}
         self.executed: set[int] = set()
-        self._epochs = LaneCounts()  # barriers and fences that each lane has passed
+        self._epochs = _LaneCounts()  # barriers and fences that each lane has passed
 
     def step(self, instruction: SassInstruction) -> Step | None:
         row, guard = instruction.row, operands.guard_operands(instruction.guard)
