@@ -219,6 +219,7 @@ class Walk:
         self.pointers: dict[int, tuple[Node, list[Pointer]]] = {}  # that are declared, by their declared names
         self._statements: dict[int, list[SharedDeclaration]] = {}
         self._growing, self._calls = 0, 0
+        self._walked, self._reached = set[int](), set[int]()  # bodies, and arrays
         self.top = Frame()
         self.kernel = self.top
         for array in arrays:
@@ -233,11 +234,24 @@ class Walk:
                 # What is nested deeper than Python calls itself is left out, and so not in the patch.
                 with suppress(RecursionError):
                     self._statement(definition.body, self.kernel)
+                    self._other_methods(arrays)
+
+    def _other_methods(self, arrays: Sequence[SharedDeclaration]) -> None:
+        """Walk through the methods of shared objects that the kernel does not call: they have to follow a patch."""
+        for array in arrays:
+            object_ = replace(self._pointer(array, self.top), rank=0)
+            for method in self.names.methods_of(self._struct(object_)):
+                if method.body.id not in self._walked and array.declared.id in self._reached:
+                    names = {declared.text: Bound(given=True) for declared in method.parameters if declared}
+                    self._statement(method.body, Frame(definition=method, outer=self.top, this=(object_,), names=names))
+
+    def _pointer(self, array: SharedDeclaration, frame: Frame) -> Pointer:
+        whole = f"{array.name}{'[0]' * array.rank}"
+        return Pointer(array=array, home=frame, rank=array.rank, object_=whole, object_declared=array.declared)
 
     def _array(self, array: SharedDeclaration, frame: Frame) -> None:
-        whole = f"{array.name}{'[0]' * array.rank}"
-        pointer = Pointer(array=array, home=frame, rank=array.rank, object_=whole, object_declared=array.declared)
-        frame.names[array.name] = Bound((pointer,))
+        self._reached.add(array.declared.id)
+        frame.names[array.name] = Bound((self._pointer(array, frame),))
 
     # ------------------------------------------------------------------------------------ statements
 
@@ -679,6 +693,7 @@ class Walk:
         self._calls += 1
         if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
+        self._walked.add(definition.body.id)
         inner = self.entered(definition, node, given, frame)
         inner.this, inner.outer = this, outer or inner.outer
         for declared, argument in zip(definition.parameters, given, strict=False):
