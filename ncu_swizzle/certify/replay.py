@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.counts import Launch, bank_0
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import Results, results
-from ncu_swizzle.emulate.worlds import World, decisive
+from ncu_swizzle.emulate.worlds import World, decisive_integers
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import MOST_SHARED, ArgumentValue
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -109,7 +109,7 @@ class Assembled:
         bank, _ = bank_0(code, launch)
         world = World(
             number=number,
-            decisive=decisive(instructions, launch.grid, launch.block, bank, code.parameter_offset),
+            decisive=decisive_integers(instructions, launch.grid, launch.block, bank, code.parameter_offset),
             shared=np.zeros(SHARED, np.uint8),
         )
         return results(code, launch, np.array(sorted(blocks), np.int64), Clock(timeout_s=limit_s), world)

@@ -40,7 +40,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, Ke
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import checking, reporting
 from ncu_swizzle.gate.baseline import Policy, typed_rules
-from ncu_swizzle.gate.linting import in_every_launch
+from ncu_swizzle.gate.linting import lint_every_launch
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
@@ -123,7 +123,7 @@ vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_
 
 @contextlib.contextmanager
 def _in_python() -> Iterator[None]:
-    """Say in keywords what a kernel's launch lacks."""
+    """State in keywords what a kernel's launch lacks."""
     try:
         yield
     except LaunchLacking as error:
@@ -277,10 +277,10 @@ def check(
         return _gathered(entries, request, on_progress, description, engine)
 
     words = [entry for entry in entries if isinstance(entry, str | Path)]
-    rest, files = checking.without_launch([str(word) for word in words], description)
-    kernels = in_every_launch(files, description, request, rules, on_progress)
+    rest, files = checking.split_by_launch([str(word) for word in words], description)
+    kernels = lint_every_launch(files, description, request, rules, on_progress)
     entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
-    verdict = checking.judged(gather, rules, request) if entries or not kernels else None
+    verdict = checking.judge_profiles(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)
     if raising:

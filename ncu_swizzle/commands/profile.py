@@ -188,7 +188,7 @@ def _launches(
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
-    """Raise UsageError if a program, or options for ncu, are given beside kernels."""
+    """Raise UsageError if a program, or options for ncu, are given along with kernels."""
     if program:
         typed = ["ncu-swizzle", *sys.argv[1:][: -1 - len(program)]]
         if program[0].startswith("-"):
@@ -236,7 +236,7 @@ def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
 
 
 def _refuse_beside_launches(path: str, request: Request, companions: Companions) -> None:
-    """Raise UsageError if options that are ncu's own are given for captured launches."""
+    """Raise UsageError if ncu's own options are given for captured launches."""
     own = [given for given in request.options.launches.given if given not in ("--kernel-name", "--launch-skip")]
     given = [*own, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
     if given:
@@ -347,4 +347,4 @@ def planned(
     family, chosen = naming.resolve_together(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)
-    return plan.make_plan(family, chosen, plan.listed(variants), sizes)
+    return plan.make_plan(family, chosen, plan.items_of(variants), sizes)

@@ -170,7 +170,7 @@ def profile(
             try:
                 profiles += profiles_of(entry, context)
             except NcuSwizzleError as error:
-                if entry is not library:  # which nobody asked for
+                if entry is not library:  # which was not requested
                     raise
                 notes.append(f"Without {library.name}: {error}.")
         return RunRows(rows=[tuple(profiles)], notes=notes)
@@ -180,7 +180,7 @@ def profile(
 
 
 def _request(request: Request, entries: Sequence[TargetOrFile]) -> Request:
-    """Return the request for entries, of which several are compared."""
+    """Return the request for entries; several are compared."""
     return request.comparing if len(entries) > 1 else request
 
 
@@ -308,7 +308,7 @@ def profile_each(
 ) -> list[KernelOutcome]:
     """Return what became of each kernel, in order. A failing one does not stop the others.
 
-    Each has a folder of its own: in the destination, if it is named. Before anything runs, raises what
+    Each has its own folder: in the destination, if it is named. Before anything runs, raises what
     `refuse_to_overwrite` raises.
     """
     places = [_place(lineup.target, destination) for lineup in lineups]

@@ -127,7 +127,7 @@ def profile_program(
 
 
 def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
-    """Return the lines that capture and replay what was to be profiled: the same launches, with the same baseline."""
+    """Return the commands that capture and replay the same launches, with the same baseline."""
     launches, most = request.options.launches, request.options.launch_count or MOST_LAUNCHES
     skipped = launches.launch_skip or 0
     captured = ["-k", launches.kernel_name] if launches.kernel_name and not launches.kernel_name_base else []
@@ -141,7 +141,7 @@ def _beside(
     before: Sequence[Profile], after: Sequence[Profile], pairs: Sequence[Forced], names: tuple[str, str],
     notes: Sequence[str],
 ) -> RunRows:  # fmt: skip
-    """Return a program's launches, each beside the baseline's that it matches if there is one."""
+    """Return a program's launches, each with the matching one of the baseline, if any."""
     from ncu_swizzle.reports import pairing
 
     if not before:
@@ -199,7 +199,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
-    kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
+    kernels = python_kernels.known_kernels(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))
     seal(file, notes)
     return reader.read(file)

@@ -31,7 +31,7 @@ RESERVED_FROM = 80  # ncu counts the reserved bytes from sm_80 on
 FORMAT_SIZED = 4  # an attribute followed by its size in bytes; the others hold their value in place
 PARAMETER = 0x17
 SIZE_SHIFT = 18  # of a parameter's size in bytes, in its attribute's last word
-ADDRESS_BYTES = 4  # the least that a relocation writes
+ADDRESS_BYTES = 4  # the fewest that a relocation writes
 SYMBOL_BYTES = {32: 16, 64: 24}  # by the file's class
 MOST_NAMES = 1 << 26  # characters of all symbols' names
 MOST_ADDRESS = 1 << 48
@@ -58,7 +58,7 @@ class ParameterSlot:
 class Symbol:
     """A symbol: its section, its offset in that section and its size, in bytes.
 
-    Of a variable in shared memory, before code is linked, `offset` is the alignment.
+    For a variable in shared memory, before code is linked, `offset` is the alignment.
     """
 
     name: str
@@ -296,10 +296,10 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
         )
     slots = cubin.attributes(function).parameters
     sizes = [slot.size for slot in slots]
-    given = [len(argument) for argument in arguments]
-    if sizes != given:
+    given_sizes = [len(argument) for argument in arguments]
+    if sizes != given_sizes:
         raise ProgramFailed(
-            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given}",
+            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given_sizes}",
             "describe every parameter of the kernel as an [[argument]], in order",
         )
     buffer = bytearray(max((slot.offset + slot.size for slot in slots), default=0))
@@ -311,7 +311,7 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
 MOST = 8  # variants of one family, opened once: a sweep emulates each at many sizes
 
 
-def opened(data: bytes, name: str) -> Cubin:
+def open_cubin(data: bytes, name: str) -> Cubin:
     """Return the cubin; raises what Cubin raises. Threads do not share one: it is read through a stream."""
     return _opened(data, name, threading.get_ident())
 

@@ -161,7 +161,7 @@ def choose_engine(request: Request) -> Engine:
 
 
 def engine_for(target: Target, request: Request) -> Engine:
-    """Return the engine for one kernel: a cubin or PTX file can only be emulated, and nobody recorded a function."""
+    """Return the engine for one kernel: a cubin or PTX file can only be emulated, and a function has no recording."""
     if request.engine == "auto" and target.compiled:
         return Engine(EMULATED, f"{target.kernel.file} is already compiled; only sources can be built and launched")
     if request.engine == "auto" and target.python and (reason := _lacking(request)):

@@ -70,7 +70,7 @@ class Replay:
         return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
-        """Return a launch's own cubin; raise UsageError if it does not fit, which nobody's capture writes."""
+        """Return a launch's own cubin; raise UsageError if it does not fit, which no capture writes."""
         cubin = self._cubin(captured.cubin)
         if captured.kernel not in cubin.kernels or _layout(cubin, captured.kernel) != captured.layout:
             raise UsageError(
@@ -130,7 +130,7 @@ class Replay:
         )
 
     def _memory(self, captured: CapturedLaunch) -> tuple[Mapping[int, bytes], list[str]]:
-        """Return what the buffers hold by address, the smallest first as long as they fit, and notes on the others."""
+        """Return the contents of buffers by address, the smallest first while they fit, and notes on the others."""
         kept: dict[int, bytes] = {}
         notes, total = [], 0
         for buffer in sorted(captured.buffers, key=lambda buffer: buffer.bytes):
@@ -157,7 +157,7 @@ class Replay:
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
-    """Raise NotComparable if a pointer, or what may be one, lies where the emulator has memory of its own."""
+    """Raise NotComparable if a pointer, or a possible one, lies in the emulator's own memory."""
     # A captured parameter is bytes without a type: each aligned 8 bytes of it may be a pointer.
     words = [
         word
@@ -220,7 +220,7 @@ class ReplaySettings:
 
     @classmethod
     def of(cls, request: Request) -> ReplaySettings:
-        """Return what a request says of them."""
+        """Return the launches' settings from a request."""
         filters = request.options.launches
         only = LaunchFilter(filters.kernel_name, filters.launch_skip, request.options.launch_count)
         return cls(EmulationSettings.of(request, simulating=True), only, request.build)

@@ -98,7 +98,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Done:
-    """How far something is: the fraction that is done, and what that stands for in words."""
+    """Progress: the fraction that is done, and a description of it."""
 
     fraction: float  # of ncu's passes, of the emulated blocks or of the tasks; 0 to 1
     words: str = ""
@@ -152,7 +152,7 @@ class Request:
     )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
-    races: bool = False  # whether what is emulated is searched for races and deadlocks, too
+    races: bool = False  # whether emulated launches are also searched for races and deadlocks
 
     @property
     def comparing(self) -> Request:
@@ -180,7 +180,7 @@ MOST_WORKERS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions:
-    """The workers to use; none given: this process alone."""
+    """The workers to use; none given: only this process."""
 
     group: ClassVar[str] = "Workers"
 

@@ -49,8 +49,8 @@ from ncu_swizzle.gate.verdict import (
     UnknownNote,
     Verdict,
     files_in,
-    marked,
     moved,
+    with_rule_origin,
 )
 from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
@@ -65,11 +65,11 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
-MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
+MEMORY = "ncu-swizzle capture --memory also keeps the contents of memory"
 FEW = 4  # kernels that a note names
 MOST_INSTANCES = 8  # of a template that are judged
 MOST_JUDGED_S = 40.0  # of CPU time for a file without a launch, compilers included: then one instance of each is enough
@@ -81,8 +81,8 @@ CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 class KernelLint:
     """The checks of one kernel or captured launch, and notes on it.
 
-    `lines` are what was counted, with places in the current folder. They are empty if it was not run, as are `launch`,
-    which says how it was launched, since counts of different launches cannot be compared, and `function`.
+    `lines` are the counts, with places in the current folder. They are empty if it was not run, as are `launch`,
+    which identifies the launch, since counts of different launches cannot be compared, and `function`.
     """
 
     name: str
@@ -90,7 +90,7 @@ class KernelLint:
     notes: tuple[str, ...] = ()
     lines: tuple[LineAccesses, ...] = ()
     profile: Profile | None = None
-    sampling: bool = False  # random data would decide what is unknown
+    sampling: bool = False  # whether random data would decide the unknown counts
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
     skipped: bool = False  # no launch of it is described
     instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
@@ -116,7 +116,7 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
 
 
 def unknown_notes(kernel: KernelLint) -> Iterator[UnknownNote]:
-    """Yield what was not found out of a kernel beside its checks: it was not run, or not all of it was checked."""
+    """Yield what remained unknown besides the checks: a kernel was not run, or not fully checked."""
     if kernel.skipped or kernel.lacking:
         remedy = kernel.lacking[1] if kernel.lacking else codes.CATALOGUE[codes.NOT_LAUNCHED].remedy
         yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=kernel.notes[0], remedy=remedy)
@@ -137,7 +137,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Found]:
-    """Return the kernels of the files that are not launches files, each once."""
+    """Return the kernels of all files except launches files, each once."""
     return naming.resolve_all([file for file in files if not replay.is_launches(file)], description)
 
 
@@ -161,14 +161,14 @@ def lint_kernels(
 
     It has a failed or inconclusive check per offending line, one that passed if there is none, and an error if a kernel
     does not compile or its launch does not fit. Raises EnvironmentLacking without a compiler, BadFile and UsageError
-    for what cannot be linted at all.
+    for input that cannot be linted at all.
     """
     request.build.refuse_without_launches(files)
     rules = policy(options)
     fleet.refuse_nonsense()
     if fleet.workers == GPUS or fleet.gpu:
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
-    # Compilers of Python bring what they need, but for the disassembler.
+    # Python compilers bring what they need, except the disassembler.
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
     settings = replace(EmulationSettings.of(request, simulating=True), races=not options.no_races)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
@@ -200,10 +200,10 @@ def lint_kernels(
         yield KernelLint(name=SUPPRESSIONS, checks=leftover)
 
 
-def in_every_launch(
+def lint_every_launch(
     files: Sequence[Unlaunched], description: KernelDescription, request: Request, rules: Policy, on_progress: Progress
 ) -> list[KernelLint]:
-    """Return the lint of files of whose kernels no launch is described, by the degrees that are allowed."""
+    """Lint files whose kernels have no described launch, by the allowed degrees."""
     degrees = (rule for rule in rules.rules if rule.criterion == MAX_DEGREE)
     work = LintWork(
         files=[file.name for file in files], description=description, folder=Path.cwd(), disassembler="",
@@ -231,13 +231,13 @@ def _all_linted(
             tasks.append(FleetTask(kernel.name, kernel))
             files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
     job = FleetJob(work=_in_worker, common=work, examine=_same_tools, files=tuple(dict.fromkeys(files)))
-    for lints in mapped(job, tasks, fleet, on_progress):
+    for lints in results_of(job, tasks, fleet, on_progress):
         yield from lints
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintWork:
-    """What the lint of all kernels shares: what was typed; for workers, the folder and the version of nvdisasm."""
+    """What the lint of all kernels shares: the options; for workers, the folder and the version of nvdisasm."""
 
     files: Sequence[str]
     description: KernelDescription
@@ -273,9 +273,9 @@ def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[K
 
 
 def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel of a file: of what holds in every launch.
+    """Yield the lint of each kernel of a file, for every launch.
 
-    Raises what stands in the way of compiling the file, if it is the only one.
+    Raises what prevents compiling the file, if it is the only one.
     """
     started, settings, launch = _cpu_s(), work.settings.emulation, work.description.launch
     place = moved(Place(str(file.file)), Path.cwd())
@@ -335,7 +335,7 @@ def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None
 
 
 def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
-    """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
+    """Return the command that gives a kernel a launch (the program's own, or a described one) or its block shape."""
     if file.suffix != SOURCE:
         program = str(file) if not file.suffix and os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
@@ -355,7 +355,7 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: Judge
 
 
 def _some_of_each(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:
-    """Return at most MOST_INSTANCES of each template, from all over their order; the first of each come first."""
+    """Return at most MOST_INSTANCES of each template, spread evenly; the first of each come first."""
     by_function: dict[str, list[CompiledKernel]] = {}
     for kernel in kernels:
         by_function.setdefault(kernel.function, []).append(kernel)
@@ -378,11 +378,11 @@ def _notes(
         if number < len(instances):
             other = shlex.quote(instances[-1].spelled)
             yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
-    own = [kernel for kernel in compiled.kernels if not kernel.is_library]
-    if own and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
+    own_kernels = [kernel for kernel in compiled.kernels if not kernel.is_library]
+    if own_kernels and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
         one = shlex.quote(left[0].spelled)
         yield f"{len(left)} kernels of CUB and Thrust were not judged: --kernel {one} judges one."
-    if others := len(own or compiled.kernels) - len(shared) if shared else 0:
+    if others := len(own_kernels or compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}
     for kernel in shared if block is None else ():
@@ -451,7 +451,7 @@ def _hints(work: LintWork, kernel: Target) -> dict[str, str]:
 
 
 def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError) -> KernelLint:
-    """Return the lint of what could not be emulated: by a mistake of the user's, or for another reason."""
+    """Return the lint of a kernel that could not be emulated, because of a user error or otherwise."""
     criterion, code = (BUILT, codes.BUILD) if outcome is Outcome.error else (MAX_DEGREE, codes.NOT_RUN)
     check = Check(
         outcome=outcome, kernel=name, criterion=criterion, message=str(error), place=place, hint=error.hint, code=code
@@ -480,7 +480,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
         for check in (
-            *marked(judge_lines(profile, lines, rules, why, hints), [profile]),
+            *with_rule_origin(judge_lines(profile, lines, rules, why, hints), [profile]),
             *memory.judge_memory(profile, rules, files_in(here)),
         )
     ]
@@ -498,16 +498,16 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
 
 
 def _instructed(profile: Profile, roots: Sequence[str]) -> frozenset[tuple[str, int]]:
-    """Return the files, as places have them, and lines that a kernel has instructions of."""
+    """Return the files, as places name them, and lines that have instructions of a kernel."""
     lines = {frame for stack in {each.stack for each in profile.instructions} for frame in stack}
     here = {file: moved(Place(file), Path.cwd(), roots).file for file, _ in lines}
     return frozenset((here[file], line) for file, line in lines)
 
 
 def _data(family: Family, emulated: Emulated) -> str:
-    """Return what gives the data that decides unknown counts; without such data, a size of dynamic shared memory.
+    """Return the option for the data that decides unknown counts; without such data, a size of dynamic shared memory.
 
-    A kernel reads that size rounded up: what depends on it is known only for multiples of ALLOCATED bytes.
+    A kernel reads that size rounded up: counts that depend on it are known only for multiples of ALLOCATED bytes.
     """
     if emulated.counts.on_data:
         option = fills.options(family.arguments, emulated.counts.decisive)

@@ -34,7 +34,7 @@ AGAIN = "profile the kernel again"
 class Run:
     """A finished run: the kernel or program it was made for, and all profiles, the baseline first.
 
-    For a program, `rows` holds the matching launches, and `columns` says whose they are, the program's own last.
+    For a program, `rows` holds the matching launches, and `columns` names their reports, the program's own last.
     """
 
     kernel: str
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def subjects(self) -> tuple[Profile, ...]:
-        """The profiles of what the run was made for: one kernel's, or the program's launches."""
+        """The profiles of the run's own subject: one kernel, or the program's launches."""
         if self.rows:
             return tuple(row[-1] for row in self.rows if row[-1] is not None)
         return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
@@ -54,7 +54,7 @@ class Run:
 def staging(near: Path) -> Iterator[Path]:
     """Yield an empty folder on the same disk as `near`; remove it at the end in any case, see `unfinished`.
 
-    Parent folders created for it are removed too if they are still empty.
+    Parent folders created for it are also removed if still empty.
     """
     created = [parent for parent in near.parents if not parent.exists()]
 
@@ -116,7 +116,7 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
     """
     if destination.export is not None:
         return _move_into(staged, destination.export, destination.force_overwrite)
-    if destination.force_overwrite and (last := _last(kernel)):
+    if destination.force_overwrite and (last := _last_run(kernel)):
         stale = _profiles_of(last)
         folder = _move_into(staged, last, overwrite=True)
         for name in stale - _profiles_of(last):
@@ -141,8 +141,8 @@ def _numbered(kernel: str, number: int) -> Path:
     return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
 
 
-def _last(kernel: str) -> Path | None:
-    """Return the last run of this name in swizzle-out; None if there is none, or it is not a run's folder."""
+def _last_run(kernel: str) -> Path | None:
+    """Return the last run of this name in swizzle-out; None without one, or if it is not a run's folder."""
     number = 1
     while _numbered(kernel, number).exists():
         number += 1
@@ -187,7 +187,7 @@ def load(folder: Path) -> Run:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
         raise DamagedFile(f"{manifest} is damaged: it lists no profiles", AGAIN)
     columns, rows = _table(content, names, manifest)
-    profiles = {name: load_profile(folder / name) for name in dict.fromkeys(names)}  # once, however often it is listed
+    profiles = {name: load_profile(folder / name) for name in dict.fromkeys(names)}  # once, even if listed repeatedly
     if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
         raise DamagedFile(f"{manifest} is damaged: none of its profiles is of {content['kernel']!r}", AGAIN)
     launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
@@ -205,8 +205,8 @@ def _table(
         and all(isinstance(column, str) for column in columns)
         and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     )
-    known = {None, *names}
-    if not well_formed or any(not isinstance(name, str | None) or name not in known for row in rows for name in row):
+    allowed = {None, *names}
+    if not well_formed or any(not isinstance(name, str | None) or name not in allowed for row in rows for name in row):
         raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
     return tuple(columns), rows
 

@@ -166,9 +166,9 @@ class Candidate:
     ideal: int
     avoidable: int  # excessive, except for what no mapping changes, see `floors`
     extra_bytes: int  # per tile, beyond what it has now
-    blocks: int  # resident per SM, as far as shared memory allows
+    blocks: int  # resident per SM, limited by shared memory alone
     tma: str | None
-    was: int = 0  # elements of a row as the tile has it now, if the mapping has other rows
+    was: int = 0  # elements of a row in the tile now, if the mapping changes that
     also: tuple[str, ...] = ()  # other names of the same mapping
 
     @property
@@ -198,7 +198,7 @@ class Candidate:
         return rows if rows and isinstance(transform, Identity) else " with ".join(filter(None, (rows, str(transform))))
 
     def places(self, size: int) -> Ints:
-        """Return where the mapping puts each of so many bytes of the tile as it is, (size,); -1 for unused columns."""
+        """Return where the mapping puts each byte of the current tile, (size,); -1 for unused columns."""
         element, columns = self.mapping.element_bytes, self.mapping.shape[1]
         index, within = np.divmod(np.arange(size), element)
         row, column = np.divmod(index, self.was or pitch(self.mapping.layout))
@@ -249,12 +249,12 @@ class Judge:
         self.rejected: list[Candidate] = []
 
     def candidate(self, mapping: TileMapping) -> Candidate:
-        found = self.bounded(mapping, math.inf)
-        assert found is not None
-        return found
+        candidate = self.bounded(mapping, math.inf)
+        assert candidate is not None
+        return candidate
 
     def bounded(self, mapping: TileMapping, most: float) -> Candidate | None:
-        """Return the candidate; None if more than so many of its wavefronts are avoidable."""
+        """Return the candidate; None if more than `limit` of its wavefronts are avoidable."""
         actual = ideal = avoidable = 0
         for access in self.accesses:
             wavefronts = access.wavefronts(mapping)
@@ -267,7 +267,7 @@ class Judge:
             if avoidable > most:
                 return None
         now, then = pitch(self.plain.layout), pitch(mapping.layout)
-        # The last row of the plain layout may end behind the array; rows of another length are declared as whole ones.
+        # The last row of the plain layout may end after the array; rows of another length are declared whole.
         size = self.taken if mapping == self.plain else mapping.bytes
         if now != then:
             size = max(size, mapping.shape[0] * then * mapping.element_bytes)
@@ -277,7 +277,7 @@ class Judge:
             actual=actual,
             ideal=ideal,
             avoidable=avoidable,
-            # What is allocated may be more than the tile: that is there already.
+            # The allocation may already be larger than the tile.
             extra_bytes=max(0, size - self.taken) if size >= self.plain.bytes else size - self.plain.bytes,
             blocks=blocks,
             tma=tma_mode(mapping),
@@ -312,8 +312,8 @@ class Judge:
     def differences(self, *, necessary: bool = False) -> Differences:
         """Return the XORed offset differences that are to map to different banks, by the number of bits below a bank.
 
-        `necessary`: only those of which it is certain that no mapping is clean otherwise. Of atomics and copies, whose
-        lanes conflict in other ways, too, these are few, and counting judges what is found.
+        `necessary`: only those that every clean mapping certainly has to separate. For atomics and copies, whose
+        lanes also conflict in other ways, these are few, and counting judges the result.
         """
         by_bits: dict[int, list[Ints]] = {}
         for access in self.accesses:
@@ -339,7 +339,7 @@ class Judge:
 def _phase_differences(access: Access, plain: TileMapping, low: int, chosen: Bools | None = None) -> Ints:
     """Return the XORed offsets of all pairs of lanes in a phase, without the bits below `low`.
 
-    Of all requests, or of those that are chosen, (N,). Two phases of a wide load may merge, but need not: the ideal of
+    Of all requests, or only the `chosen` ones, (N,). Two phases of a wide load may merge, but need not: the ideal of
     a load that does not is higher.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low

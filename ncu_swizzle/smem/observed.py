@@ -28,7 +28,7 @@ from ncu_swizzle.smem.swizzle import Padding
 
 # The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
 #
-# A static array that the PTX declares is one tile, from its first byte to its last, whatever is accessed of it. Dynamic
+# A static array that the PTX declares is one tile, from its first byte to its last, whatever is accessed. Dynamic
 # shared memory, and an array of a struct, may hold several: there, and if no PTX was kept, instructions whose ranges
 # overlap belong to the same tile. How long its rows are is inferred from all of its accesses, see `smem.rows`.
 
@@ -51,9 +51,9 @@ class DeclaredArray(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedTile:
-    """Shared memory from byte `first` to `end`, laid out as the kernel has it, and the accesses to it.
+    """Shared memory from byte `first` to `end`, with the kernel's own layout, and the accesses to it.
 
-    The elements of `plain` are the narrowest access. If its rows are not `known`, they stand for whole bank rows.
+    The elements of `plain` are the narrowest access. If its rows are not `known`, they are whole bank rows.
     `complete` is whether all of the requests are known, not just the most frequent ones.
     """
 
@@ -70,13 +70,13 @@ class ObservedTile:
 
     @property
     def span(self) -> str:
-        """Return its bytes in words."""
+        """Name its byte range."""
         name = f"{self.array}, " if self.array else ""
         return f"{name}shared memory from {self.first:#x} to {self.end - 1:#x}"
 
     @cached_property
     def excessive(self) -> int:
-        """The excessive wavefronts of all its requests, as far as they are known."""
+        """The excessive wavefronts of all its known requests."""
         counted = ((access, access.wavefronts(self.plain)) for access in self.accesses)
         return sum(access.total(np.where(waves.known, waves.actual - waves.ideal, 0)) for access, waves in counted)
 
@@ -86,7 +86,7 @@ class ObservedTile:
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
         limits = constraints or Constraints()
-        # Of a part of an array, which other accesses see in another shape, rows are neither shortened nor swapped.
+        # In a part of an array that other accesses see in another shape, rows are neither shortened nor swapped.
         rows = self.known and bool(self.taken or not self.array)
         limits = replace(limits, leading=self.leading is not None, rows=rows)
         return suggest_by_trial(self.plain, self.accesses, limits, self.taken)
@@ -133,15 +133,15 @@ def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[DeclaredArra
             continue
         rest -= set(mine)
         ranges = list(_ranges({at: spans[at] for at in mine}))
-        whole = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
-        if whole:  # of dynamic memory, as far as it is accessed: how much is allocated says nothing of the tile
+        is_one_tile = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
+        if is_one_tile:  # the accessed part of dynamic memory: its allocated size tells nothing about the tile
             ranges = [(array.start, ranges[-1][1] if array.dynamic else array.start + array.size, mine)]
         for first, end, offsets in ranges:
-            part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
-            parts.append(replace(part, declared=True, taken=array.size) if whole else part)
+            tile_part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
+            parts.append(replace(tile_part, declared=True, taken=array.size) if is_one_tile else tile_part)
     for first, end, offsets in _ranges({at: spans[at] for at in rest}):
         parts.append(_Part(first=first, end=end, offsets=tuple(sorted(offsets))))
-    yield from sorted(parts, key=lambda part: part.first)
+    yield from sorted(parts, key=lambda tile_part: tile_part.first)
 
 
 def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: DeclaredArray) -> bool:
@@ -264,13 +264,13 @@ class Advice:
     end: int
     offsets: tuple[int, ...]
     text: str
-    layout: bool = True  # False if nothing but which lanes take part conflicts: no change helps
+    layout: bool = True  # False if the active lanes alone cause the conflicts: no layout helps
 
 
 def advise(
     tiles: Sequence[ObservedTile], constraints: Constraints = Constraints(), untried: int = 0
 ) -> tuple[Advice, ...]:
-    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, get it together.
+    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, share it.
 
     `untried` accesses have unknown addresses.
     """
@@ -293,14 +293,14 @@ def advise(
 
 def _together(run: Sequence[ObservedTile], sentence: str, layout: bool) -> Advice:
     first, end = run[0].first, run[-1].end
-    each = f", {len(run)} tiles" if len(run) > 1 else ""
+    count = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    text = f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    text = f"shared memory from {first:#x} to {end - 1:#x}{count}, {sentence}"
     return Advice(first=first, end=end, offsets=offsets, text=text, layout=layout)
 
 
 def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
-    """Return the operations of a tile and what was found by trying mappings on them; and whether the layout matters."""
+    """Return a sentence with a tile's operations and the best mappings found, and whether the layout matters."""
     operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
     if tile.leading == 0:
         return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}", True
@@ -333,7 +333,7 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
 
 
 def _mapped(tile: ObservedTile, candidate: Candidate) -> str:
-    """Return the mapping in words; of rows that an API knows by their leading dimension, how long they are to be."""
+    """Describe the mapping; for rows that an API knows by their leading dimension, the new row length."""
     transform, element = candidate.mapping.transform, candidate.mapping.element_bytes
     if tile.leading is None or not isinstance(transform, Padding):
         return candidate.spelled

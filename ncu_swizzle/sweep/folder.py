@@ -30,7 +30,7 @@ from ncu_swizzle.sweep.worker import HERE, Whereabouts
 
 @dataclass(frozen=True, kw_only=True)
 class PointValues:
-    """What tables and the page show of a point's profile; the profile itself stays in the point's folder."""
+    """The values of a point's profile in tables and the page; the profile itself stays in the point's folder."""
 
     engine: str
     machine: MachineInfo
@@ -43,7 +43,7 @@ class PointValues:
 
     @classmethod
     def of(cls, profile: Profile, where: Whereabouts = HERE) -> PointValues:
-        """Return what is kept of a profile in memory."""
+        """Return the values of a profile that are kept in memory."""
         return cls(
             engine=profile.engine,
             machine=profile.machine,
@@ -57,14 +57,14 @@ class PointValues:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What has to match before two durations make a ratio: the GPU, its driver, ncu and the clocks."""
+        """What has to match before two durations can be compared: the GPU, its driver, ncu and the clocks."""
         machine = self.machine
         return (machine.gpu, machine.driver, machine.ncu, machine.clock_control, self.where.uuid)
 
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """One point: what it has, or the error that it ended with; neither if it was not reached."""
+    """One point: its values, or the error that it ended with; neither if it was not reached."""
 
     point: Point
     values: PointValues | None = None
@@ -124,7 +124,7 @@ def choose(family: str, destination: Destination, resume: bool) -> Path:
 
 
 @contextlib.contextmanager
-def opened(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Create the folder and lock it, so that one sweep at a time writes to it; raise NotWritable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ def test_requests_of_two_runs_are_added_each_once(alike: bool, monkeypatch: pyte
     if not alike:
         assert tally(one.plus(other)) == tally(one) + tally(other)
     assert sum(tally(one).values()) == sum(tally(other).values()) == 20
-    again = one.plus(other).ordered()
+    again = one.plus(other).sorted_requests()
     assert again.times.sum() == 40
 
 

@@ -123,7 +123,7 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_sweep_at_a_time_writes_to_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
-    with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
+    with folder.locked_folder(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
         sweep_of(catalog.shipped(), tmp_path, ("xor",))
     sweep_of(catalog.shipped(), tmp_path, ("xor",))
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
