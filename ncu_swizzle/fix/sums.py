@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.walking import Frame, Walk
+from ncu_swizzle.fix.frames import Frame
+from ncu_swizzle.fix.walking import Walk
 
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.cuda import Node
+from ncu_swizzle.fix.frames import Access, Obstacle
 from ncu_swizzle.fix.names import SharedDeclaration, sizes_of
-from ncu_swizzle.fix.walking import Access, Obstacle
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,9 +10,9 @@ from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called, composition
+from ncu_swizzle.fix.frames import Access, Frame, Step
 from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import Term
-from ncu_swizzle.fix.walking import Access, Frame, Step
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
 NOT_KNOWN = ": the row's number is not known where it is used"

@@ -17,9 +17,10 @@ from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import longer
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
 from ncu_swizzle.fix.excess import Lines
+from ncu_swizzle.fix.frames import Frame
 from ncu_swizzle.fix.names import Names
 from ncu_swizzle.fix.sums import Constants, Term
-from ncu_swizzle.fix.walking import Frame, Walk
+from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 from tests.support.places import table
 from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten

@@ -14,8 +14,9 @@ from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.verdict import Outcome
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import NOTHING, Unfit
+from ncu_swizzle.fix.frames import Access
 from ncu_swizzle.fix.names import BYTES
-from ncu_swizzle.fix.walking import Access, Walk
+from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import halves
 from ncu_swizzle.kernels.halves import Tree, Unit
 from ncu_swizzle.kernels.toolchain import Toolchain
