@@ -181,7 +181,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (BLOCKS_DIFFER, "blocks-differ", "Blocks that should behave alike do not.",
              "run every block: --exhaustive"),
             (NOT_RUN, "not-run", "The emulation ended before it was counted.",
-             "a smaller --problem, a larger --timeout, or what the hint of the check says"),
+             "a smaller --problem, a larger --budget, or what the hint of the check says"),
         ]),
         *_rows(Severity.unknown, LINT, KERNEL, [
             (NOT_LAUNCHED, "not-launched", "No launch of the kernel is described, or its compiler is not installed.",

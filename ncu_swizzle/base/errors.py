@@ -244,8 +244,9 @@ def _shortened_parts(hint: Hint) -> Iterator[str]:
 
 
 def as_json(error: NcuSwizzleError) -> dict[str, Any]:
-    """Return an error as plain data, to leave the process that raised it."""
-    return {"type": type(error).__name__, "message": str(error), "hint": error.hint.as_json()}
+    """Return an error as plain data, to leave the process that raised it, as its nearest class of this module."""
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == __name__)
+    return {"type": kind, "message": str(error), "hint": error.hint.as_json()}
 
 
 def of_json(content: dict[str, Any]) -> NcuSwizzleError:

@@ -15,7 +15,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import beneath, on_terminal
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Emulating, grouped, with_options
+from ncu_swizzle.commands.groups import Emulating, Only, grouped, with_options
 from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
 from ncu_swizzle.kernels.options import (
@@ -54,7 +54,7 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    fleet: FleetOptions,
+    fleet: Annotated[FleetOptions, Only("scheduler", "scheduler_file")],
     options: LintOptions,
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
@@ -64,7 +64,6 @@ def lint(
     ncu-swizzle lint src/*.cu --sarif lint.sarif     described by ncu-swizzle.toml
     ncu-swizzle lint src/*.cu --against origin/main  fail what a branch made worse
     ncu-swizzle lint app.launches                    what capture kept
-    ncu-swizzle lint src/*.cu --workers 8            as many files at a time
     ncu-swizzle lint my.cu --fix                     as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --grid 128 --block 256 --arg x=float32[4096]:random
     \f

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs"}  # fields, as keywords
+# Fields, as keywords.
+RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "overwrite", "pair": "pairs"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,9 @@ class Only:
         self.names = names
 
 
-Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")]
+SPENT = ("timeout_s", "jobs", "budget_s")  # what a command may take
+Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "no_cache", *SPENT)]
+OfPrograms = Annotated[Request, Only("engine", "ncu", "nvcc", "exhaustive", "no_cache", *SPENT)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -176,13 +176,17 @@ class _Bars:
         return Progress(*columns, console=Output(beneath(sys.stderr)), transient=True)
 
 
+def _said(_: str, done: Done) -> None:
+    """Print what is to be said once."""
+    if done.aside:
+        print(one_line(done.aside), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress() -> Iterator[OnProgress]:
-    """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
-    from ncu_swizzle.engines.settings import silent
-
+    """Yield a callback that shows progress on stderr: a bar per kernel on a terminal, else only what is said once."""
     if not sys.stderr.isatty():
-        yield silent
+        yield _said
         return
     with _Bars() as bars:
         yield bars.move

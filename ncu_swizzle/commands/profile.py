@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Only, Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import OfPrograms, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
@@ -287,7 +287,7 @@ def sweep(
     kernels: Annotated[
         list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, kernels of one, or a .cu file.")
     ],
-    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")],
+    request: OfPrograms,
     destination: Destination,
     formats: Formats,
     options: Options,

@@ -118,6 +118,9 @@ class Cubin:
         if not self.kernels:
             raise BadFile(f"{name} has no kernel", UNLAUNCHABLE)
 
+    def __reduce__(self) -> tuple[type[Cubin], tuple[bytes, str]]:
+        return type(self), (self.data, self.name)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Turn whatever a damaged file makes pyelftools and this class raise into DamagedFile."""
@@ -165,6 +168,15 @@ class Cubin:
             if function and f".nv.constant0.{name}" in self._named:
                 kernels.append(name)
         return tuple(symbols), tuple(kernels)
+
+    def reachable(self, kernel: str) -> tuple[int, ...]:
+        """Return the numbers of the symbols of a kernel, and of each function that kernels may call."""
+        others = {f".text.{each}" for each in self.kernels if each != kernel}
+        return tuple(
+            number
+            for number, symbol in enumerate(self.symbols)
+            if symbol.section.startswith(".text.") and symbol.section not in others and symbol.size
+        )
 
     def section(self, name: str) -> bytes:
         """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""

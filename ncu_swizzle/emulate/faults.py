@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.code import Sass, SassInstruction
 
 
 GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
-HINT = Hint("raise the limit with ", Typed("--timeout SECONDS"), ", or choose a smaller --problem or --grid")
+HINT = Hint("raise the limit with ", Typed("--budget SECONDS"), ", or choose a smaller --problem or --grid")
 
 
 class Restart(Exception):

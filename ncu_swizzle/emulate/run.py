@@ -246,6 +246,12 @@ def emulate(
     unnoted = cache(partial(prepare, code, Demand(arrays=bool(launch.memory), traffic=counts_traffic)))
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.row.shared is Shared.NO for each in program.instructions):
+        if (
+            launch.memory
+            and not (exhaustive or plain)
+            and (counts := _independent(code, launch, clock, counts_traffic))
+        ):
+            return counts
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
         without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
@@ -385,6 +391,24 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
     except ProgramFailed:
         note = "it cannot access shared memory: how often its instructions run was not counted"
         return _not_counted(launch, setting, "how often it runs was not counted", Hazards(), note)
+
+
+def _independent(code: Code, launch: Launch, clock: Clock, counts_traffic: bool) -> Counts | None:
+    """Return the counts of a kernel that cannot access shared memory if none depends on what memory holds; else None.
+
+    That most of them do without, and data take longest to follow.
+    """
+    own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())
+    without = replace(launch, memory={})
+    program = prepare(code, Demand(traffic=counts_traffic))
+    setting = replace(setting_of(code, without, program, own), data=False)
+    try:
+        with own.limited(ASIDE_STEPS):
+            counts = _counts(code, without, setting, exhaustive=False)
+    except (NcuSwizzleError, Restart):
+        return None
+    known = all(row.executed is not None and row.traffic_unknown is None for row in counts.rows)
+    return counts if known else None
 
 
 def _not_counted(launch: Launch, setting: Setting, reason: str, hazards: Hazards, *notes: str) -> Counts:

@@ -153,7 +153,7 @@ def key(
     further sources that decide it.
     """
     digest = hashlib.sha256()
-    settings = (binary.symbol, checked, disassembler, np.__version__, _code_digest((*SOURCES, *more)))
+    settings = (binary.symbol, checked, disassembler, np.__version__, code_digest((*SOURCES, *more)))
     for part in (binary.cubin.data, settings, launch):
         _feed(digest, part)
     return f"{digest.hexdigest()[:40]}-{slug(binary.symbol)}"
@@ -195,7 +195,7 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 @functools.cache
-def _code_digest(patterns: tuple[str, ...]) -> str:
+def code_digest(patterns: tuple[str, ...] = SOURCES) -> str:
     """Return a digest of the emulator's source."""
     digest = hashlib.sha256()
     for pattern in patterns:

@@ -31,7 +31,7 @@ from ncu_swizzle.engines import emulated_launch, emulated_profile, simulation
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
-from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
+from ncu_swizzle.engines.settings import BUDGET_S, NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
@@ -45,6 +45,7 @@ from ncu_swizzle.smem.operations import LINE
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
+EMULATOR = ("ncu_swizzle.emulate.run",)  # imported where it is first needed: cached counts do without
 MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 
@@ -102,20 +103,24 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
 
 @dataclass(frozen=True)
 class EmulationSettings:
-    """How to compile and emulate kernels; the time limit holds for each tool, and for each launch."""
+    """How to compile and emulate kernels; the toolchain's time limit holds for each tool."""
 
     toolchain: Toolchain = field(default_factory=Toolchain)
     exhaustive: bool = False  # run every block, not just one of each distinct class
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
     cycles: str = NEVER  # whether to simulate what launches would take on an H100
+    budget_s: float = BUDGET_S  # of CPU, for each launch
 
     @classmethod
     def of(cls, request: Request, *, simulating: bool = False) -> EmulationSettings:
         """Return the settings of a request; launches are simulated, as it says, for those who show what that gives."""
         toolchain = Toolchain(request.nvcc, request.timeout_s)
         cycles = request.cycles if simulating else NEVER
-        return cls(toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles)
+        return cls(
+            toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles,
+            budget_s=request.budget_s,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -248,7 +253,7 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
-    if entry and time.thread_time() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
+    if entry and time.thread_time() - start <= settings.budget_s:  # else part of it may have been cut off
         emulated_profile.save(entry, counts)
     return counts
 
@@ -268,9 +273,9 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
-    timeout_s = settings.toolchain.timeout_s
+    timeout_s = settings.budget_s
     try:
         return emulate(
             code,
@@ -336,7 +341,7 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
     binary = emulated.binary
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))
 
 

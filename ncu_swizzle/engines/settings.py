@@ -67,6 +67,7 @@ class Launches:
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
+BUDGET_S = 30.0  # of CPU, for each launch that is emulated
 MOST_LAUNCHES = 32  # of a program, by default: a training loop has thousands
 
 
@@ -151,6 +152,13 @@ class Request:
         choices=(AUTO, ALWAYS, NEVER),
     )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
+    jobs: int | None = option(
+        None, "Processes, one per kernel or launch at most; default: as cores and memory allow.", "N", ("-j", "--jobs"),
+        minimum=1, common=True,
+    )  # fmt: skip
+    budget_s: float = option(
+        BUDGET_S, "CPU time to emulate each launch; what takes longer is unknown.", "SECONDS", ("--budget",), minimum=1
+    )
     build: NewBuild = NewBuild()  # of captured launches
     races: bool = False  # whether emulated launches are also searched for races and deadlocks
 

@@ -58,7 +58,7 @@ def simulated(
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
-    text = disassembly(binary.cubin, toolchain, cached)
+    text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
     found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
         cache.save(KIND, entry, emulated_profile.pack(found))

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import FILES, Target
@@ -75,10 +77,15 @@ def kernels_named(query: ExplainQuery) -> tuple[Target | Profile, ...]:
     """
     if is_saved(query.subject):
         return tuple(profiles_with_addresses(query))
-    return tuple(
-        target if is_declared(target) else emulate_launch(target, query.kernel)
-        for target in targets(query.subject, query.kernel)
-    )
+    kernel = query.kernel
+    named = targets(query.subject, kernel)
+    quiet = replace(kernel, progress=silent)
+    found = pool.outcomes(_examined, quiet, named, pool.jobs_for(kernel.request.jobs), kernel.progress)
+    return tuple(outcome.result() for outcome in pool.in_order(found))
+
+
+def _examined(kernel: KernelQuery, target: Target, progress: Progress) -> Target | Profile:
+    return target if is_declared(target) else emulate_launch(target, replace(kernel, progress=progress))
 
 
 def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:

@@ -7,12 +7,13 @@ import itertools
 import os
 import re
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ncu_swizzle.base import bounds, codes, paths
+from ncu_swizzle.base import bounds, codes, paths, pool
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
     Hint,
@@ -30,8 +31,8 @@ from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
-from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
+from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.degrees import judge_degrees
@@ -73,7 +74,17 @@ MEMORY = "ncu-swizzle capture --memory also keeps the contents of memory"
 FEW = 4  # kernels that a note names
 MOST_INSTANCES = 8  # of a template that are judged
 MOST_JUDGED_S = 40.0  # of CPU time for a file without a launch, compilers included: then one instance of each is enough
-Linted = Found | str  # a kernel, a file without a launch, or a launches file
+
+
+@dataclass(frozen=True)
+class LintedLaunch:
+    """A captured launch, by its file and its number of those that are chosen."""
+
+    file: str
+    number: int
+
+
+Linted = Found | LintedLaunch  # a kernel, a file without a launch, or a launch
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -166,8 +177,6 @@ def lint_kernels(
     request.build.refuse_without_launches(files)
     rules = policy(options)
     fleet.refuse_nonsense()
-    if fleet.workers == GPUS or fleet.gpu:
-        raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
     # Python compilers bring what they need, except the disassembler.
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
     settings = replace(EmulationSettings.of(request, simulating=True), races=not options.no_races)
@@ -175,10 +184,10 @@ def lint_kernels(
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(
-        files=files, description=description, rules=rules, settings=ReplaySettings(settings, build=request.build),
-        folder=Path.cwd(), disassembler=disassembler,
+        files=files, description=description, rules=rules, folder=Path.cwd(), disassembler=disassembler,
+        settings=ReplaySettings(settings, build=request.build, jobs=request.jobs),
     )  # fmt: skip
-    kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
+    kernels = kernels_in(files, description)
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
     named = [naming.split_name(file)[0] for file in files] + ([project.file] if project else [])
@@ -188,9 +197,14 @@ def lint_kernels(
         request.timeout_s,
     )
     run: list[KernelLint] = []
-    for lint in _all_linted(work, kernels, on_progress, fleet):
-        run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
-        yield run[-1]
+    with contextlib.ExitStack() as opened:
+        captured: dict[str, ChosenLaunches] = {}
+        for file in filter(replay.is_launches, files):
+            description.refuse_beside(file)
+            captured[file] = opened.enter_context(replay.opened(Path(file), work.settings))
+        for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
+            run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
+            yield run[-1]
     judged = Judged(
         lines=frozenset(line for lint in run for line in lint.instructed),
         kernels=frozenset(lint.name for lint in run if lint.profile),
@@ -214,22 +228,31 @@ def lint_every_launch(
 
 
 def _all_linted(
-    work: LintWork, kernels: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
+    work: LintWork, kernels: Sequence[Found], on_progress: Progress, fleet: FleetOptions
 ) -> Iterator[KernelLint]:
-    """Yield the lint of all kernels, here or by workers, in order."""
-    if not fleet.given or len(kernels) < 2:
-        for kernel in kernels:
-            yield from _linted(work, kernel, on_progress)
+    """Yield the lint of all kernels and launches, on this machine's cores or by a cluster's workers, in order."""
+    items: list[Linted] = list(kernels)
+    for file, launches in work.captured.items():
+        yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
+        items += [LintedLaunch(file, number) for number in range(len(launches.chosen))]
+    if not fleet.given or len(items) < 2:
+        jobs = pool.jobs_for(work.settings.jobs)
+        if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
+            work = replace(work, settings=replace(work.settings, jobs=1))
+        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, emulation.EMULATOR)):
+            yield from outcome.result()
         return
-    tasks, files = [], []  # of the files, a worker needs those that are here: lines are named by them
-    for kernel in kernels:
-        if isinstance(kernel, str | Unlaunched):
-            file = kernel if isinstance(kernel, str) else kernel.file
-            tasks.append(FleetTask(str(file), kernel))
-            files.append(Path(file).absolute())
+    files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them
+    tasks = []
+    for item in items:
+        if isinstance(item, LintedLaunch):
+            tasks.append(FleetTask(f"{item.file} {item.number}", item))
+        elif isinstance(item, Unlaunched):
+            tasks.append(FleetTask(str(item.file), item))
+            files.append(item.file.absolute())
         else:
-            tasks.append(FleetTask(kernel.name, kernel))
-            files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
+            tasks.append(FleetTask(item.name, item))
+            files += worker.files_of(item.family) if isinstance(item, Target) else ()
     job = FleetJob(work=_in_worker, common=work, examine=_same_tools, files=tuple(dict.fromkeys(files)))
     for lints in results_of(job, tasks, fleet, on_progress):
         yield from lints
@@ -245,12 +268,17 @@ class LintWork:
     settings: ReplaySettings
     folder: Path
     disassembler: str
+    captured: Mapping[str, ChosenLaunches] = field(default_factory=dict)  # by their file
 
 
 def _in_worker(work: LintWork, kernel: Linted, _folder: Path, on_progress: Progress) -> list[KernelLint]:
     """Lint in a worker, which may have been started elsewhere."""
     with contextlib.chdir(work.folder):
-        return list(_linted(work, kernel, on_progress))
+        return _in_pool(work, kernel, on_progress)
+
+
+def _in_pool(work: LintWork, kernel: Linted, on_progress: Progress) -> list[KernelLint]:
+    return list(_linted(work, kernel, on_progress))
 
 
 def _same_tools(work: LintWork) -> None:
@@ -261,13 +289,13 @@ def _same_tools(work: LintWork) -> None:
 
 
 def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of one kernel, or of each launch of a launches file."""
+    """Yield the lint of one kernel, of a file's kernels, or of a launch."""
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
     elif isinstance(kernel, Unlaunched):
         yield from _lint_unlaunched(work, kernel, on_progress)
-    elif isinstance(kernel, str):
-        yield from _lint_launches(work, kernel, on_progress)
+    elif isinstance(kernel, LintedLaunch):
+        yield _lint_launch(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
 
@@ -291,21 +319,33 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     shared = compiled.judged
     compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
-    for number, kernel in enumerate(chosen):
-        late = _cpu_s() - started > MOST_JUDGED_S
-        if late and judged[kernel.function]:
-            continue
-        if late and _cpu_s() - compiled_s > MOST_JUDGED_S:
-            left = f"{len(chosen) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+    pending, elsewhere_s, late = list(range(len(chosen))), 0.0, False  # seconds of processes that still run
+    while pending:
+        common = work, tuple(chosen), block, str(file.file)
+        found = pool.outcomes(_kernel_judged, common, pending, pool.jobs_for(work.settings.jobs))
+        rest: list[int] = []
+        for at, outcome in enumerate(pool.in_order(found)):
+            lint, taken_s, process = outcome.result()
+            kernel, rest = chosen[pending[at]], pending[at + 1 :]
+            lints.append(lint)
+            judged[kernel.function] += 1
+            on_progress(kernel.name, Done(len(lints) / len(chosen)))
+            elsewhere_s += 0.0 if process == os.getpid() else taken_s
+            spent_s = _cpu_s() + elsewhere_s
+            if spent_s - compiled_s > MOST_JUDGED_S or (not late and spent_s - started > MOST_JUDGED_S):
+                break
+        # From now on, one instance of each function is enough; and after as long again none.
+        firsts = {chosen[number].function: number for number in reversed(rest)}
+        late, pending = True, sorted(number for function, number in firsts.items() if not judged[function])
+        if pending and _cpu_s() + elsewhere_s - compiled_s > MOST_JUDGED_S:
+            one = shlex.quote(chosen[pending[0]].spelled)
+            left = f"{len(pending)} more kernels were not judged: --kernel {one} is one"
             check = Check(
                 outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=left, place=place,
                 code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
             )  # fmt: skip
             lints.append(KernelLint(name=compiled.name, checks=(check,)))
             break
-        lints.append(_in_every_launch(work, kernel, block, str(file.file)))
-        judged[kernel.function] += 1
-        on_progress(kernel.name, Done((number + 1) / len(chosen)))
     yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
     if not shared:
         message = "no access to shared memory"
@@ -316,6 +356,18 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
+
+
+def _kernel_judged(
+    common: tuple[LintWork, Sequence[CompiledKernel], Sizes | None, str],
+    number: int,
+    hear: Progress,  # noqa: ARG001
+) -> tuple[KernelLint, float, int]:
+    """Return the lint of one kernel of a file, the CPU time that it took, and the process that took it."""
+    work, kernels, block, file = common
+    started = time.process_time()
+    lint = _in_every_launch(work, kernels[number], block, file)
+    return lint, time.process_time() - started, os.getpid()
 
 
 def _cpu_s() -> float:
@@ -398,24 +450,20 @@ def _notes(
     yield f"{compiled.name}: totals, times, races and bounds need a launch, and were not judged."
 
 
-def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of each of a file's launches; one that cannot be emulated is inconclusive.
+def _lint_launch(work: LintWork, linted: LintedLaunch, on_progress: Progress) -> KernelLint:
+    """Return the lint of a captured launch; one that cannot be emulated is inconclusive.
 
-    Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
+    Raises DamagedFile, and UsageError if a new build does not fit.
     """
-    work.description.refuse_beside(file)
-    with replay.opened(Path(file), work.settings, on_progress) as launches:
-        yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
-        for launch in launches.chosen:
-            try:
-                emulated = launches.emulate(launch)
-            except UsageError:
-                raise
-            except NcuSwizzleError as error:
-                name = names.function(names.demangle(launch.kernel))
-                yield _unjudged(name, Outcome.inconclusive, Place(file), error)
-                continue
-            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
+    file, launches = linted.file, work.captured[linted.file]
+    try:
+        emulated = launches.emulate(linted.number, on_progress)
+    except UsageError:
+        raise
+    except NcuSwizzleError as error:
+        name = names.function(names.demangle(launches.chosen[linted.number].kernel))
+        return _unjudged(name, Outcome.inconclusive, Place(file), error)
+    return _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
 
 
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:

@@ -26,7 +26,7 @@ from ncu_swizzle.render import banks, findings, mix, source, summary, tables, te
 from ncu_swizzle.render.banks import Board
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
-from ncu_swizzle.reports import memory, model, pairing, remarks
+from ncu_swizzle.reports import attribution, memory, model, pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import RECORDED
@@ -244,8 +244,13 @@ def render(comparison: Comparison) -> str:
     return _render("report.html", report=report, data=data, **script_parts())
 
 
-def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
-    """Return several comparisons as one HTML document: a table of all and the worst in full; one as `render` does."""
+def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "", jobs: int = 1) -> str:
+    """Return several comparisons as one HTML document: a table of all and the worst in full; one as `render` does.
+
+    Mappings, which take longest, are searched for by so many `jobs` at a time.
+    """
+    shown = [comparisons[index] for index in pairing.worst(comparisons, MOST_PARTS)]
+    attribution.search_mappings((profile for each in shown for profile in each.profiles), jobs)
     if len(comparisons) == 1:
         return render(comparisons[0])
     page = build_page(comparisons, notes, title)

@@ -16,7 +16,7 @@ from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations, subsets
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles
+from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_together
 from ncu_swizzle.smem.operations import ATOMIC, COPY
 
 # Which of the lines that an instruction was inlined through are the user's own.
@@ -151,7 +151,7 @@ def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
 
 # TMA and wgmma use the hardware's own swizzle modes, for tiles whose requests the emulator does not see.
 HARDWARE = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
-KEPT = 16  # profiles, whose tiles are shown several times in one run
+KEPT = 64  # profiles, whose tiles are shown several times in one run
 
 Labels = tuple[tuple[int, str], ...]
 Offsets = frozenset[int]
@@ -170,6 +170,11 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     if any(not note.explicit for note in profile.layouts):
         return ()
     return _advice(tiles(profile), constraints(profile), len(untried(profile)))
+
+
+def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
+    """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
+    search_together([(tile, constraints(each)) for each in profiles for tile in tiles(each) if tile.excessive], jobs)
 
 
 def most_ways(profile: Profile) -> Mapping[int, int]:

@@ -71,6 +71,7 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
     limits_given = {name: value for name, value in limits.items() if value is not None}
     verdict = api.check(
         *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
+        budget=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(), **limits_given,
     )  # fmt: skip
     failing = {check.kernel for check in verdict.checks if check.failed}
@@ -222,7 +223,7 @@ def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), en
     """Answer a kernel's counts next to its baseline's, and which engine they are from."""
     config = caller.sources(kernel, launch).config
     result = api.profile(
-        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s,
+        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s, budget=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     facts = {"engine": result.engine, "engine_reason": result.reason}
@@ -234,6 +235,7 @@ def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = Launch
     config = caller.entries(entries, launch).config
     compared = api.compare(
         *entries, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
+        budget=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     engines = sorted({each.engine for each in compared.profiles})

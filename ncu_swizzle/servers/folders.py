@@ -203,8 +203,8 @@ def _sent(typed: Typed) -> str:
             return "list_kernels"
         case ["ncu-swizzle", command, kernel] if command in OF_KERNELS:
             return f"{command} {in_json({'kernel': kernel}).strip()}"
-        case ["--timeout", _]:
-            return f"the server's option {typed}"
+        case ["--timeout" | "--budget", seconds]:
+            return f"the server's option --timeout {seconds}"
         case words:
             launch = _launch(words)
             return f"launch={in_json(launch).strip()}" if launch else typed
@@ -238,7 +238,10 @@ class Caller:
 
     def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
         """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
-        return Request(engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s)
+        return Request(
+            engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s,
+            budget_s=self.timeout_s,
+        )  # fmt: skip
 
     def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
         """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""

@@ -222,6 +222,9 @@ class Candidate:
         return rows if isinstance(transform, Identity) else f"{rows}, with {transform} ({transform.cuda('offset')})"
 
 
+MOST_SEEN_BITS = 22  # of offsets whose differences are marked in a table, which is quicker than sorting them
+
+
 class Judge:
     """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean.
 
@@ -246,7 +249,8 @@ class Judge:
         last = max(int(access.columns[access.mask].max(initial=0)) for access in accesses)
         last += max(access.granule(plain.element_bytes) for access in accesses)
         self.used = used or min(-(-last // granule) * granule, plain.shape[1])
-        self.rejected: list[Candidate] = []
+        self.rejected: list[Candidate] = []  # the closest among them
+        self.closest = math.inf  # the avoidable wavefronts that one of these leaves, or the plain layout
 
     def candidate(self, mapping: TileMapping) -> Candidate:
         candidate = self.bounded(mapping, math.inf)
@@ -301,10 +305,12 @@ class Judge:
         return self.consider_mapping(replace(self.plain, transform=transform))
 
     def consider_mapping(self, mapping: TileMapping) -> Candidate | None:
-        candidate = self.candidate(mapping)
-        if not self.allowed(candidate):
+        # Of those that are not clean, only the closest counts: whatever leaves more than another is not counted on.
+        candidate = self.bounded(mapping, self.closest)
+        if candidate is None or not self.allowed(candidate):
             return None
         if not candidate.clean:
+            self.closest = min(self.closest, candidate.avoidable)
             self.rejected.append(candidate)
             return None
         return candidate
@@ -346,12 +352,17 @@ def _phase_differences(access: Access, plain: TileMapping, low: int, chosen: Boo
     active = access.mask
     if chosen is not None:
         offsets, active = offsets[chosen], active[chosen]
+    offsets = np.where(active, offsets, 0)
+    bits = int(offsets.max(initial=0)).bit_length()
+    seen: Bools = np.zeros(1 << bits if bits <= MOST_SEEN_BITS else 0, bool)
     differences = [np.zeros(0, np.int64)]
     for phase in access.operation.phases:
         lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
-        # Lanes i and i + step, (N, size - step): over all steps, every pair of a phase once.
-        for step in range(1, lanes.shape[1]):
-            both = on[:, step:] & on[:, :-step]
-            differences.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
-    every = np.unique(np.concatenate(differences))
+        first, second = np.triu_indices(lanes.shape[1], 1)
+        pairs = (lanes[:, first] ^ lanes[:, second])[on[:, first] & on[:, second]]  # every pair of a phase once
+        if len(seen):
+            seen[pairs] = True
+        else:
+            differences.append(np.unique(pairs))
+    every = np.flatnonzero(seen) if len(seen) else np.unique(np.concatenate(differences))
     return np.asarray(every[every != 0])

@@ -13,7 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.pool import Outcome
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
@@ -47,6 +49,9 @@ class DeclaredArray(Protocol):
     def size(self) -> int: ...
     @property
     def dynamic(self) -> bool: ...
+
+
+SUGGESTED = 256  # tiles whose mappings are kept: a page says them, and draws one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,11 +90,38 @@ class ObservedTile:
 
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
-        limits = constraints or Constraints()
-        # In a part of an array that other accesses see in another shape, rows are neither shortened nor swapped.
-        rows = self.known and bool(self.taken or not self.array)
-        limits = replace(limits, leading=self.leading is not None, rows=rows)
-        return suggest_by_trial(self.plain, self.accesses, limits, self.taken)
+        key = self, constraints or Constraints()
+        if key not in _searched:
+            while len(_searched) >= SUGGESTED:
+                del _searched[next(iter(_searched))]
+            try:
+                _searched[key] = Outcome(_suggestion(*key))
+            except UsageError as error:
+                _searched[key] = Outcome(error=error)
+        suggestion: Suggestion = _searched[key].result()
+        return suggestion
+
+
+_searched: dict[tuple[ObservedTile, Constraints], Outcome] = {}  # in the order in which they were searched for
+
+
+def search_together(wanted: Sequence[tuple[ObservedTile, Constraints]], jobs: int) -> None:
+    """Search for the mappings of several tiles, on several cores: `suggestion` then has them."""
+    keys = [key for key in dict.fromkeys(wanted) if key not in _searched][:SUGGESTED]
+    if jobs > 1 and len(keys) > 1:
+        for number, outcome in pool.outcomes(_search_one, None, keys, jobs):
+            _searched[keys[number]] = outcome
+
+
+def _search_one(_: None, key: tuple[ObservedTile, Constraints], hear: object) -> Suggestion:  # noqa: ARG001
+    return _suggestion(*key)
+
+
+def _suggestion(tile: ObservedTile, limits: Constraints) -> Suggestion:
+    # In a part of an array that other accesses see in another shape, rows are neither shortened nor swapped.
+    rows = tile.known and bool(tile.taken or not tile.array)
+    limits = replace(limits, leading=tile.leading is not None, rows=rows)
+    return suggest_by_trial(tile.plain, tile.accesses, limits, tile.taken)
 
 
 def observed_tiles(

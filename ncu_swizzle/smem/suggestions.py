@@ -142,7 +142,11 @@ def _with_narrow_accesses(
         parts = tuple(part for access in accesses for part in in_narrower_accesses(access, width, element))
         if len(parts) == len(accesses):
             continue
+        # What is clean takes no fewer wavefronts than hold the bytes, whatever the mapping.
+        ideals = (part.total(part.wavefronts(suggestion.plain.mapping).ideal) for part in parts)
         try:
+            if sum(ideals) >= suggestion.closest.actual:
+                continue
             best = search(parts).best
         except UsageError:
             return suggestion
@@ -165,6 +169,7 @@ def _judge(
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
+    judge.closest = first.avoidable
     fixed = floors.reasons(judge.accesses, judge.plain)
     if first.clean and judge.allowed(first):
         free = "Every one of these accesses is already conflict-free."

@@ -14,14 +14,12 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from ncu_swizzle.base import errors
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzleError, NotWritable, ProgramFailed
-from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
 from ncu_swizzle.sweep import worker
@@ -78,12 +76,35 @@ class OneProcess:
                     on_result(number, FleetResult(error=error), folder)
 
 
+class ThisMachine(OneProcess):
+    """As many processes as this machine's cores and memory allow, for what is not measured."""
+
+    def __init__(self, job: FleetJob, progress: Progress, jobs: int) -> None:
+        super().__init__(job, progress)
+        self._jobs = jobs
+
+    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
+        given = [task.given for task in tasks]
+        for number, outcome in pool.outcomes(worker.performed, self._job, given, self._jobs, self._progress):
+            if isinstance(outcome.error, NotWritable):
+                raise outcome.error
+            with place(tasks[number]) as folder:
+                result = FleetResult(error=outcome.error) if outcome.error else outcome.value.left_in(folder)
+                on_result(number, result, folder)
+
+
 @contextmanager
-def crew(job: FleetJob, options: FleetOptions = ALONE, progress: Progress = silent) -> Iterator[Crew]:
-    """Yield the crew for the job. Raises UsageError for invalid options, EnvironmentLacking without a fit worker."""
+def crew(
+    job: FleetJob, options: FleetOptions = ALONE, progress: Progress = silent, jobs: int | None = 1
+) -> Iterator[Crew]:
+    """Yield the crew for the job: Dask's workers, else processes of this machine if nothing is measured.
+
+    Raises UsageError for invalid options, EnvironmentLacking without a fit worker.
+    """
     options.refuse_nonsense()
     if not options.given:
-        yield OneProcess(job, progress)
+        processes = 1 if job.measures else pool.jobs_for(jobs)
+        yield ThisMachine(job, progress, processes) if processes > 1 else OneProcess(job, progress)
         return
     with workers(job, options, progress) as many:
         yield many
@@ -319,15 +340,8 @@ class ManyWorkers:
         self._hand_over(number, station, outcome)
 
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
-        where = replace(station.member.where, seconds=round(returned.seconds, 3))
         with self._place(self._tasks[number]) as folder:
-            for name, content in (returned.files or {}).items():
-                write(folder / name, content)
-            if returned.error:
-                kind, message, hint = returned.error
-                result = FleetResult(error=errors.by_name(kind)(message, hint), where=where)
-            else:
-                result = FleetResult(returned.value, where=where)
+            result = returned.left_in(folder, station.member.where)
             self._on_result(number, result, folder)
         self._open.discard(number)
         self._shown.finished(station.address, len(self._open), failed=result.error is not None)

@@ -72,7 +72,9 @@ def _profile_point(work: SweepWork, point: Point, folder: Path, progress: Progre
     def say(_: str, done: Done) -> None:
         progress(str(point), done)
 
-    context = Context(request=replace(work.request, cycles=NEVER), engine=work.engine, folder=folder, progress=say)
+    context = Context(
+        request=replace(work.request, cycles=NEVER, jobs=1), engine=work.engine, folder=folder, progress=say
+    )
     profile = obtain(work.plan.target(point), context)
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)
@@ -186,8 +188,8 @@ def run(
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
-    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
-    finished points are kept.
+    With `resume`, or if the same sweep was begun there, saved points that are still current are reused. Raises
+    Interrupted after Ctrl-C, SIGTERM or SIGHUP; finished points are kept.
     """
     fleet.refuse_nonsense()
     if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
@@ -195,6 +197,7 @@ def run(
     else:
         request_here = request
     engine = engine_for(plan.target(plan.points[0]), request_here)
+    resume = resume or folder.is_unfinished(plan, destination)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
@@ -205,7 +208,7 @@ def run(
         work=_profile_point, common=SweepWork(plan.alone(), request, engine), examine=_tools,
         measures=engine.name == NCU, files=worker.files_of(plan.family), moved=_in_folder,
     )  # fmt: skip
-    with crew(job, fleet, progress) as workers, folder.locked_folder(path):
+    with crew(job, fleet, progress, request.jobs) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         if resume:

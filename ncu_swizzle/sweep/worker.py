@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base import child, paths
+from ncu_swizzle.base import child, errors, paths
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
@@ -235,9 +235,17 @@ class Returned:
 
     value: Any = None
     files: Mapping[str, bytes] | None = None
-    error: tuple[str, str, str] | None = None  # class, message, hint
+    error: Mapping[str, Any] | None = None  # as plain data
     seconds: float = 0.0
     unfit: str = ""
+
+    def left_in(self, folder: Path, where: Whereabouts = HERE) -> FleetResult:
+        """Write the files to a folder; return the result."""
+        for name, content in (self.files or {}).items():
+            write(folder / name, content)
+        where = replace(where, seconds=round(self.seconds, 3))
+        error = errors.of_json(dict(self.error)) if self.error else None
+        return FleetResult(self.value, error, where)
 
 
 def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
@@ -280,18 +288,23 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
         started = time.monotonic()
         say = _speaker(token, number, name)
         say(name, Done(0))
-        with scratch() as folder:
-            try:
-                value = job.work(job.common, given, folder, say)
-            except NcuSwizzleError as error:
-                if token in _stopped:
-                    raise Stopped from error
-                failure = (type(error).__name__, str(error), error.hint)
-                unfit = _unfit() if job.measures else ""
-                return Returned(error=failure, seconds=time.monotonic() - started, unfit=unfit)
-            left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
-            files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
-        return Returned(value=value, files=files, seconds=time.monotonic() - started)
+        try:
+            return performed(job, given, say)
+        except NcuSwizzleError as error:
+            if token in _stopped:
+                raise Stopped from error
+            unfit = _unfit() if job.measures else ""
+            return Returned(error=errors.as_json(error), seconds=time.monotonic() - started, unfit=unfit)
+
+
+def performed(job: FleetJob, given: Any, say: Progress) -> Returned:
+    """Do one task in a folder of its own, and return what it left there."""
+    started = time.monotonic()
+    with scratch() as folder:
+        value = job.work(job.common, given, folder, say)
+        left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
+        files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
+    return Returned(value=value, files=files, seconds=time.monotonic() - started)
 
 
 def _speaker(token: str, number: int, name: str) -> Progress:
