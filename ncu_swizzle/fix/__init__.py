@@ -2,10 +2,10 @@
 
     what is typed ─ sources ─► Targets ─ fixing ─► KernelFix ─ sources ─► SourceFix ─ shown ─► patch, page, JSON
 
-    fixing: by_name (named) or subject (cuda, scopes, reaching, launched) → candidates → draft, xor_edits
+    fixing: by_name (named) or subject (cuda, names, frames, walking, probes, tiles) → candidates → draft, xor_edits
             → trial (excess, certified)
 
 The parser is tree-sitter's, imported only when a source is read; what walks a source sees the copy that `cuda` makes of
-its tree, of nodes that are never None. A proposal may be wrong: what is read from a source only serves to write it
-well, and `certify` decides what is called proved.
+its tree, of nodes that are never None. A proposal may be wrong: `walking` goes through the kernel as a thread does and
+notes each access that it understands, which only serves to write a patch well; `certify` decides what is called proved.
 """

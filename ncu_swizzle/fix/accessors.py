@@ -79,10 +79,6 @@ def bits_of_row(xor: RowXor, row: str) -> str:
     return f"({text} << {xor.base})" if xor.base else text
 
 
-def swizzled_column(xor: RowXor, row: str, column: str) -> str:
-    return f"{atom(column)} ^ {bits_of_row(xor, row)}"
-
-
 def moved_index(transform: RowXor | XorMatrix | Padding, index: str) -> str:
     """Return the element of a flat array that an index becomes."""
     if isinstance(transform, XorMatrix):
@@ -134,10 +130,6 @@ class Accessors:
         """Return the name of the function from an address in shared memory to the one that its bytes moved to."""
         body = moved_index(transform, "address")
         return self._named("swizzled_address", f"(unsigned address) {{ return {body}; }}", use, "unsigned")
-
-    def column(self, xor: RowXor, use: Node) -> str:
-        """Return the name of the function from row and column to the column's place."""
-        return self._named("swizzled", f"(int y, int x) {{ return {swizzled_column(xor, 'y', 'x')}; }}", use)
 
     def _named(self, stem: str, rest: str, use: Node, type_: str = "int") -> str:
         body = f"{HEAD} {type_} NAME{rest}"

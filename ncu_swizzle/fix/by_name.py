@@ -16,8 +16,8 @@ from ncu_swizzle.fix.claims import Proof, Resources
 from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.named import NamedEdit, named_edits
+from ncu_swizzle.fix.names import Names, SharedDeclaration, shared_declarations
 from ncu_swizzle.fix.result import TileFix, TriedPatch
-from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations
 from ncu_swizzle.fix.subject import located, shown_file
 from ncu_swizzle.fix.trial import FixJob, Stop, furthest
 
@@ -61,10 +61,9 @@ class Naming:
         before = excess_of(old.emulated, {}).total
         if not before:
             return None
-        scopes = Scopes(file)
-        declared = list(shared_declarations(scopes))
+        declared = list(shared_declarations(Names(file)))
         kernel = self.job.target.kernel.entry.partition("<")[0].rpartition("::")[2]
-        edits = list(named_edits(scopes, kernel, old, declared))
+        edits = list(named_edits(file, kernel, old, declared))
         built = [made for edit in edits if (made := self._built(edit, claims.resources_of(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
             patch = self._tried(made, declared)

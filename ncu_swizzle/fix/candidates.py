@@ -14,7 +14,7 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.excess import excess_of
-from ncu_swizzle.fix.webs import Root, SourceTile
+from ncu_swizzle.fix.tiles import Root, SourceTile
 from ncu_swizzle.smem import operations, suggestions, wavefronts
 from ncu_swizzle.smem.access import KIB_PER_SM, Access
 from ncu_swizzle.smem.code import unit
@@ -65,7 +65,7 @@ class TileSeen:
 
     @property
     def name(self) -> str:
-        return ", ".join(dict.fromkeys(root.root.place.name for root in self.roots))
+        return ", ".join(dict.fromkeys(root.root.declared.text for root in self.roots))
 
     @property
     def widest(self) -> int:

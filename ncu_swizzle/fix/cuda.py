@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from sys import intern
@@ -72,11 +72,6 @@ class Node:
         """Return the text as messages quote it: on one line, with at most that many characters."""
         text = " ".join(self.text.split())
         return text if len(text) <= most else f"{text[: most - 3]}..."
-
-    @property
-    def words(self) -> set[str]:
-        """The texts of the children, such as a declaration's specifiers."""
-        return {child.text for child in self.children}
 
     def unfit(self, reason: str) -> Unfit:
         return Unfit(reason, self.line)
@@ -249,14 +244,6 @@ class CudaFile:
             type_ = self.aliased(wanted) or wanted
         return NOTHING
 
-    def methods(self, struct: Node) -> list[Node]:
-        """Return the definitions of a class's member functions, in its body and out of it."""
-        return [node for node in self.nodes("function_definition") if self.class_of(node) is struct]
-
-    def method_names(self, struct: Node) -> set[str]:
-        named = (node.function_declarator.part("declarator") for node in self.methods(struct))
-        return {"".join(name.text.rpartition("::")[2].split()) for name in named if name}
-
     def class_of(self, function: Node) -> Node:
         """Return the class that a function is a member of; `NOTHING` if the file does not define it."""
         if function.out_of("template_declaration").parent.type == "field_declaration_list":
@@ -264,15 +251,6 @@ class CudaFile:
         named = function.function_declarator.part("declarator")
         scope = named.part("scope") if named.type == "qualified_identifier" else NOTHING
         return self.class_named(scope.text) if scope else NOTHING
-
-    def class_around(self, node: Node) -> Node:
-        """Return the class whose member function a node is in."""
-        return self.class_of(node.above("function_definition"))
-
-    def class_of_variable(self, declared: Node) -> Node:
-        """Return the class that a name is declared with; `NOTHING` if the file does not define it."""
-        type_ = declared.declared_type
-        return self.class_named(type_) if type_ else NOTHING
 
     def array_alias(self, type_: str) -> tuple[str, tuple[Node, ...]]:
         """Return the element and the sizes, outermost first, of an alias of an array; else the type itself."""
@@ -341,25 +319,3 @@ def _parser() -> Parser:
 def _plain(type_: str) -> str:
     """Return the name in a type, without qualifiers, namespaces and template arguments."""
     return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
-
-
-# What a call, or a member of an object, stands for in an index.
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Inlined:
-    """The expression that a call stands for, and the arguments by the parameters that it is written with.
-
-    `closed` are the parameters that an argument may replace as it is: those of functions, and those of macros that
-    stand in parentheses.
-    """
-
-    body: Node
-    arguments: Mapping[str, Node]
-    closed: frozenset[str]
-    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is, as it was made
-    indexing: bool = False  # the call is an access itself, of the element with this index
-
-    def takes(self, node: Node) -> bool:
-        """Return whether a node is an argument that needs no parentheses."""
-        return any(node is given and name in self.closed for name, given in self.arguments.items())

@@ -7,12 +7,114 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.fix.accessors import Accessors, Shorter, atom
-from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Inlined, Node
+from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, sizes_of
-from ncu_swizzle.fix.sums import CALLS, SIZES, Constants, Factor, Term
-from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep, SourceTile
+from ncu_swizzle.fix.frames import Access, Frame, Step
+from ncu_swizzle.fix.names import BYTES, sizes_of
+from ncu_swizzle.fix.sums import SIZES, Constants, Factor, Term
+from ncu_swizzle.fix.tiles import SourceTile
 from ncu_swizzle.smem.swizzle import Padding
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Draft:
+    """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
+
+    file: CudaFile
+    tile: SourceTile
+    constants: Constants
+    element_bytes: int  # of what the mapping counts
+    declared_bytes: int  # of an element as declared
+    unit_bytes: Mapping[str, int | None]
+
+    @property
+    def rank(self) -> int:
+        """How many subscripts lead to an element of the tile."""
+        return self.tile.roots[0].rank
+
+    @property
+    def name(self) -> str:
+        return self.tile.roots[0].declared.text
+
+    def size(self, step_unit: str, node: Node) -> int:
+        """Return the bytes that a step counts; raise Unfit if they are unknown."""
+        if step_unit == BYTES:
+            return 1
+        size = self.unit_bytes.get(step_unit) or SIZES.get(step_unit) if step_unit else self.declared_bytes
+        if size is None:
+            raise node.unfit(f"the size of {step_unit} is unknown")
+        return size
+
+    def home(self, access: Access) -> Frame:
+        return self.constants.walk.home(access)
+
+    def terms(self, step: Step, home: Frame | None = None) -> tuple[Term, ...]:
+        return self.constants.terms(step.node, step.frame, home, step.negative) if step.node else ()
+
+    def moving(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Return the steps that go anywhere: subscripts of rows, and what is not 0."""
+        return tuple(step for step in steps if step.rank != 1 or not self.zero([step]))
+
+    def zero(self, steps: Sequence[Step]) -> bool:
+        """Return whether all of some subscripts are the first one."""
+        return all(not step.node or self.constants.value(step.node, step.frame) == 0 for step in steps)
+
+    def row_length(self) -> int | None:
+        """Return the declared length of the last dimension of several; None if it is not known."""
+        root = self.tile.roots[0]
+        sizes = sizes_of(root.declared, self.file) if self.rank > 1 else ()
+        return self.constants.value(sizes[-1], self.constants.walk.kernel) if sizes else None
+
+    def inner(self, columns: int) -> bool:
+        """Return whether rows of that many elements lie within the last dimension: ``t[2][32 * 32]``."""
+        length = self.row_length()
+        return length is not None and columns * self.element_bytes < length * self.declared_bytes
+
+    def flat(self, access: Access, columns: int) -> tuple[Step, ...] | None:
+        """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
+
+        Those before them lead to the start of a tile.
+        """
+        rows = [step for step in access.steps if step.rank > 1]
+        elements = tuple(step for step in access.steps if step.rank == 1)
+        if self.rank < 2 or self.inner(columns):
+            return self.moving(elements)
+        if not rows or (self.zero(rows) and len(rows) == self.rank - 1 and self.zero(elements[:1]) and elements[1:]):
+            return self.moving(elements)
+        return None
+
+    def row_and_column(self, access: Access) -> tuple[Step, Step]:
+        """Return the last two indices with which an access names an element; raise Unfit if it does it otherwise."""
+        rank, steps = self.rank, access.steps
+        ranks = [step.rank for step in steps[:rank]]
+        if rank < 2 or ranks != [*range(rank, 0, -1)] or access.layout or access.leading:
+            raise access.node.misfit(f" does not name row and column of an element of {self.name}")
+        row, column = steps[rank - 2], steps[rank - 1]
+        if self.moving(steps[rank:]):
+            raise access.node.misfit(" adds to the address of an element")
+        if not row.node or not column.node:
+            raise access.node.misfit(" leaves out an index")
+        return row, column
+
+    def holds_use(self, node: Node) -> bool:
+        """Return whether an expression contains another access to the tile."""
+        return any(access.node.inside(node) for access in self.tile.accesses)
+
+    def closed(self, start: int, end: int, within: Node) -> bool:
+        """Return whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
+        for node in within.walk():
+            holder = node.parent
+            if (node.start_byte, node.end_byte) == (start, end) and holder.type in (
+                "argument_list",
+                "subscript_argument_list",
+            ):
+                call = holder.parent
+                every = (
+                    self.constants.walk.names.callables.get(call.called, []) if call.type == "call_expression" else []
+                )
+                return all(definition.encloses(node.number) for definition in every)
+        return False
+
 
 # Write longer rows into a source: in the declaration, and wherever a row's length is part of an index.
 
@@ -23,7 +125,6 @@ class PaddingEdits:
 
     draft: Draft
     padding: Padding
-    declarations: Mapping[int, SharedDeclaration]  # by the declared identifier
     flat: bool = False
 
     def __post_init__(self) -> None:
@@ -35,39 +136,33 @@ class PaddingEdits:
         if self.padding.every * draft.element_bytes == draft.declared_bytes:
             return self._wrapped()
         for root in draft.tile.roots:
-            declared, member = root.place.declared, root.place.member
-            holder = self.declarations.get(root.array.declared.id if member else declared.id)
-            if holder is None or holder.dynamic or (root.offset and not member):
-                raise declared.unfit(f"{root.place.name} lies in shared memory of a size that the launch gives")
+            if root.array.dynamic or (root.offset and not root.member):
+                raise root.declared.unfit(f"{root.declared.text} lies in shared memory of a size that the launch gives")
             # A struct's array makes as many rows as it declares itself, whatever the struct's own array is.
-            edits += self._declaration(declared, sizes_of(declared) if member else holder.sizes)
-        for place in draft.tile.places:
-            edits += self._parameter(place)
-        for reach in draft.tile.reaches:
-            edits += self._reach(reach)
+            edits += self._declaration(root.declared, sizes_of(root.declared) if root.member else root.array.sizes)
+        for declared in draft.tile.named:
+            edits += self._pointer(declared)
+        for access in draft.tile.accesses:
+            edits += self._access(access)
         return [*dict.fromkeys(edits), *self.accessors.edits()]
-
-    # ---------------------------------------------------------------------------------------- structs as rows
 
     def _wrapped(self) -> list[Edit]:
         """Return the edits that put each struct of an array into a longer one: ``p[i]`` becomes ``p[i].value``."""
         draft, edits = self.draft, list[Edit]()
         for root in draft.tile.roots:
-            shared = self.declarations.get(root.place.declared.id)
-            if shared is None or shared.dynamic or len(shared.statement.every("declarator")) != 1:
-                raise root.place.declared.unfit(
-                    f"the elements of {root.place.name} are not structs that can be wrapped"
-                )
+            shared = root.array
+            if root.member or shared.dynamic or len(shared.statement.every("declarator")) != 1:
+                raise root.declared.unfit(f"the elements of {root.declared.text} are not structs that can be wrapped")
             type_ = shared.statement.part("type")
             name = f"Padded{re.sub(r'[^0-9A-Za-z]', '', type_.text)}"
             text = f"struct {name} {{ {type_.text} value; char unused[{self.padding.by * draft.element_bytes}]; }};"
             edits.append(Edit(type_.start_byte, type_.end_byte, name))
             edits.append(self.accessors.definition(text, shared.statement))
-        for reach in draft.tile.reaches:
-            subscripts = [step for step in reach.steps if step.subscript and step.rank == 1]
+        for access in draft.tile.accesses:
+            subscripts = [step for step in access.steps if step.subscript and step.rank == 1]
             holder = subscripts[0].node.above("subscript_expression") if len(subscripts) == 1 else NOTHING
-            if reach.end is not None or not holder or len(reach.steps) != reach.start.rank:
-                raise reach.node.misfit(" is not the subscript of a struct")
+            if not holder or len(access.steps) != draft.rank:
+                raise access.node.misfit(" is not the subscript of a struct")
             edits.append(Edit(holder.end_byte, holder.end_byte, ".value"))
         return list(dict.fromkeys(edits))
 
@@ -75,22 +170,18 @@ class PaddingEdits:
 
     def _declaration(self, declared: Node, sizes: tuple[Node, ...]) -> list[Edit]:
         *_, last = sizes or (declared,)
-        if len(sizes) > 1 and not self._inner(last):
+        if len(sizes) > 1 and not self.draft.inner(self.padding.every):
             return [self._longer(last)]
         return self._scaled_size(last)
 
-    def _inner(self, size: Node) -> bool:
-        """Return whether several rows lie within a dimension."""
-        length = self.draft.constants.value(size)
-        return length is not None and self.padding.every * self.draft.element_bytes < length * self.draft.declared_bytes
-
     def _scaled_size(self, last: Node) -> list[Edit]:
         """Return the edits of the size of a dimension that holds rows behind each other."""
-        rows, terms = self._rows(self.draft.declared_bytes, last), self.draft.constants.terms(last)
-        edit = self._scaled(terms[0], rows, last) if len(terms) == 1 else None
+        kernel = self.draft.constants.walk.kernel
+        rows, terms = self._rows(self.draft.declared_bytes, last), self.draft.constants.terms(last, kernel)
+        edit = self._scaled(terms[0], rows) if len(terms) == 1 else None
         if edit is not None:
             return [edit]
-        size, length = atom(last.text), self.draft.constants.value(last)
+        size, length = atom(last.text), self.draft.constants.value(last, kernel)
         if length is None or length % rows.every:  # the last row may be a part of one: it is made a whole one
             size = f"({size} + {rows.every - 1})"
         return [Edit(last.start_byte, last.end_byte, f"{size} / {rows.every} * {rows.every + rows.by}")]
@@ -100,16 +191,18 @@ class PaddingEdits:
         by = self.padding.by * self.draft.element_bytes // self.draft.declared_bytes
         return Edit(size.start_byte, size.end_byte, longer(size.text, by))
 
-    def _parameter(self, place: ReachedPlace) -> list[Edit]:
+    def _pointer(self, declared: Node) -> list[Edit]:
         """Return the edit of a parameter or pointer whose type says how long a row is."""
-        if place.array or place.member or place.rank < 2:
+        sizes = sizes_of(declared, self.draft.file)
+        length = self.draft.constants.value(sizes[-1], self.draft.constants.walk.kernel) if sizes else None
+        pointed = declared.above("pointer_declarator", "reference_declarator", "expression_statement")
+        if not sizes or not pointed or self._deduced(sizes[-1]):
             return []
-        sizes = sizes_of(place.declared, self.draft.file)
-        if not sizes:
-            raise place.declared.unfit(f"the type of {place.name} does not say how long its rows are")
-        if self._deduced(sizes[-1]):
-            return []
-        return self._scaled_size(sizes[-1]) if self._inner(sizes[-1]) else [self._longer(sizes[-1])]
+        if len(sizes) == 1 and declared.parent.type == "reference_declarator" and self.draft.rank < 2:
+            return self._scaled_size(sizes[-1])
+        if length is not None and self.padding.every * self.draft.element_bytes < length * self.draft.declared_bytes:
+            return self._scaled_size(sizes[-1])
+        return [self._longer(sizes[-1])]
 
     def _deduced(self, size: Node) -> bool:
         """Return whether a size is a parameter of the template: it follows from the argument."""
@@ -126,21 +219,24 @@ class PaddingEdits:
 
     # ---------------------------------------------------------------------------------------- uses
 
-    def _reach(self, reach: Reach) -> list[Edit]:
-        if reach.layout:
-            raise reach.node.misfit(": the layout is not rewritten")
-        rank, steps = reach.start.rank, reach.steps
-        # The steps that count elements, not rows: a cast, as in ((float *)t)[i], leaves no subscripts before them.
-        first = next((number for number, step in enumerate(steps) if step.rank == 1), len(steps))
-        own = rank > 1 and first == rank - 1 and not self.draft.inner(reach.start, self.padding.every)
-        if own and steps[first:] and steps[first].subscript:
-            first += 1  # the column, in a row of its own
+    def _access(self, access: Access) -> list[Edit]:
+        if access.layout:
+            raise access.node.misfit(": the layout is not rewritten")
+        draft, home = self.draft, self.draft.home(access)
+        elements = [step for step in access.steps if step.rank == 1]
+        # The column, in a row of its own; a cast, as in ((float *)t)[i], leaves no subscripts before it.
+        rows = sum(step.rank > 1 for step in access.steps)
+        if draft.rank > 1 and rows == draft.rank - 1 and not draft.inner(self.padding.every):
+            elements = elements[1:] if elements and elements[0].subscript else elements
         edits: list[Edit] = []
-        if reach.leading:
-            edits += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
-        for step in (step for step in steps[first:] if step.node):
-            rows = self._rows(self.draft.size(step.unit, reach.node), reach.node)
-            edits += self._terms(step.node, rows, reach)
+        if access.leading:
+            leading = Step(node=access.leading, frame=access.frame)
+            edits += self._terms(access, leading, self._rows(draft.declared_bytes, access.node), home, alone=False)
+        steps = [step for step in elements if step.node]
+        for step in steps:
+            padded = self._rows(draft.size(step.unit, access.node), access.node)
+            alone = len(draft.moving(steps)) == 1 and draft.rank < 2
+            edits += self._terms(access, step, padded, home, alone=alone)
         return edits
 
     def _rows(self, bytes_: int, node: Node) -> Padding:
@@ -151,50 +247,35 @@ class PaddingEdits:
             raise node.unfit(f"rows of {old + by} bytes do not hold whole units of {bytes_} bytes")
         return (Padding if by > 0 else Shorter)(old // bytes_, by // bytes_)
 
-    def _terms(self, node: Node, rows: Padding, reach: Reach) -> list[Edit]:
+    def _terms(self, access: Access, step: Step, rows: Padding, home: Frame, alone: bool) -> list[Edit]:
         """Return the edits of an index: of what in it counts rows, or of all of it if an accessor is wanted."""
-        draft, terms = self.draft, self.draft.constants.terms(node)
+        terms = self.draft.terms(step, home)
         counting = [term for term in terms if term.constant and term.constant % rows.every == 0]
         # An index of the whole array that names no row may still lead to any: what is not compiled is not proved.
-        whole = self.flat or (not counting and self._begins(reach.start))
+        whole = self.flat or (not counting and alone)
         if whole and len(counting) < len(terms) and any(term.variable for term in terms):
-            if reach.leading:
-                raise reach.node.misfit(": an API computes the addresses")
-            if draft.indexing(node):
-                raise node.misfit(" cannot be split into row and column")
-            return called(self.accessors.flat(rows, node), node)
-        factors = [factor.node for term in terms for factor in term.variable]
-        if draft.indexing(node) and not all(factor.inside(node) for factor in factors):
-            raise node.misfit(": the index that it computes is not understood")
+            if access.leading or not home.sees(step.frame.function) or not alone:
+                raise step.node.misfit(" cannot be split into row and column")
+            return called(self.accessors.flat(rows, step.node), step.node)
         edits: list[Edit] = []
         for term in counting:
-            edit = self._scaled(term, rows, node)
+            edit = self._scaled(term, rows)
             if edit is None:
-                raise node.unfit(f"{term.node.quoted()}: the row's length is not to be seen in it")
+                raise step.node.unfit(f"{term.node.quoted()}: the row's length is not to be seen in it")
             edits.append(edit)
         return edits
 
-    def _begins(self, place: ReachedPlace) -> bool:
-        """Return whether a place is the start of a flat tile."""
-        return place.rank == 1 and any(root.place is place for root in self.draft.tile.roots)
-
-    def _scaled(self, term: Term, rows: Padding, whole: Node) -> Edit | None:
+    def _scaled(self, term: Term, rows: Padding) -> Edit | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
-        written = [f for f in term.factors if f.value is not None and self._written(f.node, whole)]
+        written = [factor for factor in term.factors if factor.value is not None]
         exact = [factor for factor in written if factor.value == rows.every]
         named = [factor for factor in exact if not factor.node.text.isdecimal()]
         multiples = [factor for factor in written if factor.value and factor.value % rows.every == 0]
         # Of ``32 * W`` with W = 32, the name is the row's length more likely than the number; the proof decides.
         chosen = (named or exact)[-1:] or multiples
-        return self._longer_factor(chosen[0], term, rows, whole) if chosen else None
+        return self._longer_factor(chosen[0], term, rows) if chosen else None
 
-    def _written(self, node: Node, whole: Node) -> bool:
-        """Return whether a node stands in an index, or is what the view that computes the index was given."""
-        method = self.draft.indexing(whole)
-        arguments = method.fields.values() if method else ()
-        return node.inside(whole) or any(node.inside(argument) for argument in arguments)
-
-    def _longer_factor(self, factor: Factor, term: Term, rows: Padding, whole: Node) -> Edit:
+    def _longer_factor(self, factor: Factor, term: Term, rows: Padding) -> Edit:
         """Return the edit of a factor: ``33`` for ``32``, ``W + 1`` for ``W``, ``y * 33`` for ``y << 5``."""
         node, value, new = factor.node, factor.value or 0, rows.every + rows.by
         text = node.text
@@ -205,17 +286,19 @@ class PaddingEdits:
             return Edit(node.start_byte, node.end_byte, str(value // rows.every * new))
         if value == rows.every:
             sum_ = longer(text, rows.by)
-            return Edit(node.start_byte, node.end_byte, sum_ if self._alone(node, whole) else atom(sum_))
+            holder = node.parent
+            kinds = (
+                "argument_list",
+                "initializer_list",
+                "parameter_declaration",
+                "subscript_argument_list",
+                "array_declarator",
+            )
+            alone = holder.type in kinds and (
+                holder.type != "argument_list" or self.draft.closed(node.start_byte, node.end_byte, holder)
+            )
+            return Edit(node.start_byte, node.end_byte, sum_ if alone else atom(sum_))
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.every} * {new})")
-
-    def _alone(self, node: Node, whole: Node) -> bool:
-        """Return whether a sum may stand where a node does."""
-        holder = node.parent.type
-        if not node.inside(whole):  # what a view was given
-            return holder in ("argument_list", "initializer_list", "parameter_declaration")
-        if holder == "argument_list" and node is not whole:
-            return self.draft.closed(node.start_byte, node.end_byte, whole)
-        return holder in ("subscript_argument_list", "array_declarator", "argument_list")
 
 
 def longer(length: str, by: int) -> str:
@@ -228,129 +311,25 @@ def longer(length: str, by: int) -> str:
     return base if not number else f"{base} {'+' if number > 0 else '-'} {abs(number)}"
 
 
-# What the writers of a patch share: the tile in its source, what is constant there, and why a mapping does not fit.
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Draft:
-    """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
-
-    file: CudaFile
-    scopes: Scopes
-    tile: SourceTile
-    constants: Constants
-    element_bytes: int  # of what the mapping counts
-    declared_bytes: int  # of an element as declared
-    unit_bytes: Mapping[str, int]
-
-    def size(self, step_unit: str, node: Node) -> int:
-        """Return the bytes that a step counts; raise Unfit if they are unknown."""
-        if step_unit == BYTES:
-            return 1
-        size = self.unit_bytes.get(step_unit, SIZES.get(step_unit)) if step_unit else self.declared_bytes
-        if size is None:
-            raise node.unfit(f"the size of {step_unit} is unknown")
-        return size
-
-    def moving(self, reach: Reach) -> tuple[ReachStep, ...]:
-        """Return the steps of a use that go anywhere: not those to the first element, nor within a granule."""
-        return tuple(step for step in reach.steps if step.rank != 1 or (step.node and not self.zero([step])))
-
-    def terms(self, step: ReachStep) -> tuple[Term, ...]:
-        return self.constants.terms(step.node, step.negative) if step.node else ()
-
-    def closed(self, start: int, end: int, within: Node) -> bool:
-        """Return whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
-        for node in within.walk():
-            call = self.constants.inline(node) if node.type in CALLS else None
-            for argument in call.arguments.values() if call else ():
-                if (argument.start_byte, argument.end_byte) == (start, end):
-                    return call is not None and call.takes(argument)
-        return False
-
-    def indexing(self, node: Node) -> Inlined | None:
-        """Return the index that a method of a view computes; None if a node is not a call of one."""
-        call = self.constants.inline(node.bare)
-        return call if call and call.indexing else None
-
-    def full(self, reach: Reach) -> bool:
-        """Return whether the steps of a use begin with a subscript for every dimension."""
-        rank = reach.start.rank
-        return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
-
-    def zero(self, steps: Sequence[ReachStep]) -> bool:
-        """Return whether all of some subscripts are the constant 0."""
-        return all(step.node and self.constants.value(step.node) == 0 for step in steps)
-
-    def inner(self, place: ReachedPlace, columns: int) -> bool:
-        """Return whether rows of that many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
-        length = self.row_length(place)
-        size = self.unit_bytes.get(place.unit) or self.declared_bytes
-        return length is not None and columns * self.element_bytes < length * size
-
-    def row_length(self, place: ReachedPlace) -> int | None:
-        """Return the declared length of a place's last dimension of several; None if it is not known."""
-        sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
-        return self.constants.value(sizes[-1] if sizes else NOTHING)
-
-    def flat(self, reach: Reach, columns: int) -> tuple[ReachStep, ...] | None:
-        """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
-
-        Those before them lead to the start of a tile.
-        """
-        rank, moving = reach.start.rank, self.moving(reach)
-        if rank < 2:
-            return moving
-        if self.inner(reach.start, columns):
-            return tuple(step for step in reach.steps[rank - 1 :] if step in moving)
-        if rank < len(reach.steps) and self.zero(reach.steps[:rank]):
-            return tuple(step for step in reach.steps[rank:] if step in moving)
-        return None
-
-    def ends(self, place: ReachedPlace, seen: frozenset[int] = frozenset()) -> bool:
-        """Return whether a place is only accessed as it is: nothing is added to it any more."""
-        if place.array or place.declared.id in seen or any(root.place is place for root in self.tile.roots):
-            return False
-        inner = seen | {place.declared.id}
-        return all(
-            not self.moving(reach) and not reach.advance and not reach.layout and not reach.leading
-            and (reach.end is None or self.ends(reach.end, inner))
-            for reach in self.tile.from_(place)
-        )  # fmt: skip
-
-    def holds_use(self, node: Node) -> bool:
-        """Return whether an expression contains another use of the tile."""
-        own = node if self.indexing(node) else NOTHING  # the call that indexes is the use itself
-        return any(r.node.inside(node) and r.node is not own for r in self.tile.reaches)
-
-
 def swapped(draft: Draft) -> list[Edit]:
     """Return the edits that swap the last two indices of a tile; raise Unfit for a use that does not name both."""
     edits: list[Edit] = []
-    for place in dict.fromkeys(root.place for root in draft.tile.roots):
-        sizes = sizes_of(place.declared, draft.file)
-        statement = place.declared.above("declaration", "field_declaration")
+    for declared in dict.fromkeys(root.declared for root in draft.tile.roots):
+        sizes = sizes_of(declared, draft.file)
+        statement = declared.above("declaration", "field_declaration")
         if len(sizes) < 2 or not all(size.inside(statement) for size in sizes[-2:]):
-            raise place.declared.unfit(f"{place.name} does not declare its rows and columns here")
+            raise declared.unfit(f"{declared.text} does not declare its rows and columns here")
         edits += _exchanged(*sizes[-2:])
-    for reach in draft.tile.reaches:
-        if draft.ends(reach.start):
-            continue
-        edits += _exchanged(*row_and_column(draft, reach))
+    for access in draft.tile.accesses:
+        row, column = draft.row_and_column(access)
+        if not row.node.inside(column.node.above("subscript_expression")):
+            raise access.node.misfit(" does not name row and column of an element")
+        if row.frame is not column.frame:
+            raise access.node.misfit(" names row and column in different places")
+        if draft.holds_use(row.node) or draft.holds_use(column.node):
+            raise access.node.misfit(" has another use of the tile in its index")
+        edits += _exchanged(row.node, column.node)
     return edits
-
-
-def row_and_column(draft: Draft, reach: Reach) -> tuple[Node, Node]:
-    """Return the last two indices with which a use names an element; raise Unfit if it does it otherwise."""
-    rank, names_element = reach.start.rank, reach.end is None or draft.ends(reach.end)
-    if not names_element or not draft.full(reach) or reach.layout or reach.leading:
-        raise reach.node.misfit(" does not name row and column of an element")
-    row, column = reach.steps[rank - 2], reach.steps[rank - 1]
-    if any(step in draft.moving(reach) for step in reach.steps[rank:]) or row.foreign or column.foreign:
-        raise reach.node.misfit(" adds to the address of an element")
-    if not row.node or not column.node or draft.holds_use(row.node) or draft.holds_use(column.node):
-        raise reach.node.misfit(" has another use of the tile in its index")
-    return row.node, column.node
 
 
 def _exchanged(one: Node, other: Node) -> list[Edit]:

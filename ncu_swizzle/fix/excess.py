@@ -31,7 +31,6 @@ class Moved:
 # Which line of the old source a line of the new one was, and so which access is which.
 
 NOWHERE: Location = ("", 0)  # of an instruction without a source line
-ALIKE = 0.5  # similarity of two lines from which on one is taken for a changed version of the other
 
 
 @dataclass(frozen=True)
@@ -79,22 +78,8 @@ def _paired(before: str, after: str) -> Iterator[tuple[int, int]]:
     for tag, first, end, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             yield from ((start + k + 1, first + k + 1) for k in range(end - first))
-        elif tag == "replace":
-            yield from _changed(old[first:end], new[start:stop], first, start)
-
-
-def _changed(old: Sequence[str], new: Sequence[str], first: int, start: int) -> Iterator[tuple[int, int]]:
-    """Pair changed lines in order: all of them if they are as many, otherwise those that are most alike."""
-    if len(old) == len(new):
-        yield from ((start + k + 1, first + k + 1) for k in range(len(old)))
-        return
-    taken = 0
-    for k, line in enumerate(new):
-        ratios = [difflib.SequenceMatcher(None, line.split(), other.split()).ratio() for other in old[taken:]]
-        best = max(range(len(ratios)), key=ratios.__getitem__, default=None)
-        if best is not None and ratios[best] >= ALIKE:
-            yield start + k + 1, first + taken + best + 1
-            taken += best + 1
+        elif tag == "replace":  # what a patch adds stands before what uses it
+            yield from ((stop - k, end - k) for k in range(min(end - first, stop - start)))
 
 
 Site = tuple[Location, str]  # a line and the kind of access

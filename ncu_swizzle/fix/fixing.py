@@ -41,7 +41,7 @@ def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tu
     draft, texts = subject.draft(seen), set[bytes]()
     for way in (COLUMNS, FACTORS, VECTORS, FLAT):
         try:
-            text = edited(subject.file.text, _edits(subject, draft, mapping, way))
+            text = edited(subject.file.text, _edits(draft, mapping, way))
         except Unfit as reason:
             yield way, reason
             continue
@@ -53,19 +53,19 @@ def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tu
             yield way, text
 
 
-def _edits(subject: FixSubject, draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
+def _edits(draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
     transform, flat = mapping.transform, way == FLAT
     if isinstance(transform, Swapped):
         return swapped(draft)
     if isinstance(transform, Both):
-        rows = PaddingEdits(draft=draft, padding=transform.rows, declarations=subject.declarations).edits()
+        rows = PaddingEdits(draft=draft, padding=transform.rows).edits()
         xor = _xor_edits(draft, transform.xor, way, transform.rows.every)
         return [*rows, *xor] if way != FLAT and xor else []
     if isinstance(transform, XorMatrix):
         return MatrixEdits(draft=draft, matrix=transform).edits()
     if isinstance(transform, RowXor):
         return _xor_edits(draft, transform, way)
-    return PaddingEdits(draft=draft, padding=transform, declarations=subject.declarations, flat=flat).edits()
+    return PaddingEdits(draft=draft, padding=transform, flat=flat).edits()
 
 
 def _xor_edits(draft: Draft, xor: RowXor, way: str, now: int = 0) -> list[Edit]:
@@ -135,14 +135,14 @@ class Applied:
         root = self.root
         array = next((array for array in arrays if _symbol(array) == _symbol(root.array)), None)
         if array is None:
-            raise ValueError(f"{root.root.name} is not a shared array of the new kernel")
+            raise ValueError(f"{root.root.label} is not a shared array of the new kernel")
         start, size = array.start + root.root.offset, len(self.before)
         # Padding makes the array longer, and moves whatever of a struct lies behind it: all of it counts.
         after = range(start, start + size)
         if isinstance(self.ranked.transform, Padding | Both):
-            after = array.span if root.root.place.member else range(start, array.start + array.size)
+            after = array.span if root.root.member else range(start, array.start + array.size)
         reason = (FEW_LANES if self.ranked.candidate.clean else NO_OTHER) if self.left else ""
-        return Moved(name=root.root.name, before=self.before, after=after, least=self.left, reason=reason)
+        return Moved(name=root.root.label, before=self.before, after=after, least=self.left, reason=reason)
 
 
 # Of a tile that conflicts by chance alone, with random inputs: a mapping has to leave less than this share of so many.
@@ -252,7 +252,7 @@ class FixState:
 
         Or the tile with what is in the way. `before` are the mappings that the text has.
         """
-        line = subject.at(declared := seen.roots[0].root.place.declared.line)
+        line = subject.at(declared := seen.roots[0].root.declared.line)
         tile, best, named = self._ranked(subject, seen, line)
         if not best:
             return tile, ()
@@ -281,7 +281,7 @@ class FixState:
             # Where one was not proved, the next one is asked that first; where one may be offered, nothing else counts.
             order = TrialOrder.PROOF if possible else TrialOrder.MEANING if doubtful else TrialOrder.LAUNCH
             proof = self.job.tried(text, partial(_moved, applied), order)
-            names = [root.root.name for root in seen.roots]
+            names = [root.root.label for root in seen.roots]
             patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
                 proved.append((self._cost(patch), patch, applied))
@@ -340,7 +340,7 @@ class FixState:
         first = next(iter(seen.tile.obstacles), None)
         if first is None:
             return None
-        advice = f"index {seen.roots[0].root.place.name} itself where its elements are accessed"
+        advice = f"index {seen.roots[0].root.declared.text} itself where its elements are accessed"
         reason = f"{first.reason}: {advice}"
         return Stop(stage=0, reason=reason, line=subject.at(first.line), mapping=tile.mapping)
 
@@ -394,8 +394,8 @@ def _with_other(
 
 def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:
     """Return the stop of a mapping that cannot be written, and how the source would have to look."""
-    name, columns = seen.roots[0].root.place.name, mapping.shape.columns
-    flat = seen.roots[0].root.place.rank < 2
+    name, columns = seen.roots[0].root.declared.text, mapping.shape.columns
+    flat = seen.roots[0].root.rank < 2
     wanted = f"{name}[row * {columns} + column]" if flat else f"{name}[row][column]"
     reason = f"{unfit}: index it there as {wanted}"
     return Stop(stage=0, reason=reason, line=line, mapping=tile.mapping)

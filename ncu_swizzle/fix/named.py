@@ -6,24 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
-from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
+from ncu_swizzle.fix.cuda import CLASSES, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places
-from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
+from ncu_swizzle.fix.names import SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.requests import AccessRequests
-from ncu_swizzle.smem.suggestions import TRIED
+from ncu_swizzle.reports import attribution
 from ncu_swizzle.smem.swizzle import Swizzle
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
 #
 # A kernel names a policy as a template argument, in an alias, or calls its functions by its name. Its siblings are the
-# classes beside it that take the same template parameters and have the same static functions.
+# classes beside it that take as many template parameters and have the same static functions.
 
 FUNCTIONS = ("function_definition", "field_declaration", "declaration")
 NAMING = ("template_argument_list", "alias_declaration")  # what holds a type descriptor that names a policy
@@ -32,16 +27,16 @@ MOST = 12  # renamings of one kernel
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutPolicy:
-    """A class, where it is declared, its template parameters, and its static functions with their parameters."""
+    """A class, where it is declared, and its static functions, each with the number of its parameters."""
 
     name: str
     scope: tuple[str, ...]
     file: Path  # the source or the header that it is in
-    parameters: tuple[str, ...]
-    functions: frozenset[tuple[str, tuple[str, ...]]]
+    parameters: int  # of its template
+    functions: frozenset[tuple[str, int]]
 
     def replaces(self, other: LayoutPolicy) -> bool:
-        """Whether it can be named in place of another one."""
+        """Return whether it may be named in place of another one; the compiler and the proof decide."""
         beside = (self.scope, self.file, self.parameters) == (other.scope, other.file, other.parameters)
         return beside and self.name != other.name and self.functions >= other.functions
 
@@ -100,13 +95,13 @@ def _policies(file: CudaFile) -> Iterator[LayoutPolicy]:
         name, body = node.part("name"), node.part("body")
         if not body or name.type != "type_identifier":
             continue
-        functions = frozenset(_static_functions(file, body))
+        functions = frozenset(_static_functions(body))
         if functions:
             yield LayoutPolicy(
                 name=name.text,
                 scope=_scope(node),
                 file=_file(file, node),
-                parameters=_parameters(file, node),
+                parameters=_count(node.parent.part("parameters")),
                 functions=functions,
             )
 
@@ -119,45 +114,18 @@ def _scope(node: Node) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _template_parameters(node: Node) -> list[Node]:
-    """Return the parameters of the template that a class is; comments are among them."""
-    return node.parent.part("parameters").named_children if node.parent.type == "template_declaration" else []
+def _count(listed: Node) -> int:
+    return sum(child.type != "comment" for child in listed.named_children)
 
 
-def _parameters(file: CudaFile, node: Node) -> tuple[str, ...]:
-    """Return the types of a class's template parameters, without names and defaults."""
-    return tuple(
-        ("class..." if parameter.type.startswith("variadic") else "class")
-        if parameter.type.endswith("type_parameter_declaration")
-        else _without_name(file, parameter)
-        for parameter in _template_parameters(node)
-        if parameter.type != "comment"
-    )
-
-
-def _without_name(file: CudaFile, parameter: Node) -> str:
-    """Return a parameter's type: its text without its name and its default."""
-    end = next((child.start_byte for child in parameter.children if child.type == "="), parameter.end_byte)
-    name = parameter.part("declarator")
-    while name and name.type != "identifier":
-        name = name.part("declarator") or next(iter(name.named_children), NOTHING)
-    start = parameter.start_byte
-    parts = [(start, name.start_byte), (name.end_byte, end)] if name else [(start, end)]
-    return " ".join(" ".join(file.between(*part) for part in parts).split())
-
-
-def _static_functions(file: CudaFile, body: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _static_functions(body: Node) -> Iterator[tuple[str, int]]:
     for member in body.named_children:
-        node = member
-        if member.type == "template_declaration":
-            node = next((child for child in member.named_children if child.type in FUNCTIONS), member)
+        inner = (child for child in member.named_children if child.type in FUNCTIONS)
+        node = next(inner, member) if member.type == "template_declaration" else member
         words = {child.text for child in node.children if child.type == "storage_class_specifier"}
-        declared = node.part("declarator")
-        while declared and declared.type != "function_declarator":
-            declared = declared.part("declarator")
+        declared = node.function_declarator
         if node.type in FUNCTIONS and "static" in words and declared:
-            named = (each for each in declared.part("parameters").named_children if each.type != "comment")
-            yield declared.part("declarator").text, tuple(_without_name(file, each) for each in named)
+            yield declared.part("declarator").text, _count(declared.part("parameters"))
 
 
 def _uses(file: CudaFile, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
@@ -257,9 +225,7 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
             )
 
 
-HIGHEST = 14  # bit of an offset that a swizzle takes
-BANK_ROW_BITS = 7
-SWIZZLES = 3  # to build, per layout
+SWIZZLES = 3  # to build, per array
 LAYOUTS = 4
 
 
@@ -274,69 +240,34 @@ class NamedEdit:
 
 
 def named_edits(
-    scopes: Scopes, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
+    file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
 ) -> Iterator[NamedEdit]:
     """Yield the patches of a kernel's own source that name a mapping."""
-    file = scopes.file
     ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
     if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
-        swizzles = _swizzles(version, declared)
+        swizzles = list(dict.fromkeys(_swizzles(version, declared)))
         ways += [(f"{each.prefix}{s}", each.line, each.composed(s)) for each in layouts for s in swizzles]
     for mapping, line, edits in ways:
         size = sum(len(edit.text) for edit in edits)
         yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)
 
 
-def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> list[Swizzle]:
-    """Return the swizzles that leave an array the least excess, those that take the lowest bits first."""
-    best: list[Swizzle] = []
-    for array in version.arrays:
-        requests = list(_requests(version, array))
-        before = _excess(requests, array, None)
-        if not before:
+def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Iterator[Swizzle]:
+    """Yield the swizzles that `lint` and `explain` find for the arrays, as CuTe takes them: on elements as declared."""
+    profile = version.emulated.profile
+    elements = {each.name: SIZES.get(each.element.rpartition("::")[2]) for each in declared}
+    for tile in attribution.tiles(profile):
+        array = next((each for each in version.arrays if tile.first in each.span), None)
+        try:
+            advice = tile.suggestion(attribution.constraints(profile))
+        except UsageError:
             continue
-        bytes_ = _element_bytes(array, declared, requests)
-        tried = ((_excess(requests, array, s.on_bytes(bytes_)), s) for s in _every(requests, bytes_))
-        better = sorted(((left, _reach(s), s) for left, s in tried if left < before), key=lambda each: each[:2])
-        best += [swizzle for _, _, swizzle in better[:SWIZZLES]]
-    return list(dict.fromkeys(best))
-
-
-def _reach(swizzle: Swizzle) -> tuple[int, int, int]:
-    """Return what a short tile allows first: a low highest bit, then few bits, then those that move furthest."""
-    return swizzle.bits + swizzle.base + swizzle.shift, swizzle.bits, -swizzle.base
-
-
-def _every(requests: Sequence[AccessRequests], element_bytes: int) -> Iterator[Swizzle]:
-    element = element_bytes.bit_length() - 1
-    widest = max(operations.find(made.op).width_bytes for made in requests).bit_length() - 1
-    for base in range(max(0, widest - element), BANK_ROW_BITS - element):
-        for bits in range(1, min(MOST_BITS, BANK_ROW_BITS - element - base) + 1):
-            # CuTe asserts shift >= bits.
-            for shift in range(bits, HIGHEST - base - bits + 1):
-                yield Swizzle(bits=bits, base=base, shift=shift)
-
-
-def _requests(version: Executable, array: SharedArray) -> Iterator[AccessRequests]:
-    for made in version.emulated.counts.requests.values():
-        if (inside := within(made, array.start, array.start + array.size)) is not None:
-            rows = len(inside.times)
-            yield inside.chosen(np.arange(0, rows, -(-rows // TRIED)))
-
-
-def _excess(requests: Sequence[AccessRequests], array: SharedArray, swizzle: Swizzle | None) -> int:
-    total = 0
-    for made in requests:
-        offsets = np.where(made.active, made.addresses - array.start, 0)
-        total += excess_at(made, array.start + (swizzle(offsets) if swizzle else offsets))
-    return total
-
-
-def _element_bytes(
-    array: SharedArray, declared: Sequence[SharedDeclaration], requests: Sequence[AccessRequests]
-) -> int:
-    """Return the size of an array's elements: by the name of their type, otherwise of the narrowest access."""
-    for declaration in declared:
-        if declaration.name == array.name and (size := SIZES.get(declaration.element.rpartition("::")[2])):
-            return size
-    return min(operations.find(made.op).width_bytes for made in requests)
+        found = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
+        named = [mapping for mapping in found if isinstance(mapping.transform, Swizzle)]
+        for mapping in named[:SWIZZLES]:
+            assert isinstance(mapping.transform, Swizzle)
+            element = (elements.get(array.name) if array else None) or mapping.element_bytes
+            on_bytes = mapping.transform.on_bytes(mapping.element_bytes)
+            swizzle = replace(on_bytes, base=max(0, on_bytes.base - (element.bit_length() - 1)))
+            if swizzle.combine == "xor" and swizzle.shift >= swizzle.bits:  # as CuTe asserts
+                yield swizzle

@@ -10,14 +10,14 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_cubin
-from ncu_swizzle.fix import cuda, edits, launched
+from ncu_swizzle.fix import cuda, edits
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.launched import Known
-from ncu_swizzle.fix.reaching import follow
-from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, shared_declarations, sizes_of
-from ncu_swizzle.fix.webs import BYTES, ReachedPlace, Web, carved
+from ncu_swizzle.fix.names import BYTES, Names, SharedDeclaration, shared_declarations, sizes_of
+from ncu_swizzle.fix.probes import Known, compiler_knowledge
+from ncu_swizzle.fix.tiles import tiles_of
+from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import attribution
@@ -48,8 +48,6 @@ class FixSubject:
     target: Target
     emulated: Emulated
     file: CudaFile
-    scopes: Scopes
-    declarations: Mapping[int, SharedDeclaration]
     placed: Mapping[int, SharedArray]  # arrays of the binary, by the declared identifier
     tiles: tuple[TileSeen, ...]  # the worst first
     known: Known
@@ -82,45 +80,46 @@ class FixSubject:
     def draft(self, seen: TileSeen) -> Draft:
         """Return a tile for the writers of a patch."""
         element = self.element_bytes(seen)
-        declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
+        units = {step.unit for access in seen.tile.accesses for step in access.steps}
+        units |= {access.unit for access in seen.tile.accesses}
         return Draft(
             file=self.file,
-            scopes=self.scopes,
             tile=seen.tile,
             constants=self.known.constants,
             element_bytes=element,
-            declared_bytes=declared,
-            unit_bytes=self.known.unit_bytes,
+            declared_bytes=self._declared(seen) or element,
+            unit_bytes={unit: self.known.unit_bytes(unit) for unit in units if unit},
         )
+
+    def _declared(self, seen: TileSeen) -> int | None:
+        root = seen.roots[0].root
+        declared, rank = (root.declared, root.rank) if root.member else (root.array.declared, root.array.rank)
+        return self.known.element_bytes(declared, rank)
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
-        declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
-        return min(declared, seen.narrowest)
+        return min(self._declared(seen) or seen.narrowest, seen.narrowest)
 
     def spelled_bytes(self, seen: TileSeen) -> int:
         """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
         draft, most = self.draft(seen), 1
-        for reach in seen.tile.reaches:
-            if reach.end is not None:
-                continue
-            plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
-            plain = plain or draft.indexing(reach.node) is not None or reach.node.called.startswith("atomic")
-            holder = reach.node.parent
-            handed = holder.type == "gnu_asm_input_operand"
-            if not plain or handed or reach.unit == BYTES:
+        for access in seen.tile.accesses:
+            plain = access.node.type not in ("call_expression", "gnu_asm_input_operand")
+            plain = plain or access.node.called.startswith("atomic") or access.pointer.rank == 0
+            if not plain or access.unit == BYTES:
                 return seen.widest
             try:
-                most = max(most, draft.size(reach.steps[-1].unit if reach.steps else reach.unit, reach.node))
+                most = max(most, draft.size(access.steps[-1].unit if access.steps else access.unit, access.node))
             except Unfit:
                 return seen.widest
         return most
 
     def shapes(self, seen: TileSeen) -> list[Shape]:
         """Return how the rows of a tile may lie: as declared, or as its indices say."""
-        element, array = self.element_bytes(seen), _owner(seen)
+        element, root = self.element_bytes(seen), seen.roots[0].root
+        declared, rank = (root.declared, root.rank) if root.member else (root.array.declared, root.array.rank)
         strides = self._strides(seen)
-        if array.rank < 2:
+        if rank < 2:
             strides |= self._declared_rows(seen) | {LINE}
             size = max(root.size for root in seen.roots)
             return [
@@ -128,9 +127,9 @@ class FixSubject:
                 for stride in sorted(strides)
                 if 2 * stride <= size and stride % element == 0 and stride > element
             ]
-        declared = self.known.element_bytes.get(array.declared.id, element)
-        columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
-        rows = self.known.row_counts.get(array.declared.id, 0)
+        bytes_ = self._declared(seen) or element
+        columns = self.known.row(declared, rank - 1) * bytes_ // element
+        rows = self.known.row(declared, rank - 2)
         shapes = [Shape(columns=columns, rows=rows, element_bytes=element)] if columns > 1 else []
         # Rows may also lie behind each other in the last dimension, as in ``t[2][32 * 32]``.
         lengths = sorted({stride // element for stride in strides if stride % element == 0})
@@ -144,32 +143,25 @@ class FixSubject:
     def _declared_rows(self, seen: TileSeen) -> set[int]:
         """Return the bytes of a row by the types of a flat tile's pointers, such as ``float (*p)[32]``."""
         draft, found = self.draft(seen), set[int]()
-        for place in seen.tile.places:
-            sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
-            length = self.known.constants.value(sizes[-1]) if sizes else None
-            if length:
-                found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
+        for declared in seen.tile.named:
+            sizes = sizes_of(declared, self.file)
+            length = self.known.constants.value(sizes[-1], self.known.walk.kernel) if sizes else None
+            found |= {length * draft.declared_bytes} if length else set()
         return found
 
     def _strides(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a tile's indices of elements, in bytes."""
         draft, found = self.draft(seen), set[int]()
         drafts = draft, replace(draft, constants=self.known.launched)  # rows may be as long as the launch says
-        for reach in seen.tile.reaches:
-            for step in (step for step in reach.steps if step.rank == 1):
+        for access in seen.tile.accesses:
+            for step in (step for step in access.steps if step.rank == 1):
                 try:
-                    unit = draft.size(step.unit, reach.node)
+                    unit = draft.size(step.unit, access.node)
                 except Unfit:
                     continue
                 terms = (term for made in drafts for term in made.terms(step) if term.variable)
                 found |= {abs(term.constant) * unit for term in terms}
         return found
-
-
-def _owner(seen: TileSeen) -> ReachedPlace:
-    """Return what a tile is declared as: an array, or an array in a struct."""
-    root = seen.roots[0].root
-    return root.place if root.place.member else root.array
 
 
 def subject_of(target: Target, text: bytes, emulated: Emulated, settings: EmulationSettings) -> FixSubject:
@@ -180,19 +172,18 @@ def subject_of(target: Target, text: bytes, emulated: Emulated, settings: Emulat
         certain = emulate_cubin(undrawn, emulated.binary.cubin.data, settings=settings).profile
     arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, target.launch.shared)
     file = cuda.parse(text, target.source.name)
-    scopes = Scopes(file)
-    every = tuple(shared_declarations(scopes))
-    placed = _placed(arrays, every, scopes)
-    chosen = tuple(declaration for declaration in every if declaration.declared.id in placed)
-    webs = webs_of(scopes, chosen, every)
-    known = launched.compiler_knowledge(target, scopes, chosen, webs, settings)
-    tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
+    names = Names(file)
+    every = tuple(shared_declarations(names))
+    walk = Walk(names, every, target.kernel.entry.partition("<")[0].rpartition("::")[2])
+    placed = _placed(arrays, every)
+    chosen = [declaration for declaration in every if declaration.declared.id in placed]
+    known = compiler_knowledge(target, walk, chosen, settings)
+    accesses = [access for access in walk.accesses.values() if access.pointer.array in chosen]
+    tiles = tiles_of(accesses, tuple(walk.obstacles.values()), known.offsets, known.members)
     return FixSubject(
         target=target,
         emulated=emulated,
         file=file,
-        scopes=scopes,
-        declarations={declaration.declared.id: declaration for declaration in every},
         placed=placed,
         tiles=tuple(tiles_seen(tiles, placed, emulated)),
         known=known,
@@ -201,24 +192,14 @@ def subject_of(target: Target, text: bytes, emulated: Emulated, settings: Emulat
     )
 
 
-def _placed(
-    arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...], scopes: Scopes
-) -> dict[int, SharedArray]:
+def _placed(arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...]) -> dict[int, SharedArray]:
     """Return the array of the binary for each declaration that it comes from, by the declared identifier."""
     placed: dict[int, SharedArray] = {}
     for array in arrays:
         named = [d for d in every if d.name == array.name and d.declared.id not in placed]
         # Of several with one name, the one whose function is part of the array's symbol.
-        within = [d for d in named if (holder := scopes.holder(d.declared)) is not None and holder.name in array.symbol]
+        holders = ((d, d.statement.above("function_definition").function_declarator.part("declarator")) for d in named)
+        within = [d for d, holder in holders if holder and holder.text.rpartition("::")[2] in array.symbol]
         for declaration in (within or named)[:1]:
             placed[declaration.declared.id] = array
     return placed
-
-
-def webs_of(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
-    """Return the webs of some arrays, each once; `every` are all arrays of the source."""
-    webs: list[Web] = []
-    for declaration in chosen:
-        if not any(declaration.declared.id in web.places for web in webs):
-            webs.append(follow(scopes, declaration, every))
-    return webs

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import prod
 
-from ncu_swizzle.fix.cuda import NOTHING, Inlined, Node
+from ncu_swizzle.fix.cuda import Node
+from ncu_swizzle.fix.frames import Frame
+from ncu_swizzle.fix.walking import Walk
 
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
@@ -17,13 +19,8 @@ SIZES = {
     "byte": 1, "half_t": 2, "bfloat16_t": 2, "tfloat32_t": 4,
 }  # fmt: skip
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
-
 NAMES = ("identifier", "type_identifier", "qualified_identifier")
-
-CALLS = ("call_expression", "subscript_expression")  # what a method may be called by
-MEMBERS = (*CALLS, "field_expression")  # what may stand for something that an object was made with
-
-Value = Callable[["Node"], "int | None"]
+Value = Callable[[Node, Frame], "int | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +28,7 @@ class Factor:
     """One factor of a product, and its value if that is constant; `shift` is that of ``y << 5``."""
 
     node: Node
+    frame: Frame
     value: int | None
     shift: bool = False
 
@@ -40,6 +38,7 @@ class Term:
     """A product; `negative` if it is subtracted."""
 
     node: Node
+    frame: Frame
     factors: tuple[Factor, ...]
     negative: bool = False
 
@@ -55,43 +54,34 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The constant values of a file's names, and the expressions that its calls stand for."""
+    """The values of a file's names, as they are known in a frame, and what its expressions come to."""
 
-    name: Value  # of an identifier
-    of_launch: bool = False  # `name` also knows members, such as blockDim.x
-    inline: Callable[[Node], Inlined | None] = lambda node: None  # what a call stands for
-    part: Callable[[Node, Node], Inlined | None] = lambda object_, call: None  # the same of a member's, as it was made
-    bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
-    outer: Constants | None = None  # by which its arguments are understood
-    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is: understood as they are
+    walk: Walk
+    name: Value  # of an identifier, a size, a member such as blockDim.x
 
-    def value(self, node: Node) -> int | None:
+    def value(self, node: Node, frame: Frame) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
-        node, within = self._reached(node.bare)
-        return within._value(node)
+        return self._value(*self._reached(node.bare, frame, None))
 
-    def _value(self, node: Node) -> int | None:
-        """Return the value of an expression as it is written, without what a parameter of it stands for."""
-        if node.type in NAMES or (self.of_launch and node.type == "field_expression"):
-            named = self.name(node)
-            call = self.inline(node) if named is None and node.type == "identifier" else None
-            return self.value(call.body) if call else named
-        text = node.text
+    def _value(self, node: Node, frame: Frame) -> int | None:
         match node.type:
+            case kind if kind in (*NAMES, "field_expression"):
+                return self.name(node, frame)
             case "cast_expression":
-                return self.value(node.part("value"))
+                return self.value(node.part("value"), frame)
             case "number_literal":
-                match = _LITERAL.fullmatch(text.replace("'", ""))
+                match = _LITERAL.fullmatch(node.text.replace("'", ""))
                 return int(match[1], 8 if re.fullmatch("0[0-7]+", match[1]) else 0) if match else None
             case "sizeof_expression":
-                asked = self.name(node)
-                return SIZES.get(text.removeprefix("sizeof").strip()[1:-1].strip()) if asked is None else asked
+                asked = self.name(node, frame)
+                return SIZES.get(node.text.removeprefix("sizeof").strip()[1:-1].strip()) if asked is None else asked
             case "binary_expression":
-                return self._binary(node)
+                return self._binary(node, frame)
         return None
 
-    def _binary(self, node: Node) -> int | None:
-        one, other, operator = self.value(node.part("left")), self.value(node.part("right")), operator_of(node)
+    def _binary(self, node: Node, frame: Frame) -> int | None:
+        one, other = self.value(node.part("left"), frame), self.value(node.part("right"), frame)
+        operator = operator_of(node)
         if one is None or other is None or (operator in "/%" and other <= 0) or (operator == "<<" and other > 30):
             return None
         operations: dict[str, Callable[[int, int], int]] = {
@@ -100,62 +90,59 @@ class Constants:
         }  # fmt: skip
         return operations[operator](one, other) if operator in operations else None
 
-    def _reached(self, node: Node) -> tuple[Node, Constants]:
-        """Return what a parameter or a call stands for, with the constants by which it is understood."""
-        named, text = node.type == "identifier", node.text
-        if named and text in self.bound and self.outer is not None:
-            return self.outer._reached(self.bound[text].bare)
-        if named and text in self.fields:
-            return replace(self, bound={}, outer=None, fields={})._reached(self.fields[text].bare)
-        call = self.inline(node) if node.type in MEMBERS else None
-        if call is None and (object_ := self._called(node)):
-            call = self.part(object_, node)
-        if call is None:
-            return node, self
-        within = replace(self, bound=call.arguments, outer=self, fields=call.fields or self.fields)
-        for name in (n for n in call.body.walk() if n.type == "identifier"):
-            own = name.text in within.bound or name.text in within.fields
-            if name.parent.type != "call_expression" and not own and within._value(name) is None:
-                return node, self  # it depends on more than its arguments
-        return within._reached(call.body.bare)
+    def _reached(self, node: Node, frame: Frame, home: Frame | None) -> tuple[Node, Frame]:
+        """Return what a parameter or a call stands for; with `home`, only what does not mean anything there."""
+        while True:
+            node = node.bare
+            onward = self.walk.argument(node, frame, home) or self._expanded(node, frame)
+            if onward is None:
+                return node, frame
+            node, frame = onward
 
-    def _called(self, node: Node) -> Node:
-        """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
-        function = node.part("function") if node.type == "call_expression" and self.fields else NOTHING
-        name = function.part("argument") if function.type == "field_expression" else function
-        return self.fields.get(name.text, NOTHING)
+    def _expanded(self, node: Node, frame: Frame) -> tuple[Node, Frame] | None:
+        """Return the only expression of what a call calls, or a macro stands for, if it depends on nothing else."""
+        entered = self.walk.expression(node, frame)
+        if entered is None:
+            return None
+        body, inner = entered
+        for name in (n for n in body.walk() if n.type == "identifier"):
+            function = name.is_part("function", "call_expression")
+            if not function and inner.bound(name.text) is None and self.name(name, inner) is None:
+                return None
+        return entered
 
-    def terms(self, node: Node, negative: bool = False) -> tuple[Term, ...]:
-        """Return the sum that an expression is."""
-        return tuple(self._terms(node, negative))
+    def terms(self, node: Node, frame: Frame, home: Frame | None = None, negative: bool = False) -> tuple[Term, ...]:
+        """Return the sum that an expression is, in what is written in a frame."""
+        return tuple(self._terms(node, frame, home, negative))
 
-    def _terms(self, node: Node, negative: bool) -> Iterator[Term]:
-        inner, within = self._reached(node.bare)
+    def _terms(self, node: Node, frame: Frame, home: Frame | None, negative: bool) -> Iterator[Term]:
+        inner, within = self._reached(node, frame, home)
         operator = operator_of(inner)
         if operator in ("+", "-"):
-            yield from within._terms(inner.part("left"), negative)
-            yield from within._terms(inner.part("right"), negative ^ (operator == "-"))
+            yield from self._terms(inner.part("left"), within, home, negative)
+            yield from self._terms(inner.part("right"), within, home, negative ^ (operator == "-"))
             return
-        if within is not self and node.bare.type == "call_expression" and within.value(inner) is not None:
-            inner, within = node.bare, self  # a constant by its name
-        yield Term(inner, tuple(within._factors(inner)), negative)
+        if within is not frame and home in (None, frame) and self._value(inner, within) is not None:
+            inner, within = node.bare, frame  # a constant by its name
+        yield Term(inner, within, tuple(self._factors(inner, within, home)), negative)
 
-    def _factors(self, node: Node) -> Iterator[Factor]:
-        value, (inner, within) = self.value(node), self._reached(node.bare)
-        if within is not self and (value is None or node.bare.type == "identifier"):
-            yield from within._factors(inner)
+    def _factors(self, node: Node, frame: Frame, home: Frame | None) -> Iterator[Factor]:
+        value = self.value(node, frame)
+        inner, within = self._reached(node, frame, home)
+        if inner is not node.bare and (value is None or node.bare.type == "identifier"):
+            yield from self._factors(inner, within, home)
             return
         left, right = node.part("left"), node.part("right")
         operator = operator_of(node)
         if operator == "*":
             product = left.bare
-            yield from self._factors(product if operator_of(product) == "*" else left)
-            yield from self._factors(right)
-        elif operator == "<<" and (shift := self.value(right)) is not None:
-            yield from self._factors(left)
-            yield Factor(right, 1 << shift, shift=True)
+            yield from self._factors(product if operator_of(product) == "*" else left, frame, home)
+            yield from self._factors(right, frame, home)
+        elif operator == "<<" and (shift := self.value(right, frame)) is not None:
+            yield from self._factors(left, frame, home)
+            yield Factor(right, frame, 1 << shift, shift=True)
         else:
-            yield Factor(node, value)
+            yield Factor(node, frame, value)
 
 
 def operator_of(node: Node) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum_of
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.draft import Draft, row_and_column
+from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called, composition
+from ncu_swizzle.fix.frames import Access, Frame, Step
+from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import Term
-from ncu_swizzle.fix.webs import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
-ROW_AND_COLUMN = 2  # the indices of an array
 NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
 Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracted, and its text
@@ -39,195 +39,155 @@ class XorEdits:
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether a factor that is XORed is part of a sum
-        self.within = set[int]()  # places whose base is being looked for
         self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
-        edits: list[Edit] = []
-        for reach in self.draft.tile.reaches:
-            if self.draft.ends(reach.start):
-                continue
-            if reach.end is None or (not reach.advance and self.draft.ends(reach.end)):
-                edits += self._access(reach)
-            else:
-                self._base_of(reach)
+        edits = [edit for access in self.draft.tile.accesses for edit in self._access(access)]
         if (self.factors or self.vectors) and not self.sums:
             return []
         return [*edits, *self.accessors.edits()]
 
-    # ---------------------------------------------------------------------------------------- where places are
-    # A base is where a place is within the pattern: the number of its row as an expression, empty at the start.
-
-    def _base(self, place: ReachedPlace) -> str:
-        """Return where a place is; raise Unfit if it is neither at the pattern's start nor at a row's."""
-        if any(root.place is place for root in self.draft.tile.roots):
-            return ""
-        if place.declared.id in self.within:  # it is made from itself: the other ways to it decide
-            return ""
-        self.within.add(place.declared.id)
-        try:
-            rows = {self._base_of(reach) for reach in self.draft.tile.to(place)}
-        finally:
-            self.within.discard(place.declared.id)
-        if len(rows) > 1:
-            raise place.declared.unfit(f"{place.name} points to different rows")
-        return next(iter(rows), "")
-
-    def _base_of(self, reach: Reach) -> str:
-        """Return where a use that goes on leads to."""
-        self._refuse_foreign(reach)
-        draft, steps = self.draft, self.draft.moving(reach)
-        start = self._base(reach.start) if reach.end is not reach.start else ""
-        if reach.layout or reach.leading:
-            raise reach.node.misfit(": an API computes the addresses")
-        rank, flat = reach.start.rank, draft.flat(reach, self.columns)
-        if flat is None:
-            if len(reach.steps) < rank - 1:
-                return start  # whole tiles, each with the pattern
-            row = reach.steps[rank - 2]
-            if draft.zero((row,)) and not steps[rank:]:
-                return start
-            if not row.node or any(step in steps for step in reach.steps[rank - 1 :]):
-                raise reach.node.misfit(f" points into a row of {reach.start.name}")
-            return self._row(reach, row.node.text)
-        rows: Summands = []
-        for step in flat:
-            row_terms, others = self._split(step)
-            if others or (self.flat and row_terms):
-                raise reach.node.misfit(f" points between the starts of rows of {self.columns} elements")
-            rows += row_terms
-        if not rows:
-            return start
-        if start:
-            rows.insert(0, (False, start))
-        return self._row(reach, sum_of(rows))
-
-    def _row(self, reach: Reach, row: str) -> str:
-        """Return the number of the row that a use leads to, if it may be written where that place is used."""
-        # A parameter, of a function or a macro, stands where the caller's names mean something else, or nothing.
-        parameters = ("parameter_declaration", "optional_parameter_declaration", "preproc_params")
-        if reach.end is None or reach.advance or reach.end.declared.above(*parameters):
-            raise reach.node.misfit(NOT_KNOWN)
-        if EFFECTS.search(row):
-            raise reach.node.unfit(f"{row} would be evaluated twice")
-        return row
-
-    def _refuse_foreign(self, reach: Reach) -> None:
-        """Raise Unfit if a row's number is that of another function, by whose parameters it is written."""
-        if any(step.foreign for step in reach.steps):
-            raise reach.node.misfit(NOT_KNOWN)
-
     # ---------------------------------------------------------------------------------------- accesses
 
-    def _access(self, reach: Reach) -> list[Edit]:
-        self._refuse_foreign(reach)
-        base = self._base(reach.start)
-        if reach.layout:
-            return composed(self.draft, reach, self.xor)
-        if reach.leading:
-            raise reach.node.misfit(": an API computes the addresses")
-        steps = self.draft.flat(reach, self.columns)
+    def _access(self, access: Access) -> list[Edit]:
+        draft, home = self.draft, self.draft.home(access)
+        if access.layout:
+            return composed(draft, access, self.xor)
+        if access.leading:
+            raise access.node.misfit(": an API computes the addresses")
+        steps = draft.flat(access, self.columns)
         if steps is None:
-            return self._subscripts(reach)
-        if not steps and not base:
+            return self._subscripts(access, home)
+        steps = tuple(step for step in steps if any(self._split(step, home)))  # whole patterns change nothing
+        if not steps:
             return []
-        if len(steps) != 1:
-            return self._several(reach, steps, base)
+        if len(steps) > 1:
+            return self._several(access, steps, home)
         (step,) = steps
-        if not step.node or step.negative:
-            raise reach.node.misfit(" has no index")
-        return self._index(reach, step, step.node, base)
+        if not step.node or step.negative or step.advance:
+            raise access.node.misfit(" has no index")
+        return self._index(access, step, home)
 
-    def _subscripts(self, reach: Reach) -> list[Edit]:
+    def _subscripts(self, access: Access, home: Frame) -> list[Edit]:
         """Return the edits of an access with a subscript for the row and one for the column."""
-        draft, rank = self.draft, reach.start.rank
-        if not draft.full(reach):
-            raise reach.node.misfit(f" is not an element of {reach.start.name}")
-        row, column = reach.steps[rank - 2].node, reach.steps[rank - 1].node
-        if any(step in draft.moving(reach) for step in reach.steps[rank:]):
-            raise reach.node.misfit(" adds to the address of an element")
-        if not row or not column:
-            raise reach.node.misfit(" leaves out an index")
+        draft = self.draft
+        row, column = draft.row_and_column(access)
         xor = self.xor
-        if row.type == "number_literal" and draft.constants.value(row) == 0:
+        if row.node.type == "number_literal" and draft.constants.value(row.node, row.frame) == 0:
             return []  # the first row stays as it is
-        if reach.start.member and reach.start.declared.above("template_declaration"):
+        apart = not row.node.inside(column.node.above("subscript_expression"))
+        if apart or (draft.tile.roots[0].member and draft.tile.roots[0].declared.above("template_declaration")):
             xor = replace(xor, rows=0)  # another instance may have more rows
-        text = " ".join(row.text.split())
-        if EFFECTS.search(text) or draft.holds_use(row):
-            raise row.unfit(f"{text} would be evaluated twice")
-        terms = draft.terms(reach.steps[rank - 1])
-        factored = self._factored(column, terms, xor, text)
-        low = 0 if draft.holds_use(column) else self._kept(terms, xor)
-        return factored or self._xored(column.start_byte, column.end_byte, bits_of_row(xor, text), low=low)
+        terms = draft.terms(row, home)
+        whole = len(terms) == 1 and terms[0].node is not row.node.bare and not terms[0].negative
+        node, frame = (terms[0].node, terms[0].frame) if whole else (row.node, row.frame)
+        if not self._readable(frame, home):
+            raise access.node.misfit(NOT_KNOWN)
+        text = " ".join(node.text.split())
+        if EFFECTS.search(text) or draft.holds_use(node):
+            raise node.unfit(f"{text} would be evaluated twice")
+        columns = draft.terms(column, home)
+        moved = columns[0].node if len(columns) == 1 and columns[0].frame is not column.frame else column.node
+        factored = self._factored(column.node, columns, xor, text)
+        low = 0 if draft.holds_use(column.node) else self._kept(columns, xor)
+        always = moved is not column.node and not draft.closed(moved.start_byte, moved.end_byte, moved.parent)
+        inside = column.node.above("subscript_expression", "preproc_function_def")
+        bare = column.node.parent.type in ("subscript_argument_list", "parenthesized_expression") and bool(inside)
+        return factored or self._xored(
+            moved.start_byte,
+            moved.end_byte,
+            bits_of_row(xor, text),
+            always=always or not (bare or moved is not column.node),
+            low=low,
+        )
 
-    def _index(self, reach: Reach, step: ReachStep, node: Node, base: str) -> list[Edit]:
+    def _readable(self, frame: Frame, home: Frame) -> bool:
+        """Return whether what is written in a frame means the same where an access is written."""
+        return home.sees(frame.function) or frame.function is home
+
+    def _index(self, access: Access, step: Step, home: Frame) -> list[Edit]:
         """Return the edits of one index of a flat array."""
-        xor = self._counted(reach, step)
-        rows, others = self._split(step)
-        if base or (rows and others and not self.flat):
-            in_columns = self._in_columns(node, step, [(False, base), *rows] if base else rows, xor)
+        node, xor = step.node, self._counted(access, step)
+        rows, others = self._split(step, home)
+        if rows and others and not self.flat:
+            in_columns = self._in_columns(step, rows, xor, home)
             if in_columns is not None:
                 return in_columns
-            if base:
-                raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         if not rows and len(others) == 1:
             (term,) = others
             if not term.variable and not term.negative and term.constant < self.columns:
                 return []  # an element of the first row, which stays as it is
-        if self.draft.indexing(node) or self.now:
-            raise reach.node.unfit(f"{node.quoted()}{NO_SPLIT}")
+        if self.now or not self._readable(step.frame, home):
+            raise access.node.unfit(f"{node.quoted()}{NO_SPLIT}")
         name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
         return called(name, node)
 
-    def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: str) -> list[Edit]:
+    def _several(self, access: Access, steps: tuple[Step, ...], home: Frame) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
-        rows: Summands = [(False, base)] if base else []
-        columns: list[ReachStep] = []
+        rows: Summands = []
+        columns: list[Step] = []
         for step in steps:
-            row_terms, others = self._split(step)
+            row_terms, others = self._split(step, home)
+            if row_terms and step.advance:
+                raise access.node.misfit(NOT_KNOWN)
             rows += row_terms
             columns += [step] if others else []
-        if not columns or not columns[0].node:
-            raise reach.node.misfit(" has no column")
+        if not rows or not columns or not columns[0].node:
+            raise access.node.misfit(NO_SPLIT)
         if len(columns) > 1:  # p + row * 32 + k + x * 4
             first, last = columns[0], columns[-1]
             together = steps[steps.index(first) : steps.index(last) + 1] == tuple(columns)
-            if not together or any(step.negative or step.subscript or not step.node for step in columns):
-                raise reach.node.misfit(" adds to the column in several places")
-            bits = bits_of_row(self._counted(reach, first), sum_of(rows))
-            if EFFECTS.search(bits) or any(self._split(step)[0] for step in columns):
-                raise reach.node.misfit(NO_SPLIT)
+            apart = any(step.negative or step.subscript or step.advance or not step.node for step in columns)
+            if not together or apart or not first.node.inside(last.node.parent):
+                raise access.node.misfit(" adds to the column in several places")
+            bits = bits_of_row(self._counted(access, first), sum_of(rows))
+            if EFFECTS.search(bits) or any(self._split(step, home)[0] for step in columns):
+                raise access.node.misfit(NO_SPLIT)
             return self._xored(first.node.start_byte, last.node.end_byte, bits, always=True)
         (column,) = columns
-        edits = self._in_columns(column.node, column, rows, self._counted(reach, column))
+        if column.advance:
+            raise access.node.misfit(" moves within a row")
+        edits = self._in_columns(column, rows, self._counted(access, column), home)
         if edits is None:
-            raise reach.node.misfit(NO_SPLIT)
+            raise access.node.misfit(NO_SPLIT)
         return edits
 
-    def _in_columns(self, node: Node, step: ReachStep, rows: Summands, xor: RowXor) -> list[Edit] | None:
+    def _in_columns(self, step: Step, rows: Summands, xor: RowXor, home: Frame) -> list[Edit] | None:
         """Return the edit of the part of an index that is the column; None if that is not one piece."""
-        row = sum_of(rows)
+        node, row = step.node, sum_of(rows)
         if EFFECTS.search(row) or self.draft.holds_use(node):
             return None
-        _, others = self._split(step)
-        if not others or others[0].negative:
+        _, others = self._split(step, home)
+        if not others or others[0].negative or any(not self._readable(term.frame, home) for term in others):
             return None
-        start = _with_parentheses(others[0].node, node).start_byte
-        end = _with_parentheses(others[-1].node, node).end_byte
+        limit = node if all(term.node.inside(node) for term in others) else others[0].node.parent
+        start = _with_parentheses(others[0].node, limit).start_byte
+        end = _with_parentheses(others[-1].node, limit).end_byte
         piece = self.draft.file.between(start, end)
         columns = {term.node.id for term in others}
-        counting = [term.node for term in self.draft.terms(step) if term.node.id not in columns]
-        if piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
+        counting = [term.node for term in self.draft.terms(step, home) if term.node.id not in columns]
+        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
+        if several or piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
             return None
         if factored := self._factored(node, others, xor, row):
             return factored
-        if not all(term.node.inside(node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
-            return None  # it stands in a macro or function that computes the index, or in several arguments
+        outside = not others[0].node.inside(node)
+        if outside and not self._whole_argument(others):
+            return None
         whole = step.subscript and start == node.start_byte and end == node.end_byte
-        whole = whole or self.draft.closed(start, end, node)
+        whole = whole or self.draft.closed(start, end, others[0].node.parent if outside else node)
         return self._xored(start, end, bits_of_row(xor, row), always=not whole, low=self._kept(others, xor))
+
+    def _whole_argument(self, others: Sequence[Term]) -> bool:
+        """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
+        holders = []
+        for term in others:
+            node = term.node
+            while node and node.parent.type not in ("argument_list", "subscript_argument_list", "initializer_list"):
+                node = node.parent
+            holders.append(node)
+        return bool(holders[0]) and all(holder is holders[0] for holder in holders)
 
     def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
         """Return the edits that XOR the number of a granule instead: ``(y ^ (x & 7)) * 4 + k``.
@@ -275,16 +235,16 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- sums
 
-    def _counted(self, reach: Reach, step: ReachStep) -> RowXor:
+    def _counted(self, access: Access, step: Step) -> RowXor:
         """Return the swizzle in what a step counts."""
-        bytes_, element = self.draft.size(step.unit, reach.node), self.draft.element_bytes
+        bytes_, element = self.draft.size(step.unit, access.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
         if xor is None or max(bytes_, element) % min(bytes_, element):
-            raise reach.node.misfit(f": its {bytes_} bytes would be split")
+            raise access.node.misfit(f": its {bytes_} bytes would be split")
         # Of a flat index, the row's number may go on counting in the next tile.
         return replace(xor, rows=0) if xor.repeats else xor
 
-    def _split(self, step: ReachStep) -> tuple[Summands, list[Term]]:
+    def _split(self, step: Step, home: Frame) -> tuple[Summands, list[Term]]:
         """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
         if not step.node:  # *p: no index that could be taken apart
             return [], []
@@ -293,12 +253,14 @@ class XorEdits:
         period = row_bytes << (self.xor.drop + self.xor.bits)
         rows: Summands = []
         others: list[Term] = []
-        for term in self.draft.terms(step):
+        for term in self.draft.terms(step, home):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
                 # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
                 # every tile.
                 if stride % period or (self.xor.rows and not self.xor.repeats):
+                    if not all(self._readable(factor.frame, home) for factor in term.variable):
+                        raise step.node.misfit(NOT_KNOWN)
                     rows.append((term.negative, self._row_number(term, stride // row_bytes)))
             elif stride or term.variable:
                 others.append(term)
@@ -334,43 +296,36 @@ class MatrixEdits:
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use whose index is not one number from the tile's start."""
         accessors, edits, draft = Accessors(self.draft.file), list[Edit](), self.draft
-        for reach in draft.tile.reaches:
-            steps = draft.moving(reach)
-            if draft.ends(reach.start):
-                continue
-            if reach.start.rank == ROW_AND_COLUMN:
-                edits += self._row_and_column(reach)
-                continue
-            if reach.end is not None and not draft.ends(reach.end) and not reach.advance:
-                if steps:
-                    raise reach.node.misfit(" points into the tile, whose elements are no longer in order")
-                continue
-            if reach.layout or reach.leading or reach.advance:
-                raise reach.node.misfit(": the address is computed elsewhere")
-            if steps:
-                edits += self._index(accessors, reach, steps)
+        for access in draft.tile.accesses:
+            if access.layout or access.leading:
+                raise access.node.misfit(": the address is computed elsewhere")
+            if draft.rank == 2 and any(step.rank > 1 for step in access.steps):
+                edits += self._row_and_column(access)
+            elif steps := draft.moving(access.steps):
+                edits += self._index(accessors, access, steps)
         return [*edits, *accessors.edits()]
 
-    def _index(self, accessors: Accessors, reach: Reach, steps: Sequence[ReachStep]) -> list[Edit]:
+    def _index(self, accessors: Accessors, access: Access, steps: Sequence[Step]) -> list[Edit]:
         first, last = steps[0], steps[-1]
-        if reach.start.rank > 1 or any(step.negative or not step.node or step.unit != first.unit for step in steps):
-            raise reach.node.misfit(" has no index that counts from the tile's start")
-        bytes_, element = self.draft.size(first.unit, reach.node), self.draft.element_bytes
+        apart = any(step.negative or step.advance or not step.node or step.unit != first.unit for step in steps)
+        if self.draft.rank > 1 or apart or (first is not last and not first.node.inside(last.node.parent)):
+            raise access.node.misfit(" has no index that counts from the tile's start")
+        bytes_, element = self.draft.size(first.unit, access.node), self.draft.element_bytes
         lanes = [(shift, mask * element) for shift, mask in self.matrix.terms]
         if any(mask % bytes_ for _, mask in lanes):
-            raise reach.node.misfit(f": its {bytes_} bytes would be split")
+            raise access.node.misfit(f": its {bytes_} bytes would be split")
         counted = XorMatrix(tuple((shift, mask // bytes_) for shift, mask in lanes))
         name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
 
-    def _row_and_column(self, reach: Reach) -> list[Edit]:
-        row, column = row_and_column(self.draft, reach)
-        length = self.draft.row_length(reach.start)
+    def _row_and_column(self, access: Access) -> list[Edit]:
+        row, column = (step.node for step in self.draft.row_and_column(access))
+        length = self.draft.row_length()
         if length is None or length & (length - 1) or self.draft.element_bytes != self.draft.declared_bytes:
-            raise reach.node.misfit(": its rows have no power of two of elements")
+            raise access.node.misfit(": its rows have no power of two of elements")
         if EFFECTS.search(row.text) or EFFECTS.search(column.text):
-            raise reach.node.unfit(f"{reach.node.quoted()} would be evaluated twice")
+            raise access.node.unfit(f"{access.node.quoted()} would be evaluated twice")
         of_row, of_column = (atom(" ".join(node.text.split())) for node in (row, column))
         bits = length.bit_length() - 1  # the row has the number's bits from this one on
         rows, columns = [of_row], [of_column]
@@ -390,11 +345,11 @@ def _taken(text: str, shift: int, mask: int) -> str:
     return f"(({moved}) & {mask})" if shift else f"({text} & {mask})"
 
 
-def composed(draft: Draft, reach: Reach, xor: RowXor) -> list[Edit]:
+def composed(draft: Draft, access: Access, xor: RowXor) -> list[Edit]:
     """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
-    layout, swizzle = reach.layout, xor.swizzle
+    layout, swizzle = access.layout, xor.swizzle
     # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.
-    if not layout or swizzle is None or draft.moving(reach):
-        raise reach.node.misfit(": no Swizzle does that")
+    if not layout or swizzle is None or draft.moving(access.steps):
+        raise access.node.misfit(": no Swizzle does that")
     prefix = "cute::" if b"using namespace cute" not in draft.file.text else ""
     return list(composition(layout.start_byte, layout.end_byte, prefix, swizzle))

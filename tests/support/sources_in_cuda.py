@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import edited
-from ncu_swizzle.fix.objects import inlined, part_called
-from ncu_swizzle.fix.reaching import follow
-from ncu_swizzle.fix.scopes import Scopes, shared_declarations
+from ncu_swizzle.fix.names import Names, shared_declarations
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.webs import Members, Web, carved
+from ncu_swizzle.fix.tiles import Members, tiles_of
+from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
@@ -31,11 +30,10 @@ def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
     return f"{head}\n    __shared__ float {declared};\n    {text}\n}}\n"
 
 
-def web_of(text: str, name: str = "t") -> Web:
-    """Return everything that reaches into the shared array of that name."""
-    scopes = Scopes(cuda.parse(text.encode(), "test.cu"))
-    every = tuple(shared_declarations(scopes))
-    return follow(scopes, next(made for made in every if made.name == name), every)
+def walked(text: str) -> Walk:
+    """Return the walk through a source's kernel `k`."""
+    names = Names(cuda.parse(text.encode(), "test.cu"))
+    return Walk(names, tuple(shared_declarations(names)), "k")
 
 
 def rewritten(
@@ -51,25 +49,17 @@ def rewritten(
 
     Raises Unfit if the mapping cannot be written.
     """
-    file = cuda.parse(text.encode(), "test.cu")
-    scopes = Scopes(file)
-    every = tuple(shared_declarations(scopes))
-    declarations = {made.declared.id: made for made in every}
-    web = follow(scopes, next(made for made in every if made.name == name), every)
-    starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
+    walk = walked(text)
+    pointers = {declared.text: id_ for id_, (declared, _) in walk.pointers.items()}
+    starts = {pointers[start]: at for start, at in (offsets or {}).items()}
+    accesses = tuple(walk.accesses.values())
     members = {
-        (m.place.declared.id, m.through.declared.id): Members(offset=0, size=4096, stride=4096, count=1)
-        for m in web.members
+        access.pointer.members: Members(offset=0, size=4096, copies=()) for access in accesses if access.pointer.members
     }
-    tiles = carved(web, starts, members)
-    tile = next(made for made in tiles if any(name in (root.place.name, root.array.name) for root in made.roots))
-    values = Constants(
-        name=lambda node: (constants or {}).get(node.text), inline=lambda n: inlined(scopes, n),
-        part=lambda object_, call: part_called(scopes, object_, call),
-    )  # fmt: skip
-    draft = Draft(
-        file=file, scopes=scopes, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={},
-    )  # fmt: skip
+    tiles = tiles_of(accesses, tuple(walk.obstacles.values()), starts, members)
+    tile = next(made for made in tiles if any(name in (root.declared.text, root.array.name) for root in made.roots))
+    values = Constants(walk=walk, name=lambda node, frame: (constants or {}).get(node.text))
+    draft = Draft(file=walk.file, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={})
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, XorMatrix):
@@ -77,5 +67,5 @@ def rewritten(
     elif isinstance(transform, RowXor):
         edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
     else:
-        edits = PaddingEdits(draft=draft, padding=transform, declarations=declarations, flat=flat).edits()
-    return edited(file.text, edits).decode()
+        edits = PaddingEdits(draft=draft, padding=transform, flat=flat).edits()
+    return edited(walk.file.text, edits).decode()

@@ -14,33 +14,34 @@ from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.verdict import Outcome
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import NOTHING, Unfit
-from ncu_swizzle.fix.webs import BYTES, Web
+from ncu_swizzle.fix.frames import Access
+from ncu_swizzle.fix.names import BYTES
+from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import halves
 from ncu_swizzle.kernels.halves import Tree, Unit
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.smem.swizzle import Swapped
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, table
-from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten, web_of
+from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten, walked
 
 KERNEL = "__global__ void k(float *o) {{ __shared__ float t[32][32]; int x = threadIdx.x; {body} }}\n"
-FACTS = table("facts/reaching.toml")
-OF_THE_CLASS = [("v", "r c"), ("v", "0 0"), ("v", "r * 2 0")]
+FACTS = table("facts/walking.toml")
+OF_THE_CLASS = ["r * 2 0", "r 0", "r c"]  # what the class and its kernel access anyhow
 
 
-def in_kernel(body: str) -> Web:
-    return web_of(KERNEL.format(body=body))
+def in_kernel(body: str) -> Walk:
+    return walked(KERNEL.format(body=body))
 
 
-def in_class(body: str, before: str = "", method: str = "") -> Web:
-    source = (DATA / "fix" / "tile_class.cu").read_text(encoding="utf-8")
-    return web_of(source.replace("// METHOD", method).replace("// BEFORE", before).replace("// BODY", body))
+def name_of(access: Access) -> str:
+    return access.pointer.members[-1].text if access.pointer.members else access.pointer.array.name
 
 
-def accesses(web: Web) -> list[tuple[str, str]]:
+def accesses(walk: Walk) -> list[list[str]]:
     """Return what is accessed, with the indices and addends on the way to it."""
-    ends = [reach for reach in web.reaches if reach.end is None]
-    return [(reach.start.name, " ".join(step.node.text or "0" for step in reach.steps)) for reach in ends]
+    every = walk.accesses.values()
+    return [[name_of(each), " ".join(step.node.text or "0" for step in each.steps)] for each in every]
 
 
 def test_a_tree_has_the_nodes_and_the_parts_that_the_parser_found() -> None:
@@ -62,34 +63,35 @@ def test_a_tree_has_the_nodes_and_the_parts_that_the_parser_found() -> None:
 
 
 def test_every_access_is_found_with_its_indices() -> None:
-    found = {body: [list(access) for access in accesses(in_kernel(body))] for body in FACTS["accesses"]}
-    assert found == FACTS["accesses"]
+    assert {body: accesses(in_kernel(body)) for body in FACTS["accesses"]} == FACTS["accesses"]
 
 
 def test_what_escapes_is_named() -> None:
-    obstacles = {body: in_kernel(body).obstacles[0] for body in FACTS["escapes"]}
+    obstacles = {body: next(iter(in_kernel(body).obstacles.values())) for body in FACTS["escapes"]}
     assert {body: obstacle.reason for body, obstacle in obstacles.items()} == FACTS["escapes"]
     assert {obstacle.line for obstacle in obstacles.values()} == {1}
 
 
 def test_methods_and_references_are_followed() -> None:
-    for *texts, indices in FACTS["followed"]:
-        web = in_class(*texts)
-        assert web.obstacles == [], texts
-        found = {access for access in accesses(web) if access not in OF_THE_CLASS}
-        assert found == {("v", index) for index in indices}, texts
+    source = (DATA / "fix" / "tile_class.cu").read_text(encoding="utf-8")
+    for body, before, method, indices in FACTS["followed"]:
+        walk = walked(source.replace("// METHOD", method).replace("// BEFORE", before).replace("// BODY", body))
+        assert not walk.obstacles, body
+        found = [access for access in accesses(walk) if access[1] not in OF_THE_CLASS]
+        assert found == [["v", index] for index in indices], body
 
 
 def test_what_is_found_in_whole_sources() -> None:
     usual = {"arrays": ["t"], "members": [], "in_bytes": [], "obstacles": []}
     for fact in FACTS["sources"]:
-        web = web_of(fact["text"])
+        walk = walked(fact["text"])
+        every = walk.accesses.values()
         found = {
-            "accesses": sorted(map(list, accesses(web))),
-            "arrays": sorted(array.name for array in web.arrays),
-            "members": [[member.place.name, member.object_] for member in web.members],
-            "in_bytes": [reach.start.name for reach in web.reaches if reach.end is None and reach.unit == BYTES],
-            "obstacles": [[obstacle.line, obstacle.reason] for obstacle in web.obstacles],
+            "accesses": sorted(accesses(walk)),
+            "arrays": sorted({access.pointer.array.name for access in every}),
+            "members": [[name_of(access), access.pointer.object_] for access in every if access.pointer.members],
+            "in_bytes": [name_of(access) for access in every if access.unit == BYTES],
+            "obstacles": [[obstacle.line, obstacle.reason] for obstacle in walk.obstacles.values()][:1],
         }
         assert found == {**usual, **{key: fact[key] for key in found if key in fact}}, fact["about"]
 
