@@ -196,7 +196,8 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
 def _with_maps(cubin: Cubin, symbol: str, parameters: bytes) -> bytes:
     """Return the parameters with the tensor maps behind them that the driver would have the cubin's host code make."""
     content = bytearray(launch_recipe.completed(cubin, symbol, parameters))
-    first = -(-len(parameters) // check.ALIGNMENT) * check.ALIGNMENT
+    bank = cubin.attributes(symbol).parameter_offset  # maps are aligned in the constant bank
+    first = -(-(bank + len(parameters)) // check.ALIGNMENT) * check.ALIGNMENT - bank
     for start in range(first, len(content) - TENSOR_MAP_BYTES + 1, TENSOR_MAP_BYTES):
         # It writes the half that the hardware needs.
         content[start : start + TENSOR_MAP_BYTES] = tensor_map.completed(
