@@ -123,6 +123,7 @@ EXCHANGES = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHF
 # Opcodes that read the registers of lanes other than their own.
 ACROSS_LANES = CONTROL | MATRIX | EXCHANGES
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
+PACKED = frozenset(("FADD2", "FMUL2", "FFMA2"))  # of two floats in neighbouring registers
 HALVES = ("16dp32bit_t0_t15", "16dp32bit_t16_t31")  # of a tcgen05.ld or .st.16x32bx2: its threads
 _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
 _WIDE_SOURCES = {
@@ -218,7 +219,7 @@ def width(instruction: SassInstruction) -> int:
         return 2 if instruction.modifiers[:1] == ("F64",) else 1
     wide = instruction.has("S64", "U64") if opcode in ("F2I", "I2I") else instruction.has("64", "WIDE")
     wide |= opcode == "SYNCS" and instruction.has("ARRIVE")
-    wide |= opcode in _PAIRS or (opcode == "CS2R" and not instruction.has("32"))
+    wide |= opcode in _PAIRS | PACKED or (opcode == "CS2R" and not instruction.has("32"))
     return 2 if wide else 1
 
 
@@ -249,6 +250,7 @@ def source_width(instruction: SassInstruction, position: int) -> int:
     if opcode in _STORED:
         return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
     wide = opcode in (*_PAIRS, "DSETP", "F2F")
+    wide |= opcode in PACKED and "F32x2" in instruction.operands[1 + position].suffixes
     wide |= opcode in ("IMAD", "UIMAD") and instruction.has("WIDE", "HI") and position == 2
     wide |= opcode in _WIDE_SOURCES and instruction.has(*_WIDE_SOURCES[opcode])
     return 2 if wide else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -358,6 +359,32 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
     if step is not None:
         return step, True
     return _forgetting(instruction, index), instruction.opcode in DATA
+
+
+class Support(StrEnum):
+    """What the emulator makes of an instruction's results."""
+
+    EMULATED = "emulated"
+    ON_PURPOSE = "unknown on purpose"  # data, or what only the hardware knows
+    NOT_KNOWN = "not known"
+
+
+def support(sass: Sass) -> Support:
+    """Return what becomes of an instruction whose results all matter."""
+    instruction = _parsed(sass)
+    if control_word(instruction) in CONTROL or instruction.never:
+        return Support.EMULATED
+    if instruction.opcode not in MODELLED:
+        return Support.NOT_KNOWN
+    if instruction.opcode in WGMMA | TENSOR_READS:
+        return Support.ON_PURPOSE
+    if _access(instruction, 0, matters=True, contents=True) or instruction.opcode in UNCOUNTED:
+        return Support.EMULATED
+    if operands.compiled(instruction):
+        return Support.EMULATED
+    if instruction.opcode in DATA:
+        return Support.ON_PURPOSE
+    return Support.NOT_KNOWN if numbers_in(effects(instruction).writes) else Support.EMULATED
 
 
 def _access(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> Step | None:

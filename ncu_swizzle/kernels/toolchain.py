@@ -192,9 +192,21 @@ class Toolchain:
         return self._version(tool, program, program.stat().st_mtime_ns)
 
     @functools.cache  # noqa: B019 - toolchains are few and small
-    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last two are for the cache
-        text = self._run(tool, ["--version"])
+    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last is for the cache
+        text = self._run(tool, ["--version"], program=program)
         return nvcc_release(text) or bounds.last_lines(text)
+
+    @property
+    def compiler(self) -> str:
+        """nvcc with its version, and the newer one of this environment, if an installed one is found before it."""
+        own = self.version()
+        text, found = f"nvcc {own}", self.find(NVCC)
+        other = next((folder / NVCC for folder in packaged() if _runs(folder / NVCC)), found)
+        if self.nvcc is None and other != found:
+            newer = self._version(NVCC, other, other.stat().st_mtime_ns)
+            if _release(newer) > _release(own):
+                text += f", which is {found}; this environment has nvcc {newer}: --nvcc {other} takes it"
+        return text
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
@@ -316,13 +328,20 @@ class Toolchain:
             except ProgramFailed as error:
                 raise _unusable(error, f"{name} cannot be disassembled", "compile it again") from error
 
-    def _run(self, tool: str, arguments: Sequence[str], folder: Path | None = None, size: int = 0) -> str:
+    def _run(
+        self,
+        tool: str,
+        arguments: Sequence[str],
+        folder: Path | None = None,
+        size: int = 0,
+        program: Path | None = None,
+    ) -> str:
         """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails.
 
         It runs in the folder and has its temporary files there: a tool that is killed leaves them. `size` is that of
-        its input in bytes.
+        its input in bytes, `program` the tool if it is not the one to find.
         """
-        program = self.find(tool).absolute()
+        program = (program or self.find(tool)).absolute()
         # Tools of one toolkit find each other; nvcc finds the host compiler on PATH.
         environment = paths.tool_environment() | ({"TMPDIR": str(folder)} if folder else {})
         limit_s = self._limit_s(tool, size)
@@ -348,6 +367,12 @@ class Toolchain:
             return self.timeout_s
         allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
         return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the release in a version, such as (13, 0), to compare it."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return (int(found[1]), int(found[2])) if found else ()
 
 
 def _decoded(file: Path) -> str:

@@ -40,9 +40,9 @@ UPPER, LOWER, SIGN = np.uint32(16), np.uint32(0xFFFF), np.uint32(1 << 31)
 PLACES = {"H0_H0": (0, 0), "H1_H1": (1, 1), "": (0, 1)}  # which halves of a word are read as its two
 
 
-def single(operand: Operand) -> Reals:
-    """Return a reader of an operand as float32."""
-    read = raw(operand)
+def single(operand: Operand, plus: int = 0) -> Reals:
+    """Return a reader of an operand as float32, `plus` registers further on."""
+    read = raw(operand, plus)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = read(m)
@@ -192,6 +192,35 @@ def ffma(ins: SassInstruction) -> Compute | None:
         return _word(np.where(total <= 0, 0.0, total) if ins.has("RELU") else total, target)
 
     return calculation(readers, result)
+
+
+ENDS = {"LO": 0, "HI": 1}
+
+
+@operation("FADD2", "FMUL2", "FFMA2")
+def ffma2(ins: SassInstruction) -> Compute | None:
+    """Two sums, products or fused ones, of neighbouring registers; an operand may be one float for both (.F32)."""
+    sources = ins.operands[1:]
+    places = [_packed_places(operand) for operand in sources]
+    if not all(places) or not {*ROUNDINGS, "FTZ"}.issuperset(ins.modifiers):
+        return None
+    function, mode, flush = ARITHMETIC[ins.opcode[1:4]], _mode(ins), ins.has("FTZ")
+    readers = [single(operand, place[end]) for end in (0, 1) for operand, place in zip(sources, places, strict=True)]
+
+    def result(*numbers: Bits) -> tuple[Bits, ...]:
+        pairs = [np.stack(np.broadcast_arrays(*pair)) for pair in zip(numbers, numbers[len(sources) :], strict=False)]
+        total = rounded(function(*[flushed(pair) for pair in pairs] if flush else pairs, mode), SINGLE, mode)
+        return tuple(packed(flushed(total) if flush else total, SINGLE))
+
+    return calculation(readers, result, registers=2)
+
+
+def _packed_places(operand: Operand) -> tuple[int, ...]:
+    """Return how many registers further on the lower and the upper float of a pair are; empty if it is not known."""
+    if operand.suffixes == ("F32",):
+        return 0, 0
+    upper, _, lower = operand.suffixes[-1].partition("_") if operand.suffixes[:1] == ("F32x2",) else ("", "", "")
+    return (ENDS[lower], ENDS[upper]) if {upper, lower} <= ENDS.keys() else ()
 
 
 @operation("DADD", "DMUL", "DFMA")
