@@ -37,9 +37,9 @@ sys.path.insert(0, str(ROOT))
 
 import ncu_swizzle
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.observed import observed_tiles
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.explain.explained import SuggestAnswer, code_of
+from ncu_swizzle.smem.observed import observed_tiles
+from ncu_swizzle.smem.requests import AccessRequests
 from ncu_swizzle.smem.suggestions import narrowed
 
 LINE, WORD, WARP = 128, 4, 32

@@ -10,6 +10,7 @@ from functools import cache
 from bench.tile_oracle import ELEMENT, Gemm, Side, TensorMap, outcome
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
@@ -28,7 +29,7 @@ RANKS = 5
 
 @cache
 def _prepared(file: str, name: str, arrays: bool) -> PreparedCode:
-    return prepare(kernel(file, name), arrays=arrays)
+    return prepare(kernel(file, name), Wanted(arrays=arrays))
 
 
 def followed(file: str, name: str, launch: Launch) -> FollowedTiles:

@@ -28,8 +28,9 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.emulate.effects import CONTROL
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
+from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
@@ -165,7 +166,7 @@ def under_guards(source: Code, chance: Random) -> Code:
     guards = [f"@{chance.choice(('', '!'))}{predicate}" for predicate in PREDICATES]
     lines = [
         f"{chance.choice(guards)} {sass.text}"
-        if sass.text[0] != "@" and sass.text.split()[0].split(".")[0] not in CONTROL and chance.random() < 0.6
+        if sass.text[0] != "@" and not row(sass.text.split()[0].split(".")[0]).control and chance.random() < 0.6
         else sass.text
         for sass in source.instructions
     ]
@@ -173,7 +174,7 @@ def under_guards(source: Code, chance: Random) -> Code:
 
 
 def _counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
-    program = prepare(source, everything=everything)
+    program = prepare(source, Wanted(everything=everything))
     setting = setting_of(source, LAUNCHES[1], program, Clock(timeout_s=3.0), shortcuts=shortcuts)
     try:
         batch = blocks.run_batch(setting, np.zeros((1, 3), np.int64))

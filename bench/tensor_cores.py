@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, Code, O
 from ncu_swizzle.emulate.copies import ToShared, map_at
 from ncu_swizzle.emulate.counts import Launch, bank_0
 from ncu_swizzle.emulate.effects import operand_number
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
@@ -232,7 +233,7 @@ def run(code: Code, launch: Launch) -> Machine:
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = code.shared_bytes + launch.shared_dynamic
     cores = TensorCores(launch, np.zeros((len(blocks), size), np.uint8))
-    program = prepare(code, everything=True, arrays=True, probe=cores.before, instead=cores.instead)
+    program = prepare(code, Wanted(everything=True, arrays=True), cores.before, cores.instead)
     bank, known = bank_0(code, launch)
     m = Machine(
         blocks=blocks,

@@ -24,10 +24,11 @@ from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import line_table
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.accesses import READ, SharedUse
+from ncu_swizzle.emulate.accesses import SharedUse
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.opcodes import READ
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tracing import Version
 from ncu_swizzle.engines import emulated_launch

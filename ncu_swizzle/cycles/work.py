@@ -22,7 +22,9 @@ from ncu_swizzle.emulate import blocks, traffic
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, operation_name
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import Copy
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_each
 from ncu_swizzle.emulate.run import setting_of
@@ -37,7 +39,6 @@ MOST_THREADS, MOST_BLOCKS = 2048, 32  # of an SM
 NEW_PAIR, LINES, SECTORS, COPIED = 1 << 7, 8, 16, 24
 IDEAL = 16
 BYTE, MOST_COPIED = 0xFF, 0x7F
-STORES = frozenset({"STG", "ST", "RED"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def execution(code: Code, launch: Launch, timeout_s: float) -> Execution:
     """Return what the warps of a block execute. Raises what the emulator raises."""
     middle = [size // 2 // along * along for size, along in zip(launch.grid, launch.cluster, strict=True)]
     warps = -(-math.prod(launch.block) // 32)
-    program = prepare(code, arrays=bool(launch.memory), counts_traffic=True)
+    program = prepare(code, Wanted(arrays=bool(launch.memory), traffic=True))
     setting = setting_of(code, launch, program, Clock(timeout_s=timeout_s), shortcuts=False)
     cached = cached_lines(code.shared_bytes + launch.shared_dynamic, 32 * warps, math.prod(launch.grid))
     log = Log(warps=warps, instructions=program.instructions, cached=cached)
@@ -177,14 +178,14 @@ class Log:
         actual, ideal, known = self.counted[id(seen)]
         for position, warp in self.mine(m.view.warps):
             row = position % len(actual)
-            if instruction.opcode == "LDGSTS":
+            if instruction.row.copy is Copy.ASYNC:
                 self.mark(warp, number, min(int(actual[row]), MOST_COPIED) << COPIED, also=True)
             elif known[row]:
                 self.mark(warp, number, int(actual[row]) + 1 + (int(ideal[row]) << IDEAL))
 
     def accesses(self, m: Machine, number: int, space: str, address: Value, selected: np.ndarray) -> None:
         instruction = self.instructions[number]
-        stores, width = instruction.opcode in STORES, access_width(instruction)
+        stores, width = not instruction.row.results, access_width(instruction)
         bits = np.broadcast_to(address.bits, selected.shape).astype(np.int64)
         for position, warp in self.mine(m.view.warps) if space in (traffic.GLOBAL, traffic.COPY) else ():
             at = bits[position][selected[position]]

@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.dependence import Tag, is_open
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.requests import (
     SEEN_BYTES,
@@ -38,7 +39,6 @@ from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, SPIN, STMATRIX,
 
 
 WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
-READ, WRITE, ATOMIC = "reads", "writes", "updates"
 _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b32", "CAS": "cas.b32"}
 _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"}
 
@@ -47,27 +47,30 @@ def access_width(instruction: SassInstruction) -> int:
     """Return the bytes per lane."""
     sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "S64": 8, "F64": 8, "128": 16}
     sizes |= {"F32x2": 8, "F32x4": 16, "F16x4": 8, "F16x8": 16, "BF16x4": 8, "BF16x8": 16}  # of RED and ATOM
-    if instruction.opcode in ("LDSM", "STSM"):
+    if instruction.row.matrix:
         return 16
     return next((sizes[word] for word in instruction.modifiers if word in sizes), 4)
 
 
 def operation_name(instruction: SassInstruction) -> str | None:
     """Return the smem operation of the instruction; None if no rule gives its wavefronts."""
-    opcode, width = instruction.opcode, access_width(instruction)
-    if opcode in ("LDS", "LD", "STS", "ST"):
-        kinds = {1: "u8", 2: "u16", 4: "b32", 8: "b64", 16: "v4.b32"}
-        return f"{opcode[:2].lower()}.shared.{kinds[width]}"
-    if opcode in ("LDSM", "STSM"):
+    row, width = instruction.row, access_width(instruction)
+    if not row.addressed:
+        return None
+    loads = row.does(Memory.SHARED) == READ
+    if row.matrix:
         if not instruction.has("M88", "MT88"):
             return None
         count = instruction.modifiers[-1] if instruction.modifiers[-1] in ("1", "2", "4") else "1"
         trans = ".trans" if instruction.has("MT88") else ""
-        return f"{LDMATRIX if opcode == 'LDSM' else STMATRIX}.x{count}{trans}"
-    if opcode == "LDGSTS":
+        return f"{LDMATRIX if loads else STMATRIX}.x{count}{trans}"
+    if row.copy is Copy.ASYNC:
         past = f"cp.async.cg.16{ZERO_FILL if instruction.has('ZFILL') else ''}"
         return past if instruction.has("BYPASS") else f"cp.async.ca.{width}"
-    return _atomic_name(instruction) if opcode in ("ATOMS", "ATOM") else None
+    if row.atomic:
+        return _atomic_name(instruction)
+    kinds = {1: "u8", 2: "u16", 4: "b32", 8: "b64", 16: "v4.b32"}
+    return f"{'ld' if loads else 'st'}.shared.{kinds[width]}"
 
 
 @dataclass(frozen=True)
@@ -81,20 +84,13 @@ class SharedUse:
     @classmethod
     def of(cls, instruction: SassInstruction) -> SharedUse:
         """Return what an instruction does, as its opcode and its modifiers say."""
-        named = instruction.opcode, instruction.modifiers
-        if named not in _USES:
-            _USES[named] = cls._of(instruction)
-        return _USES[named]
-
-    @classmethod
-    def _of(cls, instruction: SassInstruction) -> SharedUse:
-        opcode = instruction.opcode
-        does = READ if opcode in ("LDS", "LDSM", "LD") else ATOMIC if opcode in ("ATOMS", "ATOM") else WRITE
-        matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed
-        return cls(does, access_width(instruction), matrix if opcode in ("LDSM", "STSM") else 0)
-
-
-_USES: dict[tuple[str, tuple[str, ...]], SharedUse] = {}
+        known = instruction.remembered.get("use")
+        if not isinstance(known, cls):
+            row = instruction.row
+            matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed if row.matrix else 0
+            does = row.does(Memory.SHARED) or WRITE
+            known = instruction.remembered["use"] = cls(does, access_width(instruction), matrix)
+        return known
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:
@@ -280,7 +276,7 @@ class RequestLog:
     def _wrong(self, instruction: SassInstruction, lanes: Bits, selected: Bools) -> Bools:
         width = access_width(instruction)
         used = selected
-        if instruction.opcode in ("LDSM", "STSM"):
+        if instruction.row.matrix:
             used = selected & (np.arange(32) < operations.find(operation_name(instruction) or "ldmatrix.x4").addressed)
         wrong: Bools = used & (
             (lanes.astype(np.int64) > self.machine.shared_size - width) | (lanes & np.uint32(width - 1) != 0)

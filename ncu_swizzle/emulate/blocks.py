@@ -20,20 +20,13 @@ from ncu_swizzle.emulate.machine import LaunchedGrid, Machine, coordinates
 from ncu_swizzle.emulate.patterns import LanePattern
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.race_check import RaceCheck
-from ncu_swizzle.emulate.requests import (
-    ALONE_STEPS,
-    KINDS,
-    SHARED_BYTES,
-    AccessCounts,
-    AccessRequests,
-    Clock,
-    blocks_at_once,
-)
+from ncu_swizzle.emulate.requests import ALONE_STEPS, KINDS, SHARED_BYTES, AccessCounts, Clock, blocks_at_once
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.traffic import FIGURES, PATIENCE, TrafficLog
-from ncu_swizzle.smem.access import RESERVED_BYTES
+from ncu_swizzle.smem.access import RESERVED_BYTES, Index
 from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.requests import AccessRequests
 
 # The part of a grid that no block that ran represents yet, as disjoint sets of evenly spaced blocks.
 #
@@ -45,7 +38,6 @@ SLOWEST_FIRST = (2, 1, 0)  # cutting z before y before x leaves few pieces if bl
 # Along one axis: the first index, the step, and how many. A cell is the product of three of them.
 Progression = tuple[int, int, int]
 Cell = tuple[Progression, Progression, Progression]
-Index = tuple[int, int, int]
 
 
 class Unclaimed:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ncu_swizzle.emulate.code import INTEGER, STEP, Operand, SassInstruction
-from ncu_swizzle.emulate.effects import ADDRESSED
 
 MOST_COPIED = 1 << 12  # instructions
 JUMPS = frozenset(("BRA", "JMP", "BSSY"))
@@ -30,7 +29,7 @@ def copied_calls(
     for start, end in itertools.pairwise(bounds):
         body = [each for each in instructions if start <= each.offset < end]
         calls = [n for n, each in enumerate(code) if each.opcode == "CALL" and _target(each) == start]
-        simple = not any(each.opcode in ADDRESSED | {"CALL"} for each in body)
+        simple = not any(each.row.addressed or each.opcode == "CALL" for each in body)
         if not simple or len(calls) < 2 or len(body) * len(calls) > MOST_COPIED:
             continue
         for call in calls[1:]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
+from ncu_swizzle.emulate.opcodes import Copy, Opcode, row
 from ncu_swizzle.smem.access import RESERVED_BYTES
 
 # The machine code of one kernel, from nvdisasm's output.
@@ -253,9 +254,6 @@ ZERO = 255  # RZ, the register that is always 0
 UZERO = 255  # URZ; UR63 to UR79 are registers from sm_100 on
 TRUE = 7  # PT and UPT
 
-# Their addresses have 64 bits if they have .E.
-_EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG"))
-
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^][]*+\])?\[([^][]*+)\]|gdesc\[([^][]*+)\]")
@@ -297,6 +295,11 @@ class SassInstruction:
         return ".".join((self.opcode, *self.modifiers))
 
     @cached_property
+    def row(self) -> Opcode:
+        """What its opcode does."""
+        return row(self.opcode)
+
+    @cached_property
     def never(self) -> bool:
         """Whether it is always predicated off: its guard is !PT."""
         guard = self.guard
@@ -328,7 +331,7 @@ def parse_instruction(sass: Sass) -> SassInstruction:
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
     operands = [_operand(word) for word in _split(arguments)]
-    wide = "E" in modifiers and opcode != "LDGSTS"  # which also has an address in shared memory
+    wide = "E" in modifiers and row(opcode).copy is Copy.NO  # cp.async also has an address in shared memory
     return SassInstruction(
         offset=sass.offset,
         text=" ".join(text.split()),

@@ -16,6 +16,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.dependence import Tag, any_way
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
 from ncu_swizzle.emulate.tickets import check_any_store, check_store, loaded
 from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
@@ -23,7 +24,7 @@ from ncu_swizzle.smem.operations import WORD, Bools, Ints
 # The buffers in global memory that a launch was given, and accesses outside of them.
 
 
-READ, WRITE, ATOMIC = "read", "write", "atomic"
+_NOUNS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
 
 
@@ -54,7 +55,7 @@ class OutOfBounds:
     """What one instruction accesses outside of all buffers: its first such access, and how many more there are."""
 
     offset: int  # of the instruction, in bytes from the function's start
-    kind: str  # READ, WRITE or ATOMIC
+    does: str  # READ, WRITE or ATOMIC
     width: int  # bytes per thread
     address: int
     buffer: str  # the nearest one; empty for a null pointer
@@ -68,7 +69,7 @@ class OutOfBounds:
         """The access as compute-sanitizer would report it: what, where, and which thread."""
         more = f", and {self.times - 1:,} more" if self.times > 1 else ""
         return (
-            f"{self.kind} of {self.width} byte{'s' if self.width > 1 else ''} {self._where}, "
+            f"{_NOUNS[self.does]} of {self.width} byte{'s' if self.width > 1 else ''} {self._where}, "
             f"thread {self.thread} of block {self.block}{more}"
         )
 

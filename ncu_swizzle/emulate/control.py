@@ -10,16 +10,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
-from ncu_swizzle.emulate.effects import (
-    ADDRESSED,
-    GLOBAL,
-    LOCAL,
-    ORDERING,
-    PHASE_CHECK,
-    SHARED,
-    may_be_counted,
-    numbers_in,
-)
+from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, SHARED, numbers_in
 from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
@@ -59,7 +50,7 @@ class Control(Waits):
     def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN, *, followed: bool = False) -> None:
         """Record that the count of an instruction is unknown; `followed`: what it may request is recorded."""
         self.machine.unknown.setdefault(number, Unknown(reason, origin))
-        if may_be_counted(self.program.instructions[number].opcode):
+        if self.program.instructions[number].row.may_be_counted:
             self.machine.log.miss(number, reason, origin, followed=followed)
 
     def doubt_convergence(self, group: Group, branch: int) -> None:
@@ -116,13 +107,13 @@ class Control(Waits):
             self.doubt(number, origin, followed=followed)
         self.enter(group)
         if m.events is not None:
-            opcodes = {self.program.instructions[number].opcode for number in region}
+            rows = [self.program.instructions[number].row for number in region]
             if (pc, stop) not in self._awaiting:
                 self._awaiting[pc, stop] = awaits_others(flow, region)
             if self._awaiting[pc, stop]:
                 m.note(Kind.JOIN, group.warps, LOCK, number=pc)
-            elif opcodes & (_ORDERS | ADDRESSED):  # a barrier, or an arrival, may be missing from then on
-                kind = Kind.JOIN if opcodes & _ORDERS else Kind.MISSED
+            elif any(row.orders_warps or row.addressed for row in rows):  # a barrier, or an arrival, may be missing
+                kind = Kind.JOIN if any(row.orders_warps for row in rows) else Kind.MISSED
                 m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
         written = 0
         for number in region:
@@ -169,8 +160,6 @@ class Control(Waits):
         return EXIT
 
 
-# What orders accesses of several warps, or copies.
-_ORDERS = ORDERING | {"BAR", "SYNCS", "ARRIVES", "UTMALDG", "UCGABAR_ARV", "UCGABAR_WAIT"}
 Handler = Callable[[Control, Group, int, SassInstruction], None]
 HANDLERS: dict[str, Handler] = {}
 

@@ -17,7 +17,8 @@ from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.opcodes import Copy, named
+from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.values import Bits, Value, known_in, wide
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -34,7 +35,7 @@ Lanes = tuple[Bools, Bools, Value | None]  # those that the guard selects, those
 
 def zero_fill(instruction: SassInstruction) -> Operand | None:
     """Return the predicate of the lanes that read, the others write zeros; None if all read."""
-    if instruction.opcode != "LDGSTS":
+    if instruction.row.copy is not Copy.ASYNC:
         return None
     return next((operand for operand in instruction.operands[::-1] if operand.kind in (PRED, UPRED)), None)
 
@@ -42,7 +43,7 @@ def zero_fill(instruction: SassInstruction) -> Operand | None:
 def misread(instruction: SassInstruction) -> str:
     """Return how ncu miscounts a copy past L1 because it does not read P0; empty if it does not."""
     guard = instruction.guard
-    if instruction.opcode != "LDGSTS" or not instruction.has("BYPASS") or guard is None or not _is_p0(guard):
+    if instruction.row.copy is not Copy.ASYNC or not instruction.has("BYPASS") or guard is None or not _is_p0(guard):
         return ""
     return "as if no lane were predicated off" if guard.negated else "no wavefronts"
 
@@ -149,20 +150,22 @@ class AsyncCopy:
 
 EVERY = np.array([-1])  # see `starting`
 GRANULE = 16  # bytes: the unit of a bulk copy's size
-BULK = ("UBLKCP", "UBLKRED")  # to and from: .S.G, .G.S, or .S.S within a cluster
-ASYNC_STORES = ("STAS", "REDAS")  # a store or reduction per lane that an mbarrier counts
 
 
-def compiled(instruction: SassInstruction) -> Step | None:
-    """Return the step of a copy that writes memory; None for prefetches and the like."""
-    opcode = instruction.opcode
-    if opcode == "UTMALDG" or (opcode in BULK and instruction.modifiers[0] == "S"):
-        return ToShared(instruction).step
-    if opcode in ASYNC_STORES:
-        return _StoreToShared(instruction).step
-    if opcode in ("UTMAREDG", "UTMASTG"):
-        return lose_tensors
-    return lose_arrays if opcode in BULK else None
+def copies_out(instruction: SassInstruction) -> bool:
+    """Return whether an instruction copies from shared to global memory."""
+    row = instruction.row
+    if row.copy is Copy.BULK:
+        return instruction.modifiers[0] == "G"
+    return row.copy is Copy.TENSOR and not row.copies_to_shared
+
+
+@executes(*named(lambda row: row.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE)))
+def _copy(instruction: SassInstruction, _: Use) -> Step:
+    copy = instruction.row.copy
+    if copies_out(instruction):
+        return lose_tensors if copy is Copy.TENSOR else lose_arrays
+    return (_StoreToShared if copy is Copy.STORE else ToShared)(instruction).step
 
 
 class ToShared:

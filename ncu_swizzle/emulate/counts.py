@@ -18,9 +18,10 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.emulate.tile_record import FollowedTiles
+from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.smem.operations import Bools
+from ncu_swizzle.smem.requests import AccessRequests
 
 # What an emulation is given and what it returns; importing these does not load the emulator.
 
@@ -116,7 +117,6 @@ class Counts:
 STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvta.local adds
 LOCAL_WINDOW_AT = 0x20
 DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
-ALLOCATED = 256  # bytes: shared memory is allocated in multiples of it, or of a part; other sizes may be rounded up
 PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90
 RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
 

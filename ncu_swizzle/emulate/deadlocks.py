@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.effects import WGMMA
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import Machine, coordinates
+from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtPhaseCheck, Group
 
@@ -125,8 +125,9 @@ class Deadlocks:
 
     @cached_property
     def _follows_tiles(self) -> bool:
-        opcodes = {each.opcode for each in self.program.instructions if not each.never}
-        return "UTMALDG" in opcodes and bool(opcodes & WGMMA)
+        rows = [each.row for each in self.program.instructions if not each.never]
+        copies = any(row.copy is Copy.TENSOR and row.copies_to_shared for row in rows)
+        return copies and any(row.shared is Shared.WGMMA for row in rows)
 
     def _last_arrival(self, offset: int, block: int) -> Iterator[Party]:
         """Yield the last instruction that arrived at an mbarrier."""

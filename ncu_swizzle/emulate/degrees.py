@@ -17,7 +17,6 @@ from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.dependence import ALIKE
-from ncu_swizzle.emulate.effects import GENERIC, TENSOR_READS, WGMMA, always_accesses
 from ncu_swizzle.emulate.every_launch import (
     BLOCK,
     CONSTANT_MEMORY,
@@ -32,8 +31,10 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
-from ncu_swizzle.emulate.machine import SHARED_WINDOW, Index
+from ncu_swizzle.emulate.machine import SHARED_WINDOW
+from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
+from ncu_swizzle.smem.access import Index
 
 SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
 MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
@@ -60,7 +61,7 @@ def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> 
     try:
         point.run()
     except NcuSwizzleError as error:
-        numbers = [n for n, each in enumerate(point.instructions) if always_accesses(each.opcode) and not each.never]
+        numbers = [n for n, each in enumerate(point.instructions) if each.row.always_accesses and not each.never]
         found: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
         return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, {})))
     found = {number: _finding(point, number) for number in _accesses(point)}
@@ -70,7 +71,7 @@ def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> 
 def _accesses(point: FixedPoint) -> Iterator[int]:
     """Yield the accesses that some launch may execute."""
     for number, each in enumerate(point.instructions):
-        tensor = each.opcode in WGMMA | TENSOR_READS and point.flow.first(number) in point.before
+        tensor = each.row.tile and point.flow.first(number) in point.before
         if not each.never and (number in point.observed or tensor):
             yield number
 
@@ -78,11 +79,11 @@ def _accesses(point: FixedPoint) -> Iterator[int]:
 def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Finding:
     """Return the degrees of an access, in some of the warps, or why they are not known."""
     instruction, observed = point.instructions[number], point.observed.get(number)
-    if instruction.opcode in WGMMA:
+    if instruction.row.shared is Shared.WGMMA:
         return Degrees(ONE, ONE)
     if observed is None:
         return NotKnown(f"what ncu counts for {instruction.opcode} has not been measured")
-    if instruction.opcode in GENERIC and not _is_shared(observed):
+    if instruction.row.shared is Shared.GENERIC and not _is_shared(observed):
         return NotKnown("whether its address is in shared memory depends on the launch")
     try:
         return request_degrees(instruction, observed, rows)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, NamedTuple, Protocol
 
-from ncu_swizzle.base.validate import Count
+from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.smem.operations import Bools, Ints
 
 LOCK = "what a lock or a flag orders that a loop waits for"
@@ -139,31 +139,6 @@ class Hazard:
             f"{who[0]} {later.does} {self.place}, which {who[1]} {earlier.does}{there}: "
             f"{self.what} (block {self.block})"
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What warps do in columns [start, end) of a timeline: to a stage, or they wait or arrive, and it is None."""
-
-    row: Count
-    start: Count
-    end: Count
-    does: str
-    stage: Count | None = None
-    offset: Count = 0  # of the instruction
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timeline:
-    """Who writes, who waits, who reads: the rows' warps, the bytes [low, high) of each stage, and the steps.
-
-    `cut` says that they go on.
-    """
-
-    rows: tuple[str, ...]
-    stages: tuple[tuple[tuple[Count, Count], ...], ...]
-    steps: tuple[Step, ...]
-    cut: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,10 @@ import numpy as np
 from ncu_swizzle.emulate.code import PRED, Code, Span
 from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
-from ncu_swizzle.emulate.machine import STACK_TOP, Index, LaunchedGrid, Machine
+from ncu_swizzle.emulate.machine import STACK_TOP, LaunchedGrid, Machine
 from ncu_swizzle.emulate.registers import WarpView, is_uniform
 from ncu_swizzle.emulate.values import Bits, Value
+from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Bools
 
 PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, DATA, LOOP, PATH = range(7)  # kinds of what a launch decides

@@ -20,8 +20,6 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.call_copies import copied_calls
 from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import (
-    CONTROL,
-    PHASE_CHECK,
     REGISTERS,
     Effects,
     control_word,
@@ -229,7 +227,7 @@ class FixedPoint:
         word, after = control_word(instruction), self.flow.following(last)
         nobody: frozenset[int] = frozenset()
         m.now = last
-        if instruction.never or word not in CONTROL or word == PHASE_CHECK:
+        if instruction.never or not instruction.row.control:
             yield from self._to(after, m.lanes, nobody)
             return
         condition = self._condition(instruction)

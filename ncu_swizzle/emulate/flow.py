@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
-from ncu_swizzle.emulate.effects import CONTROL, control_word
+from ncu_swizzle.emulate.effects import is_control
 
 EXIT = -1  # stands for the end of the thread
 ANYWHERE = -2  # stands for wherever a call through a register can go
@@ -46,7 +46,7 @@ class Flow:
         starts = {0, *self._starts}
         for number, instruction in enumerate(self.instructions):
             starts.update(target for target in self.targets(number) if target != EXIT)
-            if control_word(instruction) in CONTROL and number + 1 < len(self.instructions):
+            if is_control(instruction) and number + 1 < len(self.instructions):
                 starts.add(number + 1)
         return sorted(starts)
 

@@ -16,14 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, access_width, memory_operands
+from ncu_swizzle.emulate.accesses import access_width, memory_operands
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
+from ncu_swizzle.emulate.copies import copies_out
 from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.events import Hazard, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
 from ncu_swizzle.emulate.memory import MemoryInstruction
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory
 from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -32,12 +34,7 @@ MOST_TRIED = 1 << 12  # distances between blocks, of two instructions
 MOST_FAR = 32  # blocks that are compared besides, as they may access the words of others
 MANY = "more accesses to global memory than are compared"
 FAR = "which words of global memory blocks far from each other share"
-DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
-DOES |= dict.fromkeys(("ATOMG", "ATOM", "RED", "REDG"), ATOMIC)
-_ASKING = frozenset(("ATOMG", "ATOM"))
-_TELLING = _ASKING | {"RED", "REDG"}
 _WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
-_COPIES_OUT = frozenset(("UBLKRED", "UTMAREDG", "UTMASTG"))
 DIFFERENT = "nothing orders them, and which of the two remains is open"
 SAME = "both store the same value, so that it does not matter which remains"
 OPEN = "nothing orders them; whether both store the same depends on data"
@@ -58,9 +55,10 @@ class _Accesses(NamedTuple):
     values: Ints  # of a store, -1 if it is not known
 
 
-def _copies_out(instruction: SassInstruction) -> bool:
-    bulk = instruction.opcode == "UBLKCP" and instruction.modifiers[:1] == ("G",)
-    return not instruction.never and (bulk or instruction.opcode in _COPIES_OUT)
+def _does(instruction: SassInstruction) -> str:
+    """Return what lanes do at addresses in global memory: READ, WRITE or ATOMIC; empty if nothing."""
+    row = instruction.row
+    return row.does(Memory.GLOBAL) if row.global_access and not instruction.never else ""
 
 
 class _Group(NamedTuple):
@@ -110,7 +108,7 @@ class GlobalLog:
         self, m: Machine, instruction: SassInstruction, at: Ints, selected: Bools, width: int, tag: Tag | None
     ) -> None:
         """Add an access of lanes, (G, 32), of the view, to addresses with this tag."""
-        does = DOES.get(instruction.opcode)
+        does = _does(instruction)
         if does is None or instruction.has("CONSTANT"):
             return
         if self.size > MOST_ACCESSES:
@@ -153,7 +151,7 @@ class GlobalLog:
     @cached_property
     def unit(self) -> int:
         """The bytes of a unit: those of the narrowest access."""
-        accessing = (each for each in self.instructions if each.opcode in DOES and not each.never)
+        accessing = (each for each in self.instructions if _does(each))
         return min([4, *map(access_width, accessing)])
 
     def _named(self, m: Machine, block: int) -> int:
@@ -166,7 +164,7 @@ class GlobalLog:
     def doubt(self, numbers: Iterable[int]) -> None:
         """Note instructions of which it is not known what they access."""
         instructions = (self.instructions[number] for number in numbers)
-        unknown = [each.offset for each in instructions if each.opcode in DOES and not each.has("CONSTANT")]
+        unknown = [each.offset for each in instructions if _does(each) and not each.has("CONSTANT")]
         if unknown:
             self.lacking.setdefault("which words of global memory some accesses are to, as data decide", min(unknown))
 
@@ -250,19 +248,20 @@ class GlobalLog:
         """Return what races, and what other means of order may prevent: by words, where that is."""
         found: dict[tuple[str, int, int], Hazard] = {}
         lacking = dict(self.lacking)
-        opcodes = {each.opcode for each in self.instructions if not each.never}
+        executed = [each for each in self.instructions if not each.never]
         # A release and an acquire, which are strong, have one thread know what another one did.
-        strong = {DOES.get(each.opcode) for each in self.instructions if each.has("STRONG") and not each.never}
-        tells, hears = bool(opcodes & _TELLING) or WRITE in strong, bool(opcodes & _ASKING) or READ in strong
+        strong = {_does(each) for each in executed if each.has("STRONG")}
+        atomics = [each.row for each in executed if _does(each) == ATOMIC]
+        tells, hears = bool(atomics) or WRITE in strong, any(row.reads for row in atomics) or READ in strong
         asks = tells and hears
-        if copies := [each.offset for each in self.instructions if _copies_out(each)]:
+        if copies := [each.offset for each in executed if copies_out(each)]:
             lacking.setdefault("which words of global memory bulk copies write that others access", copies[0])
-        named = any(each.opcode == "BAR" and len(each.operands) > 1 for each in self.instructions)
-        within = asks or named or bool(opcodes & _WITHIN)
+        named = any(each.row.writes & Memory.VOTED and len(each.operands) > 1 for each in executed)
+        within = asks or named or any(each.opcode in _WITHIN for each in executed)
         for later, earlier, table in self.conflicts():
             numbers = int(table.number[later]), int(table.number[earlier])
             apart = table.block[later] != table.block[earlier]
-            both = all(DOES[self.instructions[number].opcode] == WRITE for number in numbers)
+            both = all(_does(self.instructions[number]) == WRITE for number in numbers)
             at_once = table.event[later] == table.event[earlier] and not apart
             together = at_once and table.thread[later] // 32 == table.thread[earlier] // 32
             if (asks if apart else within and not together) or (apart and self.cluster > 1):
@@ -283,7 +282,7 @@ class GlobalLog:
             for key, each in found.items()
             if key[0] == codes.GLOBAL_RACE and [party.does for party in each.parties] != [WRITE, WRITE]
             for number, other in (key[1:], key[:0:-1])
-            if DOES[self.instructions[number].opcode] == WRITE
+            if _does(self.instructions[number]) == WRITE
             and other in loads_behind(flow, number, memory_operands(self.instructions[number])[0] + 1)
         }
         return {
@@ -297,7 +296,7 @@ class GlobalLog:
         parties = tuple(
             Party(
                 offset=self._offset(int(table.number[row])),
-                does=DOES[self.instructions[int(table.number[row])].opcode],
+                does=_does(self.instructions[int(table.number[row])]),
                 thread=tuple(map(int, coordinates(int(table.thread[row]), self.block))),  # type: ignore[arg-type]
             )
             for row in pair
@@ -318,6 +317,6 @@ class GlobalLog:
         return frozenset(
             number
             for numbers in pairs
-            if all(DOES[self.instructions[number].opcode] == WRITE for number in numbers)
+            if all(_does(self.instructions[number]) == WRITE for number in numbers)
             for number in numbers
         )

@@ -15,20 +15,10 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, SassInstruction
-from ncu_swizzle.emulate.effects import (
-    ADDRESSED,
-    BASES,
-    CONTROL,
-    GENERIC,
-    PHASE_CHECK,
-    Effects,
-    control_word,
-    numbers_in,
-    operand_number,
-    results,
-)
+from ncu_swizzle.emulate.effects import BASES, Effects, numbers_in, operand_number, results
 from ncu_swizzle.emulate.every_launch import BLOCK, DATA, GRID, EveryLaunch, Lanes, Name, alike
 from ncu_swizzle.emulate.liveness import Slice
+from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.operations.special import SPECIAL_REGISTERS
 from ncu_swizzle.emulate.registers import WarpView, is_uniform
@@ -36,7 +26,6 @@ from ncu_swizzle.emulate.values import Value, unknown
 
 EXCHANGE = frozenset(("SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
 EVEN = frozenset(("VOTE", "VOTEU", "REDUX", "CREDUX"))  # whose result all lanes get
-LOADS = frozenset(("LDG", "LDS", "LD", "LDL"))
 NARROW = ("U8", "S8", "U16", "S16")
 AXES = {
     f"SR_{name}.{axis}": (kind, number)
@@ -73,9 +62,9 @@ class Steps:
     def step(self, number: int) -> Step | None:
         """Return what an instruction does to the registers, or what of it is to be observed."""
         instruction = self.instructions[number]
-        if instruction.never or (control_word(instruction) in CONTROL and control_word(instruction) != PHASE_CHECK):
+        if instruction.never or instruction.row.control:
             return None
-        observe = self._observing(number, instruction) if instruction.opcode in ADDRESSED else None
+        observe = self._observing(number, instruction) if instruction.row.addressed else None
         compute = self._computing(number, instruction) if self.slice.needed[number] else None
         slot = self._storing(instruction) if instruction.opcode in ("STL", "ST") and self.slice.local else None
 
@@ -93,11 +82,11 @@ class Steps:
         places = memory_operands(instruction)
         address = operands.address(instruction.operands[places[0]])
         guard = operands.guard_operands(instruction.guard)
-        copies = instruction.opcode == "LDGSTS"
+        copies = instruction.row.copy is Copy.ASYNC
         source = operands.address(instruction.operands[places[1]]) if copies else None
         filled = next((o for o in instruction.operands[::-1] if o.kind in (PRED, UPRED)), None) if copies else None
         reads = operands.predicate(filled) if filled else None
-        generic = instruction.opcode in GENERIC
+        generic = instruction.row.shared is Shared.GENERIC
         wide = operands.wide_address(instruction.operands[places[0]]) if generic else None
 
         def observe(m: EveryLaunch) -> None:
@@ -113,14 +102,14 @@ class Steps:
         return observe
 
     def _computing(self, number: int, instruction: SassInstruction) -> Step:
-        opcode = instruction.opcode
+        opcode, row = instruction.opcode, instruction.row
         if opcode in ("S2R", "S2UR", "CS2R"):
             special = self._special(number, instruction)
             if special:
                 return special
         if opcode in EXCHANGE or opcode == "R2UR":
             return self._exchanging(number, instruction)
-        if opcode in LOADS:
+        if row.returns_words and not row.atomic:
             return self._loading(number, instruction)
         try:
             step = operands.compiled(instruction)

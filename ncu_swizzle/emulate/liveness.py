@@ -20,37 +20,48 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ncu_swizzle.emulate.accesses import access_width
-from ncu_swizzle.emulate.code import MEMORY
+from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.effects import (
-    CONTROL,
     GLOBAL,
-    GLOBAL_ACCESS,
     LOCAL,
-    LOCAL_ACCESS,
-    MATRIX,
     PHASE_CHECK,
     REGISTERS,
     SHARED,
-    TILES,
     Effects,
     address_reads,
     control_word,
     effects,
+    is_control,
     operand_number,
     order_reads,
     reading_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
+from ncu_swizzle.emulate.opcodes import Opcode
 from ncu_swizzle.smem.operations import WORD
 
-# Only their addresses matter: their results are unknown whatever they read.
-OPAQUE = MATRIX | {"LDSM", "LDTM", "TEX", "TLD", "TXQ", "SULD"}
-# Whose addresses a probe needs, and those that decide sectors of global and local memory.
-PROBED, MEMORY_ACCESS = GLOBAL_ACCESS | TILES, GLOBAL_ACCESS | LOCAL_ACCESS
 STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words are behind all others
-# What they write is unknown to whoever loads it, as blocks run in any order: only where they write matters.
-WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a kernel is prepared for, besides its counts of wavefronts."""
+
+    everything: bool = False  # keep all instructions, which must not change a count
+    arrays: bool = False  # contents of global memory are known, so stores to it matter
+    traffic: bool = False  # threads, branches, and requests to global and local memory are counted
+    order: bool = False  # what orders accesses to shared memory is noted, and what copies and wgmmas read there
+    probed: bool = False  # addresses of global memory and of tiles matter
+    valued: frozenset[int] = frozenset()  # stores whose values matter
+
+    def addresses(self, row: Opcode) -> bool:
+        """Return whether addresses matter that decide nothing in shared memory."""
+        probed = self.probed and (row.global_access or row.probed)
+        return probed or (self.traffic and (row.global_access or row.local_access))
+
+
+NOTHING_MORE = Wanted()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +76,19 @@ class Slice:
     alive_after: tuple[int, ...]  # by instruction: what is live behind it
 
 
-def needed(
-    flow: Flow,
-    everything: bool = False,
-    arrays: bool = False,
-    addressed: frozenset[str] = frozenset(),
-    order: bool = False,
-    valued: frozenset[int] = frozenset(),
-) -> Slice:
-    """Return the slice; `everything` keeps all instructions, which must not change a count.
-
-    `arrays`: contents of global memory are known, so stores to it matter; `addressed`: the opcodes whose addresses
-    matter, besides those of shared memory; `order`: what orders accesses to shared memory does, and what copies and
-    wgmmas read there; `valued`: stores whose values matter.
-    """
+def needed(flow: Flow, wanted: Wanted = NOTHING_MORE) -> Slice:
+    """Return which results are needed for what is wanted."""
     listed = []
     for number, instruction in enumerate(flow.instructions):
-        effect = _opaque_aware(flow, number, arrays, everything)
-        more = address_reads(instruction) if instruction.opcode in addressed else 0
-        more |= order_reads(instruction) if order and not instruction.never else 0
+        effect = _opaque_aware(flow.instructions[number], wanted)
+        more = address_reads(instruction) if wanted.addresses(instruction.row) else 0
+        more |= order_reads(instruction) if wanted.order and not instruction.never else 0
         reads = effect.reads | more
-        if number in valued:
+        if number in wanted.valued:
             reads |= effects(instruction).reads & ((1 << REGISTERS) - 1)
-        listed.append(replace(effect, reads=reads, roots=reads if number in valued else effect.roots | more))
+        listed.append(replace(effect, reads=reads, roots=reads if number in wanted.valued else effect.roots | more))
     all_effects = tuple(listed)
-    if everything:
+    if wanted.everything:
         every = (1 << REGISTERS) - 1
         return Slice(
             needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True,
@@ -144,7 +143,7 @@ def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, 
     slots: dict[int, tuple[int, bool]] = {}  # by instruction: the words that it accesses, and whether it fills them
     moved = [number for number, effect in enumerate(all_effects) if effect.writes >> STACK_POINTER & 1]
     for number, instruction in enumerate(flow.instructions):
-        if instruction.opcode in LOCAL_ACCESS and not instruction.never:
+        if instruction.row.local_access and not instruction.never:
             memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
             if [operand_number(term) for term in memory.terms] != [STACK_POINTER] or memory.terms[0].suffixes:
                 return all_effects
@@ -169,14 +168,14 @@ def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, 
     return tuple(changed)
 
 
-def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Effects:
-    with blaming(flow.instructions[number]):
-        effect = effects(flow.instructions[number])
-    if not arrays:
+def _opaque_aware(instruction: SassInstruction, wanted: Wanted) -> Effects:
+    with blaming(instruction):
+        effect = effects(instruction)
+    if not wanted.arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
-    if flow.instructions[number].opcode in WRITE_ONLY and not everything:
-        effect = replace(effect, reads=effect.roots | address_reads(flow.instructions[number]))
-    if flow.instructions[number].opcode in OPAQUE:
+    if instruction.row.writes_only and not wanted.everything:
+        effect = replace(effect, reads=effect.roots | address_reads(instruction))
+    if instruction.row.opaque:
         return Effects(
             reads=effect.roots, roots=effect.roots, writes=effect.writes & ((1 << REGISTERS) - 1), kills=effect.kills
         )
@@ -260,7 +259,8 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
         written = frozenset(sources).union(*regions.values())
         tainted = _reached(flow, effects, written)
         # A return decides nothing: it goes back to the call, which is in the region of what led to it.
-        branches = {n for n in tainted if control_word(flow.instructions[n]) in CONTROL - {"RET"}} - sources
+        controls = {n for n in tainted if is_control(flow.instructions[n])} - sources
+        branches = {n for n in controls if flow.instructions[n].opcode != "RET"}
         new = branches - regions.keys()
         if not new:
             break

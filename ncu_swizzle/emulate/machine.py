@@ -20,9 +20,8 @@ from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.emulate.worlds import World
+from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
-
-Index = tuple[int, int, int]  # x, y and z
 
 LANES = np.arange(32)
 LANE_BITS = np.uint32(1) << LANES.astype(np.uint32)

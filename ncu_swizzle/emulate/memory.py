@@ -25,25 +25,14 @@ from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import BASES, effects, numbers_in, operand_number, width
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Copy, Memory, Shared, named
+from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.requests import SharedRequests
 from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, sign_extended, unknown
 from ncu_swizzle.smem.operations import Bools
 
 Reader = Callable[[Machine], Value]
-
-
-def compiled(instruction: SassInstruction, index: int, needed: bool, contents: bool) -> Step | None:
-    """Return the step that executes a load or store; None for other instructions.
-
-    `needed`: its result matters; `contents`: the contents of shared memory matter.
-    """
-    opcode = instruction.opcode
-    if opcode in ("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"):
-        return _Shared(instruction, index, needed, contents).step
-    other = _OTHERS.get(opcode)
-    return other(instruction).step if other and needed else None
 
 
 class MemoryInstruction:
@@ -89,14 +78,14 @@ class MemoryInstruction:
         self.finish(m, [lost] * self.count, condition)
 
 
-class _Shared(MemoryInstruction):
-    """LDS, STS, LDSM, STSM, ATOMS and LDGSTS."""
+class SharedAccess(MemoryInstruction):
+    """An access to shared memory at the lanes' addresses, or a copy to there."""
 
-    def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
+    def __init__(self, instruction: SassInstruction, use: Use) -> None:
         super().__init__(instruction)
-        self.index, self.needed, self.contents = index, needed, contents
+        self.index, self.needed, self.contents = use.index, use.matters, use.contents
         self.address = operands.address(self.memory)
-        self.copy = AsyncCopy(instruction, index) if instruction.opcode == "LDGSTS" else None
+        self.copy = AsyncCopy(instruction, use.index) if instruction.row.copy is Copy.ASYNC else None
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
@@ -143,23 +132,24 @@ class _Shared(MemoryInstruction):
     def _contents(
         self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value, recorded: bool
     ) -> None:
-        opcode = self.instruction.opcode
-        if opcode == "LDS":
+        row = self.instruction.row
+        does = row.does(Memory.SHARED)
+        if does == READ and not row.matrix:
             self.finish(m, extended(self.instruction, load_shared(m, address, selected, self.width)), condition)
-        elif opcode == "LDSM":
+        elif does == READ:
             self.nothing(m, condition)
         elif not recorded and (doubtful.any() or not address.certain):
             lose_shared(m, address.origin if address.known is not True else condition.origin if condition else None)
-            if opcode == "ATOMS":
+            if does == ATOMIC:
                 self.nothing(m, condition)
-        elif opcode == "STS":
-            store_shared(m, address, selected, self.stored(m), self.width)
-        elif opcode == "ATOMS":
+        elif does == ATOMIC:
             place = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
             self._atomic(m, selected, address)
             self.finish(m, [place or unknown(m.now)] * self.count, condition)
+        elif row.matrix or self.copy:
+            forget_shared(m, address, selected, self.width)
         else:
-            forget_shared(m, address, selected, self.width if opcode != "STSM" else 16)
+            store_shared(m, address, selected, self.stored(m), self.width)
 
     def _atomic(self, m: Machine, selected: Bools, address: Value) -> None:
         """Execute atomics whose result does not depend on the order of lanes and warps; forget the rest."""
@@ -289,12 +279,19 @@ def same_address(address: Value, selected: Bools) -> bool:
     return bool(((lanes == highest) | ~selected).all())
 
 
-_OTHERS: dict[str, type[_LoadLocal | _StoreLocal | _LoadGlobal | _StoreGlobal]] = {
-    "LDL": _LoadLocal,
-    "STL": _StoreLocal,
-    "LDG": _LoadGlobal,
-    "STG": _StoreGlobal,
-    "RED": _StoreGlobal,
-    "REDG": _StoreGlobal,
-    "ATOMG": _AtomicGlobal,
-}
+@executes(*named(lambda row: row.shared is Shared.LANES))
+def _shared(instruction: SassInstruction, use: Use) -> Step:
+    return SharedAccess(instruction, use).step
+
+
+@executes("LDL", "STL", "LDG", "STG", "RED", "REDG", "ATOMG")
+def _other(instruction: SassInstruction, use: Use) -> Step | None:
+    """Return the step of an access to local or global memory, if what it reads or writes matters."""
+    row = instruction.row
+    if row.local_access:
+        access: type[_LoadLocal | _StoreLocal | _LoadGlobal | _StoreGlobal] = _LoadLocal if row.reads else _StoreLocal
+    elif row.writes_only:
+        access = _StoreGlobal
+    else:
+        access = _AtomicGlobal if row.atomic else _LoadGlobal
+    return access(instruction).step if use.matters else None

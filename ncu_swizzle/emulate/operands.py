@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -188,6 +189,43 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
 
 
 Step = Callable[[Machine], None]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What of an instruction matters that has a step of its own."""
+
+    index: int  # of the instruction
+    matters: bool  # its results
+    contents: bool  # what shared memory holds
+
+
+Maker = Callable[[SassInstruction, Use], Step | None]  # None if it does nothing
+
+MAKERS: dict[str, Maker] = {}
+
+
+def executes(*opcodes: str) -> Callable[[Maker], Maker]:
+    """Register what makes the steps of opcodes that access memory or a barrier, rather than compute."""
+
+    def register(maker: Maker) -> Maker:
+        MAKERS.update(dict.fromkeys(opcodes, maker))
+        return maker
+
+    return register
+
+
+def both(first: Step, second: Step | None) -> Step:
+    """Return the step that does both, one after the other."""
+
+    def step(m: Machine) -> None:
+        first(m)
+        if second is not None:
+            second(m)
+
+    return step
+
+
 Compute = Callable[[Machine], Sequence[Value | None]]  # one result per register
 Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
 

@@ -15,10 +15,10 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import BULK, GRANULE, map_at, of_row, of_rows, of_warps, registers, starting
-from ncu_swizzle.emulate.effects import MODELLED, UMMA, WGMMA
+from ncu_swizzle.emulate.copies import GRANULE, copies_out, map_at, of_row, of_rows, of_warps, registers, starting
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_memory import (
@@ -62,8 +62,8 @@ Use = Callable[[Machine, int, Sequence[int]], TensorUse | None]  # given a row o
 
 def tensor_step(instruction: SassInstruction) -> Step | None:
     """Return the step that notes what an instruction does to tensor memory; None if that is nothing."""
-    opcode = instruction.opcode
-    if opcode in UMMA:
+    opcode, row = instruction.opcode, instruction.row
+    if row.shared is Shared.TCGEN05 and opcode != "UTCCP":
         return _noted(instruction, *_product(instruction))
     if opcode in ("LDTM", "STTM"):
         return _noted(instruction, *_access(instruction))
@@ -220,7 +220,6 @@ def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
 # writes it, to have a predicate for the whole warp.
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "MATCH", "REDUX", "CREDUX", "ELECT"))
 _OF_SOME_LANES = frozenset(("NOP", "ELECT"))
-_OUT = frozenset(("UTMASTG", "UTMAREDG"))  # they read shared memory, as UBLKCP.G and UBLKRED.G do
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 _BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
 FILLS = "UMEMSETS"
@@ -232,16 +231,16 @@ def order_step(instruction: SassInstruction) -> Step | None:
     opcode = instruction.opcode
     if instruction.never:
         return None
-    if opcode not in MODELLED:
+    if not instruction.row.modelled:
         unknown: Step = lambda m: m.note(Kind.UNKNOWN, m.view.warps)  # noqa: E731
         return _fill_step(instruction) if opcode == FILLS else unknown
     if opcode in _IN_WARP:
         return _in_warp(instruction)
     if note := _note(instruction):
         return _guarded(instruction, *note)
-    if opcode in _OUT or (opcode in BULK and instruction.modifiers[0] == "G"):
+    if copies_out(instruction):
         return _read_out_step(instruction)
-    return _tile_step(instruction) if opcode in WGMMA else tensor_step(instruction)
+    return _tile_step(instruction) if instruction.row.shared is Shared.WGMMA else tensor_step(instruction)
 
 
 def fences_by_guard(instruction: SassInstruction) -> bool:

@@ -18,25 +18,26 @@ import numpy as np
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.blocks import Index, Setting, numbered, run_batch
+from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
-from ncu_swizzle.emulate.contents import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds, drawn_memory
+from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses, OutOfBounds, drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
-from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
 from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
 MOST_FIRST = 256  # blocks of a grid that are compared if it is not known which ones share words
-DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ class Probes:
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that checks an instruction's accesses; None if it makes none to global memory."""
-        if instruction.opcode not in GLOBAL_ACCESS or instruction.never or not memory_operands(instruction):
+        if not instruction.row.global_access or instruction.never or not memory_operands(instruction):
             return None
-        guard, copies = operands.guard_operands(instruction.guard), instruction.opcode == "LDGSTS"
+        guard, copies = operands.guard_operands(instruction.guard), instruction.row.copy is Copy.ASYNC
         memory = instruction.operands[memory_operands(instruction)[1 if copies else 0]]
         read_address = operands.wide_address(memory, followed=True)
         # A copy that may write zeros may also read less than its width.
@@ -135,7 +136,7 @@ class Probes:
         buffer = self.map.nearest(address, width)
         first = self.outside.get(instruction.offset) or OutOfBounds(
             offset=instruction.offset,
-            kind=DOES.get(instruction.opcode, ATOMIC),
+            does=instruction.row.does(Memory.GLOBAL),
             width=access_width(instruction),
             address=address,
             buffer=buffer.name if buffer else "",
@@ -265,7 +266,7 @@ def _run(
 ) -> Probes:
     """Return what the blocks access."""
     probes = Probes(buffers)
-    program = prepare(code, arrays=bool(setting.memory), probe=probes.step, valued=valued)
+    program = prepare(code, Wanted(arrays=bool(setting.memory), valued=valued), probes.step)
     if log:
         cluster = math.prod(setting.cluster)
         probes.log = GlobalLog(program.instructions, setting.block, buffers, cluster, valued)

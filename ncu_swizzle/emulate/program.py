@@ -12,24 +12,15 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic
+from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic  # noqa: F401  they register steps
 from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
-    ACROSS_LANES,
-    CONTROL,
-    ELSEWHERE,
     INITIALISES,
-    MODELLED,
-    PHASE_CHECK,
     REGISTERS,
-    TENSOR_READS,
-    UNCOUNTED,
-    WGMMA,
     Effects,
-    control_word,
     effects,
-    may_be_counted,
+    is_control,
     numbers_in,
     operand_number,
     reading_guard,
@@ -37,9 +28,10 @@ from ncu_swizzle.emulate.effects import (
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.liveness import MEMORY_ACCESS, PROBED, Slice, TimedBranches, needed, read_alike, timing
+from ncu_swizzle.emulate.liveness import NOTHING_MORE, Slice, TimedBranches, Wanted, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.opcodes import Cause, Shared, named
+from ncu_swizzle.emulate.operands import MAKERS, Step, Use, both, executes
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
 from ncu_swizzle.emulate.patterns import Vector, vectors
@@ -49,14 +41,13 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
 from ncu_swizzle.smem.operations import Ints
 
-# Count the wavefronts of wgmma. Its descriptors do not matter; its results are unknown.
-
-
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 
 
-def counted(instruction: SassInstruction, index: int) -> Step:
-    """Return the step that counts a wgmma."""
+@executes(*named(lambda row: row.shared is Shared.WGMMA))
+def _wgmma(instruction: SassInstruction, use: Use) -> Step:
+    """Return the step that counts a wgmma. Its descriptors do not matter; its results are unknown."""
+    index = use.index
     guard = operands.guard_operands(instruction.guard)
     wavefronts = _wavefronts(instruction)
 
@@ -70,7 +61,7 @@ def counted(instruction: SassInstruction, index: int) -> Step:
         else:
             m.log.record_wgmma(index, m.view_blocks()[selected.any(axis=1)], wavefronts)
 
-    return step
+    return both(step, _forgetting(instruction, index) if use.matters else None)
 
 
 def _wavefronts(instruction: SassInstruction) -> int | None:
@@ -87,39 +78,8 @@ LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 Probe = Callable[[SassInstruction], Step | None]
 StandIn = Callable[[SassInstruction, int], Step | None]
 
-# Opcodes whose results need no emulation: data, or values that only the hardware knows.
-_DATA = """
-    ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA
-    FMNMX FMNMX3 FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F
-    I2FP I2I I2IP IGMMA IMMA LD LDC LDG LDGMC LDL LDS LDSM LDTM LEPC MUFU QGMMA R2UR RED S2R S2UR SUATOM SULD SYNCS
-    TEX TLD TLD4 TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC
-"""
-DATA = frozenset(_DATA.split())
-_UNTRACKED = WGMMA | TENSOR_READS | UNCOUNTED | {"BMOV", "UTCATOMSWS"}
-# What an instruction's unknown result is, in words, and the code of what depends on it.
-_ORIGINS = {
-    "LDG": ("data loaded from global memory", codes.DATA),
-    "LD": ("data loaded through a generic address", codes.DATA),
-    "LDS": ("what shared memory holds", codes.DATA),
-    "LDL": ("what local memory holds", codes.DATA),
-    "LDTM": ("what tensor memory holds", codes.DATA),
-    "LDGSTS": ("data copied from global memory", codes.DATA),
-    "LDC": ("a constant that was not given", codes.LAUNCH),
-    "ULDC": ("a constant that was not given", codes.LAUNCH),
-    "LDCU": ("a constant that was not given", codes.LAUNCH),
-    "USETMAXREG": ("when registers are free", codes.TIMING),
-    "SYNCS": ("how long a barrier in shared memory takes", codes.TIMING),
-    "ATOM": ("what an atomic operation returns", codes.TIMING),
-    "ATOMS": ("what an atomic operation returns", codes.TIMING),
-    "ATOMG": ("what an atomic operation returns", codes.TIMING),
-    "ARRIVES": ("when copies end", codes.TIMING),
-    "CS2R": ("a clock, or another counter of the hardware", codes.TIMING),
-    "MUFU": ("a hardware approximation", codes.NOT_EMULATED),
-    "CALL": ("what a called function returns", codes.NOT_EMULATED),
-    "BMOV": ("which threads reconverge around a call", codes.TIMING),
-}
-_READ_UNWRITTEN = "reads a register that nothing wrote", codes.UNWRITTEN
-_OTHER = "unknown", codes.NOT_EMULATED  # the emulator does not compute it
+_READ_UNWRITTEN = Cause("reads a register that nothing wrote", codes.UNWRITTEN)
+_OTHER = Cause("unknown", codes.NOT_EMULATED)  # the emulator does not compute it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,7 +110,7 @@ class PreparedCode:
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
-        what = "is not emulated" if origin in self.unsupported else self._origin(origin)[0]
+        what = "is not emulated" if origin in self.unsupported else self._origin(origin).words
         what = "the emulator fails on it" if origin in self.failures else what
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
@@ -160,37 +120,27 @@ class PreparedCode:
             return codes.UNWRITTEN
         if origin in self.unsupported or origin in self.failures:
             return codes.NOT_EMULATED
-        return self._origin(origin)[1]
+        return self._origin(origin).code
 
-    def _origin(self, origin: int) -> tuple[str, str]:
+    def _origin(self, origin: int) -> Cause:
         other = _READ_UNWRITTEN if origin in self.unwritten else _OTHER
-        return _ORIGINS.get(self.instructions[origin].opcode, other)
+        return self.instructions[origin].row.cause or other
 
 
 def prepare(
-    code: Code,
-    everything: bool = False,
-    arrays: bool = False,
-    probe: Probe | None = None,
-    instead: StandIn | None = None,
-    counts_traffic: bool = False,
-    order: bool = False,
-    valued: frozenset[int] = frozenset(),
+    code: Code, wanted: Wanted = NOTHING_MORE, probe: Probe | None = None, instead: StandIn | None = None
 ) -> PreparedCode:
     """Return the prepared code.
 
-    `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
-    `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
-    run in its place; `counts_traffic`: threads, branches, and requests to global and local memory are counted, too;
-    `order`: what orders accesses to shared memory is noted; `valued`: stores whose values matter.
+    `probe` returns a step to run before an instruction, `instead` one to run in its place.
     """
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions, code.functions)
-    addressed = (PROBED if probe else frozenset()) | (MEMORY_ACCESS if counts_traffic else frozenset())
-    part = needed(flow, everything, arrays, addressed, order=order, valued=valued)
+    wanted = replace(wanted, probed=probe is not None)
+    part = needed(flow, wanted)
     tallies = None
-    if counts_traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
-        counted = needed(flow, everything, arrays, addressed) if order else part
+    if wanted.traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
+        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else part
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     steps: list[Step | None] = []
     unsupported = set()
@@ -207,7 +157,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
-            before += [_awaiting(instruction, code), _noting(instruction)] if order else []
+            before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []
         for first in reversed(before):
             step = both(first, step) if first else step
         steps.append(step)
@@ -231,13 +181,7 @@ def prepare(
         contents=part.shared,
         timing=waits,
         live=part.live,
-        untracked=frozenset(
-            index
-            for index, instruction in enumerate(instructions)
-            if instruction.opcode in _UNTRACKED
-            or instruction.opcode not in MODELLED
-            or control_word(instruction) == PHASE_CHECK
-        ),
+        untracked=frozenset(index for index, instruction in enumerate(instructions) if instruction.row.untracked),
         unsupported=frozenset(unsupported),
         externals=externals,
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
@@ -255,7 +199,7 @@ def _all_parsed(code: tuple[Sass, ...]) -> tuple[SassInstruction, ...]:
         if instruction.mnemonic == "SYNCS.CCTL.IVALL":  # mbarriers that lanes have initialised by stores begin here
             for number in range(index - 1, -1, -1):
                 store = parsed[number]
-                if control_word(store) in CONTROL or store.opcode == "SYNCS":
+                if is_control(store) or store.opcode == "SYNCS":
                     break
                 if store.opcode == "STS" and store.has("64", "128"):
                     parsed[number] = replace(store, modifiers=(*store.modifiers, INITIALISES))
@@ -267,17 +211,6 @@ def _parsed(sass: Sass) -> SassInstruction:
         return parse_instruction(sass)
 
 
-def both(first: Step, second: Step | None) -> Step:
-    """Return the step that does both, one after the other."""
-
-    def step(m: Machine) -> None:
-        first(m)
-        if second is not None:
-            second(m)
-
-    return step
-
-
 def _enduring_step(
     instruction: SassInstruction, index: int, part: Slice, alike: bool, failures: dict[int, str]
 ) -> tuple[Step | None, bool]:
@@ -287,7 +220,7 @@ def _enduring_step(
     stores to global memory are recorded, to be compared, one could be missing: there it stays an error.
     """
     try:
-        step, emulated = _step(instruction, index, part.needed[index], part.shared)
+        step, emulated = _step(instruction, Use(index, part.needed[index], part.shared))
         if step and emulated and alike:
             step = _despite_its_guard(instruction, step)
     except Exception as error:  # what is raised here is nobody's but ours
@@ -313,7 +246,7 @@ def _enduring_step(
 def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
     """Return a step that computes without the guard if that is not known; the step itself of what does more."""
     guard = operands.guard_operands(instruction.guard)
-    if guard is None or instruction.opcode in ACROSS_LANES:
+    if guard is None or instruction.row.across_lanes:
         return step
     anyhow = operands.compiled(replace(instruction, guard=None))
     if anyhow is None:
@@ -328,12 +261,12 @@ def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
 def _losing(instruction: SassInstruction, index: int) -> Step:
     """Return the step that makes everything unknown that the instruction may have done."""
     forget, opcode = _forgetting(instruction, index), instruction.opcode
-    if opcode in ELSEWHERE and not effects(instruction).writes >> REGISTERS:
+    if instruction.row.shared is Shared.NO and not effects(instruction).writes >> REGISTERS:
         return forget
 
     def lose(m: Machine) -> None:
         forget(m)
-        if may_be_counted(opcode):
+        if instruction.row.may_be_counted:
             m.log.miss(index, f"what {opcode} accesses", index, codes.NOT_EMULATED)
         lose_everything(m, index)
         lose_arrays(m)
@@ -343,22 +276,19 @@ def _losing(instruction: SassInstruction, index: int) -> Step:
     return lose
 
 
-def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
+def _step(instruction: SassInstruction, use: Use) -> tuple[Step | None, bool]:
     """Return the step of an instruction, if it matters, and whether its results are emulated."""
-    if control_word(instruction) in CONTROL or instruction.never:
+    row = instruction.row
+    if is_control(instruction) or instruction.never:
         return None, True
-    if instruction.opcode not in MODELLED:
-        return both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
-    if instruction.opcode in WGMMA | TENSOR_READS:
-        count = counted if instruction.opcode in WGMMA else _uncounted
-        return both(count(instruction, index), _forgetting(instruction, index) if matters else None), True
-    access = _access(instruction, index, matters, contents)
-    if access is not None or not matters or instruction.opcode in UNCOUNTED:
-        return access, True
+    if not row.modelled:
+        return both(_unmodelled(instruction, use.index), _forgetting(instruction, use.index)), not use.matters
+    if row.name in MAKERS:
+        return MAKERS[row.name](instruction, use), True
+    if not use.matters or row.shared is Shared.UNCOUNTED:
+        return None, True
     step = operands.compiled(instruction)
-    if step is not None:
-        return step, True
-    return _forgetting(instruction, index), instruction.opcode in DATA
+    return step or _forgetting(instruction, use.index), step is not None or row.data
 
 
 class Support(StrEnum):
@@ -372,38 +302,15 @@ class Support(StrEnum):
 def support(sass: Sass) -> Support:
     """Return what becomes of an instruction whose results all matter."""
     instruction = _parsed(sass)
-    if control_word(instruction) in CONTROL or instruction.never:
-        return Support.EMULATED
-    if instruction.opcode not in MODELLED:
+    row = instruction.row
+    if not row.modelled:
         return Support.NOT_KNOWN
-    if instruction.opcode in WGMMA | TENSOR_READS:
+    if row.opaque or row.tile:
         return Support.ON_PURPOSE
-    if _access(instruction, 0, matters=True, contents=True) or instruction.opcode in UNCOUNTED:
+    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not row.results
+    if without_results or row.shared is Shared.UNCOUNTED or operands.compiled(instruction):
         return Support.EMULATED
-    if operands.compiled(instruction):
-        return Support.EMULATED
-    if instruction.opcode in DATA:
-        return Support.ON_PURPOSE
-    return Support.NOT_KNOWN if numbers_in(effects(instruction).writes) else Support.EMULATED
-
-
-def _access(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> Step | None:
-    """Return the step of an instruction that accesses memory or a barrier of threads; None for others."""
-    if instruction.opcode == "BMOV":
-        return _barrier_move(instruction)
-    if instruction.opcode in ("SYNCS", "ARRIVES"):
-        return syncs.compiled(instruction)
-    return (
-        tensor_memory.compiled(instruction)
-        or copies.compiled(instruction)
-        or syncs.compiled_generic(instruction, index, matters)
-        or _shared_or_other(instruction, index, matters, contents)
-    )
-
-
-def _shared_or_other(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> Step | None:
-    step = memory.compiled(instruction, index, matters, contents)
-    return both(step, syncs.initialised(instruction)) if step and instruction.has(INITIALISES) else step
+    return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
 
 
 def _noting(instruction: SassInstruction) -> Step | None:
@@ -420,7 +327,8 @@ def _awaiting(instruction: SassInstruction, code: Code) -> Step | None:
     return None if ended is None else lambda m: m.note(Kind.LOADED, m.view.warps, ended)
 
 
-def _barrier_move(instruction: SassInstruction) -> Step:
+@executes("BMOV")
+def _barrier_move(instruction: SassInstruction, _: Use) -> Step:
     """Return the step that saves a convergence barrier to a register or restores it."""
     target, source = instruction.operands[:2]
     if source.kind == BARRIER:
@@ -461,10 +369,12 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
     return lambda m: m.forget(written, index, guard(m) if guard else None)
 
 
-def _uncounted(instruction: SassInstruction, index: int) -> Step:
-    """Return the step of an instruction that reads shared memory, and of which no count is known."""
+@executes(*named(lambda row: row.shared is Shared.TCGEN05))
+def _tcgen05(instruction: SassInstruction, use: Use) -> Step:
+    """Return the step of an instruction that reads tiles, and of which no count is known."""
     reason = f"what ncu counts for {instruction.opcode} has not been measured: its rule is not known"
-    return lambda m: m.log.miss(index, reason, None, codes.NO_RULE)
+    forget = _forgetting(instruction, use.index) if use.matters else None
+    return both(lambda m: m.log.miss(use.index, reason, None, codes.NO_RULE), forget)
 
 
 def _unmodelled(instruction: SassInstruction, index: int) -> Step:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import WRITE
+from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.events import Hazard, Hazards, Party, Timeline
+from ncu_swizzle.emulate.events import Hazard, Hazards, Party
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import WRITE, Opcode, Shared
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.race_reports import IN_WARP, LOST
 from ncu_swizzle.emulate.races import Races
@@ -21,6 +22,10 @@ from ncu_swizzle.smem.operations import Ints
 MOST_WORK = 1 << 24  # units and agents that are looked at in a launch
 MOST_DOMAINS = 16
 BETWEEN_WARPS = (codes.RACE, codes.ASYNC_RACE)
+
+
+def _notes_values(row: Opcode) -> bool:
+    return row.stored and not row.atomic and row.shared is Shared.LANES
 
 
 @dataclass(kw_only=True)
@@ -83,7 +88,7 @@ class RaceCheck:
         index = {instruction.offset: number for number, instruction in enumerate(instructions)}
         pairs = (each.parties for each in self.found.values() if each.code in (codes.RACE, codes.SAME_PLACE))
         stores = {index[party.offset] for parties in pairs if _stores(parties) for party in parties}
-        return frozenset(number for number in stores if instructions[number].opcode == "STS")
+        return frozenset(number for number in stores if _notes_values(instructions[number].row))
 
     def tell_apart(self, valued: RaceCheck, sampled: bool) -> None:
         """Take races between stores for harmless that stored the same in another run, whose inputs may be a sample."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE
 from ncu_swizzle.emulate.happens_before import ALL_LANES
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Opcode, Shared
 from ncu_swizzle.emulate.race_reports import Footprint, Reports
 from ncu_swizzle.smem.operations import Ints
 
@@ -24,14 +24,15 @@ class Comparisons(Reports):
     work: int = 0  # units that were looked up
     readers: int = field(init=False)  # agents that may read
 
-    def _begin_tables(self, total: int, opcodes: Set[str]) -> None:
+    def _begin_tables(self, total: int, rows: Set[Opcode]) -> None:
         """Make the tables, of so many units."""
         self.write_event, self.write_agent = np.zeros(total, np.int32), np.zeros(total, np.int32)
         self.write_lane = np.zeros(total, np.int8)
         self.read_event = np.zeros((total, self.readers), np.int32)
         self.is_mbarrier = np.zeros(total, np.int32)  # the event that initialised one there
         self.read_lane = np.zeros((total, self.n), np.int8)
-        atomics = bool(opcodes & {"ATOMS", "ATOM", "ST", "SYNCS", "ARRIVES"})
+        generic = any(row.atomic or row.shared is Shared.GENERIC for row in rows)
+        atomics = generic or any(row.name in ("SYNCS", "ARRIVES") for row in rows)
         self.atomic_event = np.zeros((total, self.n), np.int32) if atomics else None
         self.words: dict[int, Any] = {}  # clocks that atomics, or stores to flags, after a fence left, by unit
         self.flags: Any = None  # units, (total,), that loops poll, or that strong loads read

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import WRITE, memory_operands
+from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.events import Event, Hazard, Kind, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.happens_before import ALL_LANES, HappensBefore
+from ncu_swizzle.emulate.opcodes import WRITE
 from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
 from ncu_swizzle.smem import operations
@@ -134,7 +135,7 @@ class Reports(HappensBefore):
             ordered = read <= self.in_step[warp]
         else:
             ordered = not 0 <= other < self.n or read <= self.clock[self.rows[other, ALL_LANES], warp]
-        if ordered or self.instructions[store].opcode not in ("STS", "ST"):
+        if ordered or not self.instructions[store].row.stored or self.instructions[store].row.atomic:
             return False
         if store not in self.behind:
             instruction = self.instructions[store]

@@ -6,17 +6,17 @@ tensor memory. `happens_before` says what is ordered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.accesses import ATOMIC, READ, WRITE, SharedUse
-from ncu_swizzle.emulate.effects import TENSOR_MEMORY, TENSOR_READS, UNCOUNTED, WGMMA
+from ncu_swizzle.emulate.accesses import SharedUse
 from ncu_swizzle.emulate.events import Event, Kind, Party
 from ncu_swizzle.emulate.happens_before import ALL_LANES, ALWAYS
 from ncu_swizzle.emulate.machine import LANE_BITS
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Copy, Opcode, Shared
 from ncu_swizzle.emulate.order_steps import GROUPS, PLACES
 from ncu_swizzle.emulate.race_comparisons import COUNT, Comparisons, whole
 from ncu_swizzle.emulate.race_reports import Footprint
@@ -28,9 +28,14 @@ from ncu_swizzle.smem.operations import Bools, Ints
 MBARRIER = 8  # bytes
 MOST_UNITS = 1 << 27  # of a table of units and agents
 _ASYNC_WRITES = frozenset(("UBLKCP", "UTMALDG"))
-_IN_PIPE = TENSOR_READS | {"UTCSHIFT"}
+_BY_OTHERS = (Shared.WGMMA, Shared.UNCOUNTED)  # agents other than warps access shared memory
 MOST_PASSES = 8  # over the events, until it is clear which generations of named barriers are
 _OTHER_BLOCKS = (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE)  # their data are of blocks, not of warps
+
+
+def _in_pipe(row: Opcode) -> bool:
+    """Return whether the tensor cores execute an opcode, one after the other."""
+    return row.tensor and row.name not in ("LDTM", "STTM")
 
 
 @dataclass(kw_only=True)
@@ -44,25 +49,25 @@ class Races(Comparisons):
         self.n = len(self.blocks) * m.per_block
         self.events = events
         self.unit = self._unit(events)
-        opcodes = {self.instructions[event.number].opcode for event in events}
-        tensors = bool(opcodes & TENSOR_MEMORY)
+        rows = {self.instructions[event.number].row for event in events}
+        tensors = any(row.tensor for row in rows)
         self.shared_units = -(-m.shared_size // self.unit)
         self.per_block = self.shared_units + PLACES * tensors
         total = self.per_block * len(self.blocks)
         self.polls, self.swapped = polling(self.instructions), compared_and_swapped(self.instructions)
         self.copies, self.tiles = self.n, 2 * self.n
-        self.agents = self.tiles + (-(-self.n // WARPS) if opcodes & WGMMA else 0)
-        self.pipes, self.storing = (self._agents_of(opcodes) for opcodes in (_IN_PIPE, frozenset(("STTM",))))
+        self.agents = self.tiles + (-(-self.n // WARPS) if any(row.shared is Shared.WGMMA for row in rows) else 0)
+        self.pipes, self.storing = self._agents_of(_in_pipe), self._agents_of(lambda row: row.name == "STTM")
         known = any(event.kind is Kind.LOADED for event in events)
-        self.loading = self._agents_of(frozenset(("LDTM",))) if known else np.arange(self.n)
-        self.readers = self.agents if opcodes & (WGMMA | UNCOUNTED | TENSOR_MEMORY) else self.n
+        self.loading = self._agents_of(lambda row: row.name == "LDTM") if known else np.arange(self.n)
+        self.readers = self.agents if any(row.tensor or row.shared in _BY_OTHERS for row in rows) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
             return
         reading = {event.number for event in events if event.kind is Kind.ACCESS}
         self.acquiring = self.polls | {number for number in reading if strong(self.instructions[number])}
         for _ in range(MOST_PASSES):
-            self._begin(total, opcodes)
+            self._begin(total, rows)
             self._look_at(events)
             doubted = {key: self.doubted.get(key, frozenset()) | gate.doubted for key, gate in self.gates.items()}
             if all(found == self.doubted.get(key, frozenset()) for key, found in doubted.items()):
@@ -85,10 +90,10 @@ class Races(Comparisons):
             handler(self, event, event.warps[low:high] - self.first, slice(low, high))
         self._judge_exits()
 
-    def _agents_of(self, opcodes: frozenset[str]) -> Ints:
+    def _agents_of(self, issues: Callable[[Opcode], bool]) -> Ints:
         """Return the agent of each warp that issues some of tcgen05, (N,), made here; of another warp, itself."""
         here = (event for event in self.events if event.kind is Kind.TENSOR)
-        issued = [event.warps for event in here if self.instructions[event.number].opcode in opcodes]
+        issued = [event.warps for event in here if issues(self.instructions[event.number].row)]
         warps = np.unique(np.concatenate([np.zeros(0, np.int64), *issued])) - self.first
         warps = warps[(warps >= 0) & (warps < self.n)]
         agents = np.arange(self.n)
@@ -96,11 +101,11 @@ class Races(Comparisons):
         self.agents += len(warps)
         return agents
 
-    def _begin(self, total: int, opcodes: set[str]) -> None:
+    def _begin(self, total: int, rows: set[Opcode]) -> None:
         """Make the tables, of so many units."""
         self._begin_clocks(self.events)
         self.found, self.lost, self.locked = {}, False, False
-        self._begin_tables(total, opcodes)
+        self._begin_tables(total, rows)
         self.remote: dict[tuple[int, int], tuple[int, int]] = {}  # by block and agent: the last access to another block
         self.elected: dict[int, int] = {}  # by warp: the lane that ptxas has start a copy which the whole warp executes
         self.loads: dict[tuple[int, int], int] = {}  # by warp and offset: the last tcgen05.ld
@@ -198,7 +203,7 @@ class Races(Comparisons):
         footprint = self._print(event, warps, rows)
         morally = strong(instruction)
         does = ATOMIC if event.number in self.swapped or (morally and use.does == WRITE) else use.does
-        self._access(footprint, does, copies=instruction.opcode == "LDGSTS", strong=morally)
+        self._access(footprint, does, copies=instruction.row.copy is Copy.ASYNC, strong=morally)
         if self.flags is not None and (event.number in self.acquiring or use.does == WRITE):
             self._flag(footprint, use.does)
 
@@ -318,9 +323,9 @@ class Races(Comparisons):
 
     def _tensor(self, event: Event, warps: Ints, rows: slice) -> None:
         """tcgen05 reads tiles, and accesses tensor memory."""
-        opcode = self.instructions[event.number].opcode
-        beside = {"STTM": self.storing, "LDTM": self.loading, **dict.fromkeys(_IN_PIPE, self.pipes)}
-        agents = beside.get(opcode, np.arange(self.n))
+        instruction = self.instructions[event.number]
+        apart = {"STTM": self.storing, "LDTM": self.loading}
+        agents = self.pipes if _in_pipe(instruction.row) else apart.get(instruction.opcode, np.arange(self.n))
         for use, warp in zip(event.data[rows], warps.tolist(), strict=True):
             agent, one = int(agents[warp]), np.array([warp])
             row = self.rows[warp, ALL_LANES]
@@ -334,8 +339,8 @@ class Races(Comparisons):
                 if block != warp // self.machine.per_block:
                     self._reach(block, warp, agent, event)
             self.clock[row, agent] = known
-            if opcode == "LDTM":
-                self.loads[warp, self.instructions[event.number].offset] = self.now
+            if instruction.opcode == "LDTM":
+                self.loads[warp, instruction.offset] = self.now
 
     def _stored_tensors(self, _event: Event, warps: Ints, _rows: slice) -> None:
         for warp in warps.tolist():
@@ -352,7 +357,7 @@ class Races(Comparisons):
     def _unknown(self, event: Event, _warps: Ints, _rows: slice) -> None:
         instruction = self.instructions[event.number]
         self.lacking.setdefault(f"what {instruction.text} at {instruction.offset:#x} accesses", instruction.offset)
-        if instruction.opcode in WGMMA and GROUPS in instruction.text:
+        if instruction.row.shared is Shared.WGMMA and GROUPS in instruction.text:
             for groups in self.tile_groups:
                 groups.append(self.now)
 

@@ -17,7 +17,9 @@ from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import CONSTANT, INTEGER, MEMORY, REG, UREG, Code, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.counts import CONSTANTS, Launch
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
@@ -28,12 +30,6 @@ from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
 
-STORES = frozenset(("STG", "ST"))
-LOADS = frozenset(("LDG", "LD", "LDGSTS", *CONSTANTS))
-ATOMICS = frozenset(("RED", "REDG", "ATOMG", "ATOM", "ATOMS"))
-BULK = frozenset(("UTMASTG", "UTMAREDG", "UBLKRED", "UBLKCP", "SUST", "SURED", "SUATOM"))
-MARKED = frozenset(("LDS", "STS", "LDSM", "STSM", "LDL", "STL"))  # `traces` compares what they access
-ORDERING = frozenset(("BAR", "MEMBAR"))
 THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that says who does something, and when; the block is above them
 BANK_BITS = 32  # of the offset in a constant bank, which stands for an address
 
@@ -70,6 +66,20 @@ class Results:
     executed: frozenset[int]  # those that some lane executed
 
 
+def _unfollowed(row: Opcode) -> bool:
+    """Return whether an opcode writes global memory as no lane's address says."""
+    return row.name in ("SUST", "SURED", "SUATOM") or row.copies_to_global
+
+
+def _traced(row: Opcode) -> bool:
+    """Return whether an opcode accesses shared or local memory, and nothing else: `traces` compares that."""
+    return row.local_access or (row.shared is Shared.LANES and not row.atomic and row.copy is Copy.NO)
+
+
+def _stores(row: Opcode) -> bool:
+    return row.global_access and row.does(Memory.GLOBAL) == WRITE
+
+
 class _Recorder:
     """Makes the steps, and holds what they record."""
 
@@ -83,7 +93,7 @@ class _Recorder:
         self._epochs = LaneCounts()  # barriers and fences that each lane has passed
 
     def step(self, instruction: SassInstruction) -> Step | None:
-        opcode, guard = instruction.opcode, operands.guard_operands(instruction.guard)
+        row, guard = instruction.row, operands.guard_operands(instruction.guard)
 
         def selected(m: Machine) -> Bools:
             return m.selection(guard(m) if guard else None)[0]
@@ -92,15 +102,15 @@ class _Recorder:
             if m.now not in self.executed and selected(m).any():
                 self.executed.add(m.now)
 
-        if opcode in BULK and not instruction.never:
+        if _unfollowed(row) and not instruction.never:
             return lambda m: self.unseen.update({m.now: instruction.text})
-        if opcode in ORDERING and not instruction.never:
+        if (row.writes == Memory.VOTED or row.name == "MEMBAR") and not instruction.never:
             return lambda m: self._epochs.add(m, selected(m))
         if not accesses(instruction):
             return None
-        if opcode in MARKED:
+        if _traced(row):
             return mark
-        return (_Write if opcode in STORES | ATOMICS else _Load)(self, instruction).step
+        return (_Write if row.atomic or _stores(row) else _Load)(self, instruction).step
 
     def who(self, m: Machine, rows: Ints, lanes: Ints) -> Ints:
         """Return who these lanes are, and when: see `Written`."""
@@ -112,9 +122,12 @@ class _Recorder:
 
 def accesses(instruction: SassInstruction) -> bool:
     """Return whether an instruction accesses memory, or a table of constants at a computed address."""
-    opcode = instruction.opcode
-    indexed = opcode not in CONSTANTS or any(o.kind == CONSTANT and o.terms for o in instruction.operands)
-    return not instruction.never and indexed and opcode in STORES | LOADS | ATOMICS | MARKED
+    row = instruction.row
+    if instruction.never:
+        return False
+    if instruction.opcode in CONSTANTS:
+        return any(o.kind == CONSTANT and o.terms for o in instruction.operands)
+    return row.global_access or row.atomic or _traced(row)
 
 
 class _ComparedAccess:
@@ -123,7 +136,7 @@ class _ComparedAccess:
     def __init__(self, recorder: _Recorder, instruction: SassInstruction, memory: Operand) -> None:
         self.recorder, self.instruction = recorder, instruction
         self.guard = operands.guard_operands(instruction.guard)
-        wide = memory.kind == MEMORY and instruction.opcode != "ATOMS"
+        wide = memory.kind == MEMORY and instruction.row.global_access
         self.address = operands.wide_address(memory) if wide else operands.address(memory)
         self.width = access_width(instruction)
         self.bank = memory.number + 1 << BANK_BITS if memory.kind == CONSTANT else 0
@@ -154,7 +167,7 @@ class _Load(_ComparedAccess):
         else:
             memory = instruction.operands[memory_operands(instruction)[-1]]
         super().__init__(recorder, instruction, memory)
-        filled = zero_fill(instruction) if instruction.opcode == "LDGSTS" else None
+        filled = zero_fill(instruction)
         self.reads = operands.predicate(filled) if filled else None
 
     def step(self, m: Machine) -> None:
@@ -183,7 +196,7 @@ class _Write(_ComparedAccess):
             bits, known = (np.broadcast_to(part, shape)[rows, lanes] for part in (value.bits, value.known))
             words.append((bits.astype(np.int64), known))
         who, block = self.recorder.who(m, rows, lanes), m.block_of[m.view.warps[rows]]
-        if self.instruction.opcode in STORES:
+        if _stores(self.instruction.row):
             words = words or [(np.zeros_like(where), np.ones(len(where), bool))] * max(1, self.width // 4)
             for byte in range(self.width):
                 bits, known = words[byte // 4]
@@ -192,7 +205,7 @@ class _Write(_ComparedAccess):
                 self.recorder.stores.append(np.stack(columns))
                 self.recorder.world.write(block, where + byte, stored)
             return
-        if self.instruction.opcode == "ATOMS":  # where is compared by `traces`
+        if self.instruction.row.shared is Shared.LANES:  # where is compared by `traces`
             where = np.zeros_like(where)
         else:
             for byte in range(self.width):
@@ -207,21 +220,20 @@ class _Write(_ComparedAccess):
 def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
     """Execute all instructions of some blocks, (B, 3), in a world, and return what they do. Raises one of `faults`."""
     recorder = _Recorder(world)
-    program = prepare(code, everything=True, arrays=True, probe=recorder.step, instead=stand_in)
+    program = prepare(code, Wanted(everything=True, arrays=True), recorder.step, stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
     banks = {
         bank: world.constant(bank, content, setting.known_constants[bank])
         for bank, content in setting.constants.items()
         if bank in setting.known_constants
     }
-    world.polled = frozenset(
-        number for number, each in enumerate(program.instructions) if each.opcode in LOADS and each.has("STRONG")
-    )
+    loads = (n for n, each in enumerate(program.instructions) if each.row.does(Memory.GLOBAL) == READ)
+    world.polled = frozenset(number for number in loads if program.instructions[number].has("STRONG"))
     setting = replace(setting, world=world, constants={**setting.constants, **banks}, known_constants={})
     batch = run_batch(setting, blocks)
     for number in batch.machine.unknown:  # whether it is executed, or how often, depends on what is not known
         instruction = setting.program.instructions[number]
-        if instruction.opcode in BULK or (instruction.opcode not in MARKED and accesses(instruction)):
+        if _unfollowed(instruction.row) or (not _traced(instruction.row) and accesses(instruction)):
             recorder.unseen.setdefault(number, instruction.text)
     for number in np.flatnonzero(batch.issued.any(axis=1)).tolist():
         if _leaves(program, number):

@@ -20,10 +20,11 @@ from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
-from ncu_swizzle.emulate.effects import ELSEWHERE, always_accesses
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import Draw
+from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.order_steps import fences_by_guard
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
@@ -35,17 +36,16 @@ from ncu_swizzle.emulate.requests import (
     LONG_EFFORT,
     TIMEOUT_S,
     WITHOUT_DATA_EFFORT,
-    AccessRequests,
     Clock,
     Progress,
-    merged_requests,
 )
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, FIGURES_OF
+from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, figures_of
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
+from ncu_swizzle.smem.requests import AccessRequests, merged_requests
 
 # What one atomic on a counter in global memory returns to each block: its ticket.
 #
@@ -242,10 +242,10 @@ def emulate(
     launch do not match.
     """
     clock = Clock(timeout_s=timeout_s, on_progress=on_progress)
-    program = prepare(code, arrays=bool(launch.memory), counts_traffic=counts_traffic, order=races)
-    unnoted = cache(partial(prepare, code, arrays=bool(launch.memory), counts_traffic=counts_traffic))
+    program = prepare(code, Wanted(arrays=bool(launch.memory), traffic=counts_traffic, order=races))
+    unnoted = cache(partial(prepare, code, Wanted(arrays=bool(launch.memory), traffic=counts_traffic)))
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
-    if not launch.buffers and all(each.never or each.opcode in ELSEWHERE for each in program.instructions):
+    if not launch.buffers and all(each.never or each.row.shared is Shared.NO for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
         without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
@@ -302,7 +302,7 @@ def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Set
     """
     drawn = drawn_memory(launch.buffers, launch.memory)
     valued = RaceCheck(valued=stores)
-    program = prepare(code, arrays=bool(drawn), order=True, valued=stores)
+    program = prepare(code, Wanted(arrays=bool(drawn), order=True, valued=stores))
     clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
     first = replace(setting, program=program, races=valued, memory=drawn, grid=launch.cluster, clock=clock)
     try:
@@ -333,9 +333,9 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffi
     own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
-        program = prepare(code, counts_traffic=counts_traffic, order=races)
+        program = prepare(code, Wanted(traffic=counts_traffic, order=races))
         setting = replace(setting_of(code, without, program, own), data=False)
-        check = RaceCheck(plain=cache(partial(prepare, code, counts_traffic=counts_traffic))) if races else None
+        check = RaceCheck(plain=cache(partial(prepare, code, Wanted(traffic=counts_traffic)))) if races else None
         counts = _counts(code, without, setting, exhaustive=False, check=check)
     except (NcuSwizzleError, Restart):
         return
@@ -394,7 +394,7 @@ def _not_counted(launch: Launch, setting: Setting, reason: str, hazards: Hazards
             offset=each.offset,
             sass=each.text,
             opcode=each.mnemonic,
-            access=each.opcode if always_accesses(each.opcode) and not each.never else "",
+            access=each.opcode if each.row.always_accesses and not each.never else "",
             executed=None,
             reason=reason,
             code=codes.NOT_RUN,
@@ -466,7 +466,7 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
     instruction = program.instructions[number]
     waves = totals.wavefronts.get(number)
     missed, unknown = totals.missed.get(number), totals.unknown.get(number)
-    access = instruction.opcode if always_accesses(instruction.opcode) or waves is not None else ""
+    access = instruction.opcode if instruction.row.always_accesses or waves is not None else ""
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None
@@ -517,7 +517,7 @@ def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffi
     if not unknown and (instruction.never or not totals.issued[number]):
         counts["predicated_on"] = 0
     figures = totals.traffic.get(number, (0,) * FIGURES)
-    names = FIGURES_OF.get(instruction.opcode, ()) if not instruction.never else ()
+    names = figures_of(instruction)
     counts |= {name: None if unfollowed else int(figures[at]) for at, name in enumerate(FIGURE_NAMES) if name in names}
     unsure = next((totals.unsure[row] for row in rows.values() if row in totals.unsure), None)
     why = unfollowed if names and unfollowed else unknown or unsure

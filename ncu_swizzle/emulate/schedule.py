@@ -15,13 +15,12 @@ import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate.control import HANDLERS, HOW_OFTEN, Control
-from ncu_swizzle.emulate.effects import CONTROL, control_word, may_be_counted
+from ncu_swizzle.emulate.effects import control_word
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsupported
-from ncu_swizzle.emulate.liveness import MEMORY_ACCESS
 from ncu_swizzle.emulate.loops import Circles, Loops
 from ncu_swizzle.emulate.state import Group, Unknown
 from ncu_swizzle.emulate.supposed import Supposing
-from ncu_swizzle.emulate.traffic import threads_by_block
+from ncu_swizzle.emulate.traffic import accesses, threads_by_block
 from ncu_swizzle.smem.operations import Bools, Ints
 
 
@@ -103,9 +102,9 @@ class Schedule(Control):
         for number in waits.tainted:
             if ran[number] and number in guarded:
                 m.unsure.setdefault(guarded[number], Unknown("whether its predicate holds", waits.source(number)))
-            if ran[number] and may_be_counted(program.instructions[number].opcode):
+            if ran[number] and program.instructions[number].row.may_be_counted:
                 m.log.miss(number, "what it accesses", waits.source(number))
-            if ran[number] and m.traffic is not None and program.instructions[number].opcode in MEMORY_ACCESS:
+            if ran[number] and m.traffic is not None and accesses(program.instructions[number]):
                 m.traffic.miss(number, "what it accesses", waits.source(number))
 
     def _leave(self, group: Group, last: int) -> None:
@@ -113,7 +112,7 @@ class Schedule(Control):
         instruction = self.program.instructions[last]
         self.machine.now = last
         word = control_word(instruction)
-        if instruction.never or (word not in HANDLERS and word not in CONTROL):
+        if instruction.never or (word not in HANDLERS and not instruction.row.control):
             self.add(self.after(last), group.warps, group.mask)
         elif word in HANDLERS:
             HANDLERS[word](self, group, last, instruction)

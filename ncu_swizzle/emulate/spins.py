@@ -8,12 +8,21 @@ from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
 from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.opcodes import Memory, Opcode, Shared
 
-_LOADS = frozenset(("LDS", "LD", "ATOMS", "ATOM", "LDG", "ATOMG"))
-_ATOMICS = frozenset(("ATOMS", "ATOM", "ATOMG"))
-_STORES = frozenset(("STS", "ST", "STG", "STSM", "LDGSTS", "RED", "REDG", "BAR"))
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
-POLLING = frozenset(("LDS", "YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
+_POLLED = "LDS"
+_COMPARING = frozenset(("YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
+
+
+def _asks(row: Opcode) -> bool:
+    return row.returns_words and row.atomic
+
+
+def _stores(row: Opcode) -> bool:
+    """Return whether an opcode writes memory and returns nothing, or is a barrier."""
+    access = row.addressed or row.global_access or row.writes == Memory.VOTED
+    return access and bool(row.writes) and not row.results
 
 
 def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
@@ -25,9 +34,10 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
             continue
         begin = end - (instruction.offset - target) // STEP
         body = range(max(begin, 0), end)
-        opcodes = {instructions[number].opcode for number in body}
-        if 0 < end - begin <= MOST_POLLING and not opcodes - POLLING:
-            found |= {number for number in body if instructions[number].opcode == "LDS"}
+        loads = {number for number in body if instructions[number].opcode == _POLLED}
+        others = {instructions[number].opcode for number in body if number not in loads}
+        if 0 < end - begin <= MOST_POLLING and not others - _COMPARING:
+            found |= loads
     return frozenset(found)
 
 
@@ -36,19 +46,20 @@ def strong(instruction: SassInstruction) -> bool:
 
     Such are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not say it.
     """
-    return instruction.opcode in ("LD", "ST") and instruction.has("STRONG")
+    row = instruction.row
+    return row.shared is Shared.GENERIC and not row.atomic and instruction.has("STRONG")
 
 
 def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
     """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
     found: set[int] = set()
     for at, swap in enumerate(instructions):
-        if swap.opcode not in ("ATOMS", "ATOM") or not swap.has("SPIN", "CAS"):
+        if not (swap.row.addressed and swap.row.atomic) or not swap.has("SPIN", "CAS"):
             continue
         memory = swap.operands[memory_operands(swap)[0]]
         for number in range(max(0, at - MOST_POLLING), at):
             load = instructions[number]
-            if load.opcode in ("LDS", "LD"):
+            if load.row.loads_shared:
                 other = load.operands[memory_operands(load)[0]]
                 if (other.terms, other.offset) == (memory.terms, memory.offset):
                     found.add(number)
@@ -77,7 +88,7 @@ def _loads_of(flow: Flow, number: int, wanted: Iterable[int]) -> frozenset[int]:
         writer = flow.instructions[at]
         made = effects(writer)
         if made.writes >> register & 1:
-            if writer.opcode in _LOADS:
+            if writer.row.returns_words and not writer.row.local_access:
                 found.add(at)
             else:
                 guard = None if writer.guard is None else operand_number(writer.guard)
@@ -92,7 +103,7 @@ def awaits_others(flow: Flow, region: Collection[int]) -> bool:
     """Return whether code has a loop that asks for one word until another thread changes it."""
     polls = polling(flow.instructions)
     asked = {number: flow.instructions[number] for number in region}
-    asking = (n for n, each in asked.items() if n in polls or each.opcode in _ATOMICS or strong(each))
+    asking = (n for n, each in asked.items() if n in polls or _asks(each.row) or strong(each))
     return any(_waits(flow, number, _loop(flow, region, number), plain=number in polls) for number in asking)
 
 
@@ -119,7 +130,7 @@ def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bo
     word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
     """
     asked = flow.instructions[number]
-    if any(flow.instructions[at].opcode in _STORES for at in loop):
+    if any(_stores(flow.instructions[at].row) for at in loop):
         return False
     words = [operand_number(term) for term in asked.operands[memory_operands(asked)[0]].terms]
     written = 0
@@ -131,7 +142,7 @@ def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bo
     guards = ((at, operand_number(guard)) for at in ends if (guard := flow.instructions[at].guard) is not None)
     if not any(one is not None and number in _loads_of(flow, at, [one]) for at, one in guards):
         return False
-    if asked.opcode not in _ATOMICS:
+    if not _asks(asked.row):
         return plain or strong(asked)
     if not asked.has("CAS", "SPIN"):
         return asked.has("EXCH", "ADD", "OR", "AND")

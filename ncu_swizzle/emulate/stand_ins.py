@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import memory, operands, syncs
+from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
 from ncu_swizzle.emulate.code import CONSTANT, PRED, REG, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import bytes_at, forget_shared, load_global, load_shared, lose_shared, store_shared
 from ncu_swizzle.emulate.copies import zero_fill
-from ncu_swizzle.emulate.effects import BASES, MATRIX, WGMMA, operand_number, source_width, width
+from ncu_swizzle.emulate.effects import BASES, operand_number, source_width, width
 from ncu_swizzle.emulate.effects import results as written_operands
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
+from ncu_swizzle.emulate.opcodes import Copy, Shared, named
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.emulate.worlds import World, mixed, moderate
@@ -46,9 +47,9 @@ def stand_in(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that computes more than the ordinary one; None for instructions that need none."""
     opcode = instruction.opcode
     if opcode in _BY_OPCODE:
-        wanted = opcode not in ("LDSM", "STSM") or operation_name(instruction)
+        wanted = not instruction.row.matrix or operation_name(instruction)
         return _BY_OPCODE[opcode](instruction, index) if wanted and memory_operands(instruction) else None
-    if opcode in MATRIX - WGMMA:
+    if instruction.row.products and instruction.row.shared is Shared.NO:
         return _product(instruction, index)
     if opcode in _LANEWISE | _SPECIAL and operands.compiled(instruction) is None:
         return _special(instruction) if opcode in _SPECIAL else _approximation(instruction, index)
@@ -148,9 +149,9 @@ class _Atomic(MemoryInstruction):
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         super().__init__(instruction)
-        ordinary = memory.compiled(instruction, index, True, True) or syncs.compiled_generic(instruction, index, True)
+        ordinary = operands.MAKERS[instruction.opcode](instruction, operands.Use(index, matters=True, contents=True))
         assert ordinary is not None
-        self.ordinary, self.local = ordinary, instruction.opcode == "ATOMS"
+        self.ordinary, self.local = ordinary, instruction.row.shared is Shared.LANES
         self.address = operands.address(self.memory) if self.local else operands.wide_address(self.memory)
         self.swaps, self.floating = instruction.has("CAS", "CAST"), instruction.has(*_FLOATING)
         registers = [register for register in self.results if register < BASES[PRED]]
@@ -315,6 +316,8 @@ def _targets(instruction: SassInstruction) -> Iterator[int | None]:
 _BY_OPCODE: dict[str, Callable[[SassInstruction, int], Step]] = {
     "LDSM": lambda instruction, _: _LoadMatrix(instruction).step,
     "STSM": lambda instruction, _: _StoreMatrix(instruction).step,
-    "LDGSTS": lambda instruction, _: _ArrivingCopy(instruction).step,
-    **dict.fromkeys(("ATOM", "ATOMG", "ATOMS"), lambda instruction, index: _Atomic(instruction, index).step),
+    **dict.fromkeys(named(lambda row: row.copy is Copy.ASYNC), lambda instruction, _: _ArrivingCopy(instruction).step),
+    **dict.fromkeys(
+        named(lambda row: row.atomic and bool(row.reads)), lambda instruction, index: _Atomic(instruction, index).step
+    ),
 }

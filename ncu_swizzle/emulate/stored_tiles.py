@@ -17,16 +17,21 @@ from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tensor_map import NO_SOURCE, SOURCE_BYTES, PlacedBoxes
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
-STORES = ("ST", "STS", "LDGSTS")
 _MOVES = ("MOV", "IMAD", "PRMT")
 _HALVES = np.arange(0, WORD, SOURCE_BYTES)
 Source = tuple[int, int]  # of a register's lower or upper half: a register, and which half of it
 Sources = Callable[[Machine, Bools], Ints | None]  # (G, 32, halves), of what lanes store
+
+
+def stores(row: Opcode) -> bool:
+    """Return whether an opcode stores words to shared memory, or copies them there, lane by lane."""
+    return row.addressed and row.does(Memory.SHARED) == WRITE and not row.matrix
 
 
 def _moved(instruction: SassInstruction) -> tuple[Source | None, ...] | None:
@@ -64,7 +69,7 @@ class Stores:
     def watch(self, instructions: Sequence[SassInstruction]) -> None:
         """Find the registers whose contents are stored to shared memory."""
         for instruction in instructions:
-            if instruction.opcode in ("ST", "STS"):
+            if stores(instruction.row) and instruction.row.copy is Copy.NO:
                 self.followed.update(_data(instruction))
         moves = [one for one in instructions if one.opcode in _MOVES]
         before = -1
@@ -76,7 +81,7 @@ class Stores:
 
     def step_of(self, instruction: SassInstruction) -> Step | None:
         """Return the step that follows what an instruction does to these registers, or to shared memory."""
-        if instruction.opcode in STORES:
+        if stores(instruction.row):
             return self._store(instruction)
         written = effects(instruction).writes
         results = [register for register in self.followed if written >> register & 1]
@@ -136,7 +141,7 @@ class Stores:
         """Return the step that remembers what a thread's store brings; it has been taken for a write before."""
         width, guard = access_width(instruction), operands.guard_operands(instruction.guard)
         target, *source = (instruction.operands[place] for place in memory_operands(instruction))
-        generic = instruction.opcode == "ST"
+        generic = instruction.row.shared is Shared.GENERIC
         address_of = operands.wide_address(target) if generic else operands.address(target)
         offsets = np.arange(0, width, SOURCE_BYTES)
         brought = self._copied(instruction, source[0]) if source else self._kept(_data(instruction))

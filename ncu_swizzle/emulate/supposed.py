@@ -22,16 +22,7 @@ from ncu_swizzle.emulate.boxes import Repeat
 from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
 from ncu_swizzle.emulate.dependence import LOOP_AXES, WORD, left_open, total, trailing_zeros
-from ncu_swizzle.emulate.effects import (
-    BASES,
-    CONTROL,
-    EXCHANGES,
-    GLOBAL,
-    SHARED,
-    control_word,
-    numbers_in,
-    operand_number,
-)
+from ncu_swizzle.emulate.effects import BASES, GLOBAL, SHARED, is_control, numbers_in, operand_number
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.primitives import conjunction
@@ -48,9 +39,6 @@ PERIODS = (1, 2, 3, 4, 6, 8)  # visits after which steps repeat
 ENDLESS_ENOUGH = 1 << 20  # periods: after 2^31 elements, counters of 32 bits overflow, which no program relies on
 # Threads wait there, and go on with the next instruction; or it does nothing to them.
 _PASSED = frozenset(("BSSY", "BSYNC", "WARPSYNC", "BAR", "NOP", "YIELD", "NANOSLEEP", "BREAK"))
-
-_MATRICES = frozenset(("LDSM", "STSM"))
-_REQUESTING = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST", "ATOM"))
 
 
 def condition_of(m: Machine, instruction: SassInstruction) -> Value | None:
@@ -121,7 +109,7 @@ class Supposing:
         return True
 
     def _accesses(self, region: frozenset[int]) -> bool:
-        return any(self.program.instructions[number].opcode in _REQUESTING for number in region)
+        return any(self.program.instructions[number].row.addressed for number in region)
 
     def _back_to(self, state: object) -> None:
         """Go back to a state; what values decided about blocks and iterations stays."""
@@ -174,7 +162,7 @@ class Supposing:
             instruction = program.instructions[number]
             if instruction.has("SPIN") or instruction.opcode in ("SYNCS", "ARRIVES"):
                 raise _Lost
-            if instruction.opcode in EXCHANGES - _MATRICES and not self._is_uniform(instruction):
+            if instruction.row.exchanges and not instruction.row.matrix and not self._is_uniform(instruction):
                 m.forget(numbers_in(program.effects[number].writes), number)
             else:
                 step(m)
@@ -194,8 +182,8 @@ class Supposing:
     ) -> list[tuple[int, Bools]]:
         """Return where threads go on after the last instruction of a basic block, and which."""
         m, flow = self.machine, self.program.flow
-        after, word = flow.following(last), control_word(instruction)
-        if instruction.never or word not in CONTROL or instruction.opcode in _PASSED:
+        after = flow.following(last)
+        if instruction.never or not is_control(instruction) or instruction.opcode in _PASSED:
             if instruction.opcode == "BAR":
                 lose_everything(m, last)
             return [(after, mask)]

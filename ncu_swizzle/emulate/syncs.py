@@ -21,11 +21,12 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
-from ncu_swizzle.emulate.effects import BASES, GENERIC, operand_number, results
+from ncu_swizzle.emulate.effects import BASES, INITIALISES, operand_number, results
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.memory import MemoryInstruction, extended, note_lanes
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, extended, note_lanes
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory, Shared, named
+from ncu_swizzle.emulate.operands import Step, Use, both, executes
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints, phase_degrees
@@ -33,19 +34,19 @@ from ncu_swizzle.smem.operations import Bools, Ints, phase_degrees
 # Execute accesses through generic addresses: LD, ST and ATOM, in shared, local or global memory.
 
 
-def compiled_generic(instruction: SassInstruction, index: int, needed: bool) -> Step | None:
-    """Return the step of an access through a generic address; None for other instructions."""
-    return _Generic(instruction, index, needed).step if instruction.opcode in GENERIC else None
+@executes(*named(lambda row: row.shared is Shared.GENERIC))
+def _generic(instruction: SassInstruction, use: Use) -> Step:
+    return _Generic(instruction, use).step
 
 
 class _Generic(MemoryInstruction):
     """An access whose memory each lane selects by the upper half of its address."""
 
-    def __init__(self, instruction: SassInstruction, index: int, needed: bool) -> None:
+    def __init__(self, instruction: SassInstruction, use: Use) -> None:
         super().__init__(instruction)
-        self.index, self.needed = index, needed
+        self.index, self.needed = use.index, use.matters
         self.address = operands.wide_address(self.memory)
-        self.opcode = instruction.opcode
+        self.does = instruction.row.does(Memory.SHARED)
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
@@ -70,7 +71,7 @@ class _Generic(MemoryInstruction):
             self._note(m, low.bits, own, remote)
             if remote.any():
                 self._look_elsewhere(m, low.bits, remote)
-        if self.opcode == "LD":
+        if self.does == READ:
             if self.needed:
                 # What is all in one memory is loaded; nothing is known of the rest.
                 lanes = {"shared": own, "local": in_local, "global": in_global}
@@ -79,7 +80,7 @@ class _Generic(MemoryInstruction):
             return
         if m.memory and in_global.any():
             store_global(m, address, in_global, self.width)
-        if own.any() and self.opcode == "ATOM":
+        if own.any() and self.does == ATOMIC:
             forget_shared(m, low, own, self.width)
         elif own.any() and m.shared.shape[1]:
             store_shared(m, low, own, self.stored(m), self.width)
@@ -88,7 +89,7 @@ class _Generic(MemoryInstruction):
             store_local(m, low, selected=in_local, doubtful=none, values=self.stored(m), size=self.width)
         if remote.any():
             forget_range(m, m.clusters.around(m.view_blocks()))
-        if self.opcode == "ATOM" and self.needed:
+        if self.does == ATOMIC and self.needed:
             self._unknown(m, condition)
 
     @staticmethod
@@ -121,11 +122,11 @@ class _Generic(MemoryInstruction):
         origin = address.origin if address.known is not True else condition.origin if condition else None
         m.log.miss(self.index, "which memory its address is in", origin)
         m.note(Kind.UNKNOWN, m.view.warps)
-        if self.opcode != "LD":
+        if self.does != READ:
             forget_local(m, m.now)
             forget_range(m, m.clusters.around(m.view_blocks()))
             lose_arrays(m)
-        if self.opcode != "ST" and self.needed:
+        if self.does != WRITE and self.needed:
             self._unknown(m, condition)
 
     def _unknown(self, m: Machine, condition: Value | None) -> None:
@@ -138,7 +139,8 @@ WORD_COUNT_BIT, UPPER_COUNT_BIT = 1, 11  # where this begins in the lower and in
 PHASE_BIT = np.uint32(31)  # of the upper word of a state
 
 
-def compiled(instruction: SassInstruction) -> Step | None:
+@executes("SYNCS", "ARRIVES")
+def _on_mbarrier(instruction: SassInstruction, _: Use) -> Step | None:
     """Return the step of an operation on mbarriers; None if it changes none."""
     if instruction.has("IVALL"):
         return None
@@ -199,7 +201,13 @@ class _Initialise(_Operation):
                 m.mbarriers.doubt(block, offset)
 
 
-def initialised(instruction: SassInstruction) -> Step:
+@executes("STS")
+def _store(instruction: SassInstruction, use: Use) -> Step:
+    step = SharedAccess(instruction, use).step
+    return both(step, _initialised(instruction)) if instruction.has(INITIALISES) else step
+
+
+def _initialised(instruction: SassInstruction) -> Step:
     """Return the step of a store that initialises mbarriers, one or two per lane, if its words are those of mbarriers.
 
     ptxas makes it of an mbarrier.init that several lanes execute, followed by SYNCS.CCTL.IVALL.

@@ -7,7 +7,6 @@ checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from ncu_swizzle.emulate.copies import of_rows, starting
 from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.values import Bits, Value, unknown
 from ncu_swizzle.smem.operations import WARP, WORD, Ints
@@ -34,12 +33,6 @@ OF_FACTORS = "4x32dp128bit"  # of UTCCP: 32 rows of 16 bytes, to all four parts 
 _WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
 _SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: rows of so many bits, and how often they are copied
 RESPONSE = 16  # bytes that clusterlaunchcontrol.try_cancel writes, and its mbarrier counts
-
-
-def compiled(instruction: SassInstruction) -> Step | None:
-    """Return the step of an instruction that allocates columns, commits, or asks for work; None for others."""
-    step = _STEPS.get(instruction.opcode)
-    return step(instruction) if step else None
 
 
 def split(address: int) -> tuple[int, int]:
@@ -203,8 +196,14 @@ class _Request:
         return words.view(np.uint8)
 
 
-_STEPS: dict[str, Callable[[SassInstruction], Step]] = {
-    "UTCATOMSWS": lambda instruction: _Allocation(instruction).step,
-    "UTCBAR": lambda instruction: _Commit(instruction).step,
-    "UGETNEXTWORKID": lambda instruction: _Request(instruction).step,
+_OF_OPCODE: dict[str, type[_Allocation | _Commit | _Request]] = {
+    "UTCATOMSWS": _Allocation,
+    "UTCBAR": _Commit,
+    "UGETNEXTWORKID": _Request,
 }
+
+
+@executes(*_OF_OPCODE)
+def _executed(instruction: SassInstruction, _: Use) -> Step:
+    """Return the step of an instruction that allocates columns, commits, or asks for work."""
+    return _OF_OPCODE[instruction.opcode](instruction).step

@@ -15,8 +15,9 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassInstruction
 from ncu_swizzle.emulate.copies import of_row, of_warps, registers
-from ncu_swizzle.emulate.effects import UMMA, effects, operand_number
+from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import TABLE, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.scale_factors import ScaleFactors
 from ncu_swizzle.emulate.tensor_map import NOTHING
@@ -41,7 +42,6 @@ from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 WARP_LANES, UNIT_BITS = 32, UNIT.bit_length() - 1
 NOBODY = -1
-OPCODES = UMMA | {"LDTM", "STTM", "UTCATOMSWS", "UTCBAR", "UTCCP", "UTCSHIFT"}
 
 Parts = Sequence[int]  # sixteenths of the lanes
 
@@ -614,7 +614,7 @@ def _commit_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
 
 _STEPS: dict[str, Callable[[TensorRecord, SassInstruction], Step | None]] = {
-    **dict.fromkeys(UMMA, product_step),
+    **dict.fromkeys((name for name, row in TABLE.items() if row.shared is Shared.TCGEN05), product_step),
     **dict.fromkeys(("LDTM", "STTM"), _access_step),
     "UTCCP": _copy_step,
     "UTCSHIFT": _shift_step,

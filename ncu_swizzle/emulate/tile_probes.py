@@ -20,17 +20,19 @@ from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.copies import ASYNC_STORES, ToShared, map_at, of_row, of_rows
-from ncu_swizzle.emulate.effects import WGMMA, effects
+from ncu_swizzle.emulate.copies import ToShared, map_at, of_row, of_rows
+from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.operands import Step
+from ncu_swizzle.emulate.opcodes import TABLE, Copy, Memory, Shared
+from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
-from ncu_swizzle.emulate.program import both, prepare
-from ncu_swizzle.emulate.stored_tiles import STORES, Stores
+from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.stored_tiles import Stores, stores
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
-from ncu_swizzle.emulate.tensor_probes import OPCODES, TensorRecord, roundings
+from ncu_swizzle.emulate.tensor_probes import TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
@@ -171,13 +173,14 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
 
 def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
     """Return the step that forgets tiles to which something else is written."""
-    if instruction.opcode == "UBLKCP":
+    row = instruction.row
+    if row.copy is Copy.BULK:
         return record.forget
-    if instruction.opcode in ASYNC_STORES:
+    if row.copy is Copy.STORE:
         return _remote_step(record, instruction)
     guard, width = operands.guard_operands(instruction.guard), access_width(instruction)
     memory = instruction.operands[memory_operands(instruction)[0]]
-    generic = instruction.opcode == "ST"
+    generic = row.shared is Shared.GENERIC
     address_of = operands.wide_address(memory) if generic else operands.address(memory)
 
     def step(m: Machine) -> None:
@@ -194,7 +197,7 @@ def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
             at = bits[row][selected[row]].astype(np.int64) & int(WINDOW)
             if len(at):
                 chunks = np.unique(np.concatenate([at, at + width - 1]) // CHUNK)
-                record.placed(m).overwrite(block, chunks, in_part=instruction.opcode in STORES)
+                record.placed(m).overwrite(block, chunks, in_part=stores(instruction.row))
 
     return step
 
@@ -264,14 +267,9 @@ def _store_step(record: TileRecord, instruction: SassInstruction) -> Step:
 # ---------------------------------------------------------------------------------------------- all of a program
 
 
-_READERS = frozenset(("ATOMS", "LD", "LDS", "LDSM", "UBLKCP", "UBLKRED", "UTCCP", "UTMAREDG", "UTMASTG"))
-_ALLOCATING = frozenset(("ATOMS", "LDS"))  # what tcgen05.alloc is made of: it reads no tile
-_WRITERS = frozenset(("ATOMS", "LDGSTS", "ST", "STS", "STSM", "STAS", "REDAS", "UBLKCP"))
-
-
 _STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
-    **dict.fromkeys(_WRITERS, _write_step),
-    **dict.fromkeys(WGMMA, _product_step),
+    **{name: _write_step for name, row in TABLE.items() if row.writes & Memory.SHARED and row.name != "ARRIVES"},
+    **{name: _product_step for name, row in TABLE.items() if row.shared is Shared.WGMMA},
     "LDS": _load_step,
     "STG": _store_step,
     "UTMALDG": _copy_step,
@@ -301,22 +299,25 @@ def _step_of(
 def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) -> FollowedTiles:
     """Run the blocks at the grid's corners, and return where tiles do not fit."""
     executed = [instruction for instruction in setting.program.instructions if not instruction.never]
-    opcodes = {instruction.opcode for instruction in executed}
-    blackwell = bool(opcodes & OPCODES)
-    if not blackwell and ("UTMALDG" not in opcodes or not opcodes & WGMMA):
+    rows = {instruction.row for instruction in executed}
+    blackwell = any(row.tensor or row.name in ("UTCATOMSWS", "UTCBAR") for row in rows)
+    copied = any(row.name == "UTMALDG" for row in rows)
+    if not blackwell and not (copied and any(row.shared is Shared.WGMMA for row in rows)):
         return FollowedTiles()
-    others = opcodes & (_READERS - _ALLOCATING if blackwell else _READERS)
+    # LDS and ATOMS are what tcgen05.alloc is made of, where they read no tile.
+    reading = {row.name for row in rows if row.reads & Memory.SHARED or row.name == "UTCCP"}
+    others = reading - {"ATOMS", "LDS"} if blackwell else reading
     record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=bool(others))
     tensors = TensorRecord(record, dict(code.guardrails), roundings(executed))
     results = set[Span]()
     for instruction in executed:
-        if instruction.opcode in WGMMA:
+        if instruction.row.shared is Shared.WGMMA:
             first, shape = instruction.operands[0].number, _shape(instruction)
             results.add((first, first + (shape[0] // 2 if shape else 1)))
     stores = Stores(record.placed)
     stores.watch(executed)
     step_of = functools.partial(_step_of, record, tensors, stores, results=frozenset(results))
-    program = prepare(code, arrays=bool(setting.memory), probe=step_of)
+    program = prepare(code, Wanted(arrays=bool(setting.memory)), step_of)
     setting = replace(setting, program=program, shortcuts=False)
     try:
         with contextlib.suppress(Enough):

@@ -15,10 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import WRITE, SharedUse
+from ncu_swizzle.base.timeline import Step, Timeline
+from ncu_swizzle.emulate.accesses import SharedUse
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.events import Event, Kind, Step, Timeline
+from ncu_swizzle.emulate.events import Event, Kind
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import WRITE, Copy
 from ncu_swizzle.smem.descriptors import CHUNK
 from ncu_swizzle.smem.operations import WARP
 
@@ -233,7 +235,7 @@ class _Drawing:
         )
         if does is None:
             instruction = self.instructions[event.number]
-            does = "writes by cp.async" if instruction.opcode == "LDGSTS" else SharedUse.of(instruction).does
+            does = "writes by cp.async" if instruction.row.copy is Copy.ASYNC else SharedUse.of(instruction).does
         known = self.rows[row].since_waiting
         if (does, stage) not in known:
             known[does, stage] = self._step(row, event, does, stage)

@@ -14,9 +14,10 @@ from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
 from ncu_swizzle.emulate.blocks import Batch, Setting, Unclaimed, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.effects import COUNTED, GENERIC, MODELLED, UNCOUNTED, WGMMA, may_be_counted
 from ncu_swizzle.emulate.faults import ManyKinds, TooLarge, Unsupported
+from ncu_swizzle.emulate.liveness import Wanted
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
@@ -37,7 +38,7 @@ MOST_ACCESSES = 1 << 24  # of single lanes, recorded together
 # that one of these is missing. A NOP is what is left of a __syncwarp() where the warp has converged anyway.
 SYNCHRONISING = frozenset(("BAR", "LDGDEPBAR", "DEPBAR", "MEMBAR", "FENCE", "ARRIVES"))
 COPY_GROUPS = "SB0"  # the scoreboard of cp.async; the compiler waits for others as it likes
-UNSEEN = WGMMA | UNCOUNTED  # they access shared memory at addresses that no lane gives
+UNSEEN = (Shared.WGMMA, Shared.UNCOUNTED, Shared.UNKNOWN)  # they access shared memory at addresses that no lane gives
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +99,9 @@ class Recorder:
             return None
         if instruction.opcode in SYNCHRONISING:
             return self._sync(instruction) if synchronises(instruction) else None
-        if instruction.opcode in COUNTED | GENERIC:
+        if instruction.row.addressed:
             return self._access(instruction)
-        if instruction.opcode in UNSEEN or instruction.opcode not in MODELLED:
+        if instruction.row.shared in UNSEEN:
             why = f"where {instruction.text} accesses shared memory is not followed"
             return lambda m: self.opaque.update({m.now: why})
         return None
@@ -118,7 +119,7 @@ class Recorder:
         """Return the step of an instruction whose lanes give addresses of shared memory, or generic ones."""
         guard = operands.guard_operands(instruction.guard)
         memory = instruction.operands[memory_operands(instruction)[0]]
-        generic, copies = instruction.opcode in GENERIC, instruction.opcode == "LDGSTS"
+        generic, copies = instruction.row.shared is Shared.GENERIC, instruction.row.copy is Copy.ASYNC
         read_address = operands.wide_address(memory) if generic else operands.address(memory)
         operation = operation_name(instruction) or ""
         matrix = operation.startswith((LDMATRIX, STMATRIX))  # of which some lanes give no address
@@ -208,7 +209,7 @@ class Version:
 
     def __init__(self, code: Code, launch: Launch, clock: Clock) -> None:
         self.recorder = Recorder()
-        program = prepare(code, arrays=bool(launch.memory), probe=self.recorder.step)
+        program = prepare(code, Wanted(arrays=bool(launch.memory)), self.recorder.step)
         self.setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
 
     @property
@@ -225,7 +226,7 @@ class Version:
             number: why for number, why in batch.machine.missed.items() if not why.reason.startswith(_COUNTING)
         }
         for number, why in batch.machine.unknown.items():
-            if may_be_counted(self.instructions[number].opcode) or self.instructions[number].opcode == "BAR":
+            if self.instructions[number].row.may_be_counted or self.instructions[number].opcode == "BAR":
                 reasons.setdefault(number, why)
         return self.recorder.opaque | {number: in_words(self.setting.program, why) for number, why in reasons.items()}
 

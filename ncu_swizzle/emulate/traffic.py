@@ -21,9 +21,10 @@ from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_o
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import misread, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
-from ncu_swizzle.emulate.effects import GENERIC, GLOBAL_ACCESS, LOCAL_ACCESS, Effects, operand_number
+from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
@@ -40,11 +41,6 @@ UNIT = {GLOBAL: LINE, COPY: LINE, TAGS: LINE, LOCAL: WORD}  # bytes by which a s
 FIGURE_NAMES = "sectors", "ideal", "tags", "local_sectors"
 AS_VECTOR = len(FIGURE_NAMES)  # sectors if the first access of a `Vector` were all of it
 FIGURES = AS_VECTOR + 1
-FIGURES_OF = {
-    **dict.fromkeys(GLOBAL_ACCESS, FIGURE_NAMES[:3]),
-    **dict.fromkeys(GENERIC, FIGURE_NAMES),
-    **dict.fromkeys(LOCAL_ACCESS, FIGURE_NAMES[3:]),
-}
 BRANCHES = frozenset(("BRA", "BRX", "CALL", "JMP", "JMX"))  # ncu has a count of divergence for these
 FAR = 1 << 62
 PATIENCE = 4_000_000  # effort after which no further blocks or iterations are run for addresses alone
@@ -353,15 +349,27 @@ def _figures(seen: MemoryRequests, width: int) -> Ints:
 
 def accesses(instruction: SassInstruction) -> bool:
     """Return whether an instruction may access global or local memory at addresses that its lanes give."""
-    opcode = instruction.opcode
-    return opcode in GLOBAL_ACCESS | LOCAL_ACCESS and not instruction.never and bool(memory_operands(instruction))
+    row = instruction.row
+    addressed = row.global_access or row.local_access
+    return addressed and not instruction.never and bool(memory_operands(instruction))
+
+
+def figures_of(instruction: SassInstruction) -> tuple[str, ...]:
+    """Return the figures that ncu has of an instruction: of global memory, of local memory, or of both."""
+    row = instruction.row
+    if instruction.never or not (row.global_access or row.local_access):
+        return ()
+    if row.shared is Shared.GENERIC:
+        return FIGURE_NAMES
+    return FIGURE_NAMES[3:] if row.local_access else FIGURE_NAMES[:3]
 
 
 def compiled(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that records an instruction's requests; None if it makes none."""
     if not accesses(instruction):
         return None
-    kind = _Copy if instruction.opcode == "LDGSTS" else _Access if instruction.opcode in LOCAL_ACCESS else _GlobalAccess
+    row = instruction.row
+    kind = _Copy if row.copy is Copy.ASYNC else _Access if row.local_access else _GlobalAccess
     return kind(instruction, index).step
 
 
@@ -413,7 +421,7 @@ class _GlobalAccess(_Access):
 
     def request(self, m: Machine, selected: Bools) -> None:
         address = self.address(m)
-        if self.instruction.opcode not in GENERIC or not known_in(address, selected):
+        if self.instruction.row.shared is not Shared.GENERIC or not known_in(address, selected):
             self.follow(m, GLOBAL, address, selected)
             return
         high = address.bits >> np.uint64(32)

@@ -10,9 +10,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.degrees import by_byte, degrees
-from ncu_swizzle.emulate.effects import may_be_counted
-from ncu_swizzle.emulate.machine import Index
+from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.reports import python_kernels
+from ncu_swizzle.smem.access import Index
 
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.
 SHAPES: dict[int, tuple[Index, ...]] = {
@@ -66,7 +66,7 @@ def _accesses(text: str) -> bool:
     """Return whether an instruction may access shared memory, by its text."""
     words = text.split()
     mnemonic = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
-    return may_be_counted(mnemonic.partition(".")[0])
+    return row(mnemonic.partition(".")[0]).may_be_counted
 
 
 def admitted_shapes(cubin: Cubin, code: Code) -> tuple[Index, ...]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import degrees
 from ncu_swizzle.base.errors import UsageError, as_word
-from ncu_swizzle.emulate.machine import Index
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
@@ -17,6 +16,7 @@ from ncu_swizzle.explain import shown
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels import limits, naming
 from ncu_swizzle.render.listing import table_line
+from ncu_swizzle.smem.access import Index
 
 if TYPE_CHECKING:
     from rich.console import Console

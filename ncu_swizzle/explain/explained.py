@@ -13,7 +13,6 @@ from rich.text import Text
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.explain import banks, every_launch, own_kernels, predict, shown
 from ncu_swizzle.explain.every_launch import EveryLaunchAnswer
 from ncu_swizzle.explain.own_kernels import Subject
@@ -31,6 +30,7 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.mapping import Places
+from ncu_swizzle.smem.observed import ObservedTile
 from ncu_swizzle.smem.suggestions import Suggestion, suggest, suggest_by_trial
 from ncu_swizzle.smem.swizzle import Identity
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import is_file
-from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -27,6 +26,7 @@ from ncu_swizzle.smem import bankmap, code
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.observed import ObservedTile
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, parse_swizzle
 
 # Own kernels: emulated, or saved by an earlier run with their addresses.

@@ -11,7 +11,6 @@ import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.excess import excess_of
@@ -23,6 +22,7 @@ from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
+from ncu_swizzle.smem.requests import AccessRequests
 from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, Suggestion, row_xors, sample, simplest_xor, suggest
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix.candidates import MOST_BITS, excess_at, within
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, CudaFile, Node
@@ -17,6 +16,7 @@ from ncu_swizzle.fix.edits import Edit, composition, edited, places
 from ncu_swizzle.fix.scopes import Scopes, SharedDeclaration, declared_name
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.requests import AccessRequests
 from ncu_swizzle.smem.suggestions import TRIED
 from ncu_swizzle.smem.swizzle import Swizzle
 

@@ -26,7 +26,6 @@ from ncu_swizzle.base.errors import (
 from ncu_swizzle.base.files import read_source
 from ncu_swizzle.base.texts import in_crosses, without_last_ones
 from ncu_swizzle.cubin import names
-from ncu_swizzle.emulate.counts import ALLOCATED
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
@@ -64,6 +63,7 @@ from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
+from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import mapped
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask

@@ -9,7 +9,6 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.kernels.catalog import Tile
 from ncu_swizzle.render.bank_picture import (
     MEMORY_KEY,
@@ -25,6 +24,7 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.bankmap import BankMap, loads, worst_request
 from ncu_swizzle.smem.mapping import Places
+from ncu_swizzle.smem.observed import ObservedTile
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import Comparison

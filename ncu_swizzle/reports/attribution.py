@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations, subsets
 from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles
 from ncu_swizzle.smem.operations import ATOMIC, COPY
 
 # Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.

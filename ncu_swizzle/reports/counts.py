@@ -15,7 +15,7 @@ from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.lines import Location, is_wmma
 
 if TYPE_CHECKING:
-    from ncu_swizzle.emulate.requests import AccessRequests
+    from ncu_swizzle.smem.requests import AccessRequests
 
 
 # The shared-memory requests in a saved emulated profile: packed, as a kernel makes thousands.
@@ -70,8 +70,8 @@ class SavedRequests:
         import numpy as np
 
         from ncu_swizzle.base.errors import UsageError
-        from ncu_swizzle.emulate.requests import AccessRequests
         from ncu_swizzle.smem import operations
+        from ncu_swizzle.smem.requests import AccessRequests
 
         columns = 2 + LANES * (2 if self.copy else 1)
         size = 8 * columns * self.count

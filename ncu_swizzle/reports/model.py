@@ -18,12 +18,12 @@ from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
-from ncu_swizzle.emulate.events import Timeline
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 

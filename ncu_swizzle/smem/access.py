@@ -29,6 +29,8 @@ from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
 
 KIB_PER_SM = {"sm_80": 164, "sm_86": 100, "sm_89": 100, "sm_90": 228, "sm_100": 228, "sm_120": 100}
 MOST_THREADS = 1024  # of a block
+Index = tuple[int, int, int]  # x, y and z, of a block or a thread, or of a shape
+ALLOCATED = 256  # bytes: shared memory is allocated in multiples of it, or of a part; other sizes may be rounded up
 RESERVED_BYTES = 1024  # per block; on sm_90 and newer at the start of the block's shared memory
 MOST_BLOCKS = 32  # resident on an SM at most; fewer on sm_86, sm_89 and sm_120
 

@@ -5,7 +5,7 @@ import random
 import re
 import struct
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bench import random_sass
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import blocks, run
-from ncu_swizzle.emulate.blocks import Index, Unclaimed
+from ncu_swizzle.emulate.blocks import Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.program import prepare
@@ -27,6 +27,7 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.access import Index
 from tests.support.emulation import DATA, IN, kernel, outputs, pointers, recorded_launch
 from tests.support.programs import ONE_WARP, code
 
@@ -109,7 +110,9 @@ def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.Mon
     source = kernel("warps", name)
     launch = Launch(grid=(2, 1, 1), block=(256, 1, 1), parameters=pointers(9), memory=memory)
     sliced = emulate(source, launch)
-    monkeypatch.setattr(run, "prepare", partial(prepare, everything=True))
+    monkeypatch.setattr(
+        run, "prepare", lambda code, wanted, *steps: prepare(code, replace(wanted, everything=True), *steps)
+    )
     whole = emulate(source, launch)
     for row, complete in zip(sliced.rows, whole.rows, strict=True):
         expected = complete.executed, complete.wavefronts, complete.ideal

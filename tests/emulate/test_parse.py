@@ -23,8 +23,9 @@ from ncu_swizzle.emulate.code import (
     parse_instruction,
 )
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.effects import MODELLED, effects, results, width
+from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import ANYWHERE, Flow
+from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.smem import operations
 from tests.support import emulation
@@ -125,7 +126,7 @@ def test_a_call_by_address_goes_to_a_function_if_they_are_known() -> None:
 
 
 def test_moving_a_matrix_between_lanes_does_not_access_shared_memory() -> None:
-    assert "MOVM" in MODELLED
+    assert row("MOVM").modelled
 
 
 def test_without_a_function_a_call_by_address_leaves_the_code_and_comes_back() -> None:

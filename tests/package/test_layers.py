@@ -103,3 +103,14 @@ def test_contributing_draws_these_layers() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     drawn = re.findall(r"^(\S.*?)  .*$", text.partition("```layers")[2].partition("```")[0], re.MULTILINE)
     assert [tuple(layer.split()) for layer in reversed(drawn)] == list(LAYERS)
+
+
+def test_what_shows_results_loads_no_emulator() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module in MODULES
+        if room(module) in ("reports", "render", "gate")
+        for other in graph().get(module, ())
+        if room(other) == "emulate"
+    ]
+    assert not wrong, "records of results import nothing that makes them"

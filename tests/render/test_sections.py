@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ncu_swizzle.base.timeline import Step, Timeline
 from ncu_swizzle.base.traffic import Traffic
-from ncu_swizzle.emulate.events import Step, Timeline
 from ncu_swizzle.render import formats, tables
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import pack, pairing

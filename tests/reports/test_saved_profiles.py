@@ -18,7 +18,6 @@ from bench.corpus import hostile, originals, trees
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.profiles import with_recording
 from ncu_swizzle.gate import baseline, judge
 from ncu_swizzle.gate.baseline import Policy
@@ -31,6 +30,7 @@ from ncu_swizzle.reports.frames import of_comparison, of_profile
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts, Violation
 from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
+from ncu_swizzle.smem.requests import AccessRequests
 from tests.support.gate_profiles import measured
 from tests.support.places import PROGRAMS
 from tests.support.properties import chances, examples, holds

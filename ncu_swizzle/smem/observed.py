@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
@@ -22,6 +21,7 @@ from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
+from ncu_swizzle.smem.requests import AccessRequests
 from ncu_swizzle.smem.rows import RowLength, Touched, row_length
 from ncu_swizzle.smem.suggestions import Suggestion, suggest_by_trial
 from ncu_swizzle.smem.swizzle import Padding

@@ -1,0 +1,375 @@
+"""What each opcode of SASS does: one row per opcode. Everything else asks the row.
+
+A new opcode is a row here and, if its results matter, an expression in `operations`; what accesses memory or a barrier
+has a step that `operands.executes` registers instead. What opcodes cost is measured: `cycles.units` holds it by pipe.
+An opcode without a row may do anything: its wavefronts are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+from functools import cache
+from typing import NamedTuple
+
+from ncu_swizzle.base import codes
+
+
+class Shared(Enum):
+    """How an opcode uses shared memory, and what ncu counts for it."""
+
+    NO = "no"  # it computes, moves registers, orders, or accesses other memories
+    LANES = "lanes"  # each lane gives an address; ncu counts wavefronts
+    GENERIC = "generic"  # the same, for the lanes whose generic address is in the block's own shared memory
+    WGMMA = "wgmma"  # tiles through descriptors; ncu counts wavefronts by the shape
+    TCGEN05 = "tcgen05"  # tiles read by Blackwell's tensor cores; what ncu counts is not known (docs/blackwell.md)
+    UNCOUNTED = "uncounted"  # accesses for which ncu counts no wavefronts (docs/wavefronts.md)
+    UNKNOWN = "unknown"
+
+
+class Copy(Enum):
+    """A copy that ends later, by what it moves."""
+
+    NO = "no"
+    ASYNC = "cp.async"  # of each lane, from global to shared memory
+    BULK = "cp.async.bulk"  # .S.G, .G.S, or .S.S within a cluster
+    TENSOR = "cp.async.bulk.tensor"
+    STORE = "st.async, red.async"  # of each lane, to another block; an mbarrier counts it
+
+
+class Memory(IntFlag):
+    """Memories whose contents are followed, each as a whole."""
+
+    SHARED = 1
+    LOCAL = 2
+    VOTED = 4  # what BAR.RED leaves for B2R
+    GLOBAL = 8
+
+
+READ, WRITE, ATOMIC = "reads", "writes", "updates"
+
+
+class Cause(NamedTuple):
+    """Why a result is unknown, in words, and the code of what depends on it."""
+
+    words: str
+    code: str
+
+
+_CONSTANT = Cause("a constant that was not given", codes.LAUNCH)
+_RETURNED = Cause("what an atomic operation returns", codes.TIMING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opcode:
+    """One row."""
+
+    name: str
+    shared: Shared = Shared.NO
+    reads: Memory = Memory(0)
+    writes: Memory = Memory(0)
+    atomic: bool = False  # reads, changes and writes a word at once
+    matrix: bool = False  # ldmatrix and stmatrix: a lane's address is that of a row
+    copy: Copy = Copy.NO
+    results: int = 1  # leading operands that are written; whether there are more depends on their kinds
+    carries: bool = False  # the predicates after the result are carries, and written too
+    data: bool = False  # its results are data, or what only the hardware knows: they need no emulation
+    opaque: bool = False  # its results are unknown whatever it reads
+    cause: Cause | None = None  # of unknown results
+    wide: tuple[str, ...] = ()  # modifiers with which its sources are pairs of registers; "": always
+    stored: bool = False  # its source is as wide as the access
+    control: bool = False  # may change which threads run: ends a basic block
+    synchronises: bool = False  # decides when other threads go on, or what others may allocate
+    arrives: bool = False  # arrives or waits at a barrier of warps, or at an mbarrier
+    orders: bool = False  # orders accesses to shared memory, or reads it for a copy
+    exchanges: bool = False  # reads registers of other lanes
+    products: bool = False  # multiplies matrices whose fragments are in the registers of all lanes
+    tensor: bool = False  # reads or writes Blackwell's tensor memory
+    pipe: str = ""  # of a sub-core, as `cycles.units` names it
+
+    @property
+    def modelled(self) -> bool:
+        return self.shared is not Shared.UNKNOWN
+
+    @property
+    def addressed(self) -> bool:
+        """Whether lanes' addresses decide what it accesses in shared memory."""
+        return self.shared in (Shared.LANES, Shared.GENERIC)
+
+    @property
+    def may_be_counted(self) -> bool:
+        """Whether ncu may count wavefronts for it."""
+        return self.shared not in (Shared.NO, Shared.UNCOUNTED)
+
+    @property
+    def always_accesses(self) -> bool:
+        """Whether it is reported as an access to shared memory even if its address was never seen."""
+        return self.may_be_counted and self.shared is not Shared.GENERIC
+
+    @property
+    def tile(self) -> bool:
+        """Whether it reads tiles in shared memory through descriptors."""
+        return self.shared in (Shared.WGMMA, Shared.TCGEN05)
+
+    @property
+    def global_access(self) -> bool:
+        """Whether each lane gives an address in global memory."""
+        return bool((self.reads | self.writes) & Memory.GLOBAL) and self.copy in (Copy.NO, Copy.ASYNC)
+
+    @property
+    def local_access(self) -> bool:
+        """Whether each lane gives an address in local memory, and nowhere else."""
+        return self.reads | self.writes == Memory.LOCAL
+
+    @property
+    def copies_to_shared(self) -> bool:
+        """Whether it is a copy to shared memory whose address is not each lane's."""
+        return self.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE) and bool(self.writes & Memory.SHARED)
+
+    @property
+    def copies_to_global(self) -> bool:
+        """Whether it may be a copy from shared to global memory."""
+        return self.copy in (Copy.BULK, Copy.TENSOR) and bool(self.writes & Memory.GLOBAL)
+
+    @property
+    def names_pairs(self) -> bool:
+        """Whether each of its address operands names two registers."""
+        return self.copies_to_shared or self.shared is Shared.TCGEN05
+
+    @property
+    def pairs(self) -> bool:
+        """Whether its registers are pairs, whatever its modifiers."""
+        return "" in self.wide
+
+    @property
+    def untracked(self) -> bool:
+        """Whether it acts on more than registers and memory: on tiles, mbarriers, copies, convergence barriers."""
+        return self.tile or self.synchronises or self.shared in (Shared.UNCOUNTED, Shared.UNKNOWN)
+
+    @property
+    def writes_only(self) -> bool:
+        """Whether it writes global memory alone.
+
+        As blocks run in any order, what it writes is unknown to whoever loads it: only where it writes matters.
+        """
+        return not self.reads and self.writes == Memory.GLOBAL
+
+    @property
+    def probed(self) -> bool:
+        """Whether probes of tiles need its addresses."""
+        tensor_load = self.copy is Copy.TENSOR and self.copies_to_shared
+        return self.shared is Shared.WGMMA or self.tensor or tensor_load
+
+    @property
+    def orders_warps(self) -> bool:
+        """Whether it orders accesses of several warps, or copies."""
+        return self.orders or self.arrives
+
+    @property
+    def returns_words(self) -> bool:
+        """Whether it brings words of memory into registers: a load, or an atomic operation that returns something."""
+        return bool(self.results and self.reads & ~Memory.VOTED) and not self.matrix
+
+    @property
+    def loads_shared(self) -> bool:
+        """Whether it loads words of shared memory, if its address is there."""
+        return self.addressed and self.does(Memory.SHARED) == READ and not self.matrix
+
+    @property
+    def across_lanes(self) -> bool:
+        """Whether it reads the registers of lanes that its guard does not select."""
+        return self.control or self.products or self.exchanges
+
+    def does(self, memory: Memory) -> str:
+        """Return what it does to a memory: READ, WRITE or ATOMIC; empty if nothing."""
+        if not (self.reads | self.writes) & memory:
+            return ""
+        return ATOMIC if self.atomic else READ if self.reads & memory else WRITE
+
+
+def row(opcode: str) -> Opcode:
+    """Return the row of an opcode; of one that has none, a row that says so."""
+    return TABLE.get(opcode) or _unknown(opcode)
+
+
+def named(holds: Callable[[Opcode], bool]) -> list[str]:
+    """Return the opcodes of which something holds."""
+    return [each.name for each in TABLE.values() if holds(each)]
+
+
+@cache
+def _unknown(opcode: str) -> Opcode:
+    return Opcode(name=opcode, shared=Shared.UNKNOWN)
+
+
+def rows(names: str, **facts: object) -> tuple[Opcode, ...]:
+    """Return a row for each of some opcodes of which the same holds."""
+    return tuple(Opcode(name=name, **facts) for name in names.split())  # type: ignore[arg-type]
+
+
+_LANES, _GENERIC, _UNCOUNTED = Shared.LANES, Shared.GENERIC, Shared.UNCOUNTED
+SHARED, LOCAL, VOTED, GLOBAL = Memory.SHARED, Memory.LOCAL, Memory.VOTED, Memory.GLOBAL
+_EVERY = SHARED | LOCAL | GLOBAL
+
+_MEMORY = (
+    *rows("LDS", shared=_LANES, reads=SHARED, data=True, cause=Cause("what shared memory holds", codes.DATA)),
+    *rows("LDSM", shared=_LANES, reads=SHARED, matrix=True, exchanges=True, data=True, opaque=True),
+    *rows("STS", shared=_LANES, writes=SHARED, stored=True, results=0),
+    *rows("STSM", shared=_LANES, writes=SHARED, matrix=True, exchanges=True, results=0),
+    *rows("ATOMS", shared=_LANES, reads=SHARED, writes=SHARED, atomic=True, stored=True, data=True, cause=_RETURNED),
+    *rows(
+        "LDGSTS", shared=_LANES, reads=GLOBAL, writes=SHARED, copy=Copy.ASYNC, results=0,
+        cause=Cause("data copied from global memory", codes.DATA),
+    ),
+    *rows(
+        "LD", shared=_GENERIC, reads=_EVERY, data=True,
+        cause=Cause("data loaded through a generic address", codes.DATA),
+    ),
+    *rows("ST", shared=_GENERIC, writes=_EVERY, stored=True, results=0),
+    *rows(
+        "ATOM", shared=_GENERIC, reads=SHARED | GLOBAL, writes=SHARED | GLOBAL, atomic=True, stored=True, data=True,
+        cause=_RETURNED,
+    ),
+    *rows("LDG", reads=GLOBAL, data=True, cause=Cause("data loaded from global memory", codes.DATA)),
+    *rows("STG", writes=GLOBAL, stored=True, results=0),
+    *rows("ATOMG", reads=GLOBAL, writes=GLOBAL, atomic=True, data=True, cause=_RETURNED),
+    *rows("RED", writes=GLOBAL, atomic=True, results=0, data=True),
+    *rows("REDG", writes=GLOBAL, atomic=True, results=0),
+    *rows("LDL", reads=LOCAL, data=True, cause=Cause("what local memory holds", codes.DATA)),
+    *rows("STL", writes=LOCAL, stored=True, results=0),
+    *rows("LDC", data=True, cause=_CONSTANT, pipe="sfu"),
+    *rows("ULDC", data=True, cause=_CONSTANT, pipe="uniform"),
+    *rows("LDCU", cause=_CONSTANT),
+    *rows("LDGMC TLD4 TMML TXD", data=True),
+    *rows("TEX TLD TXQ SULD", data=True, opaque=True),
+    *rows("SUATOM", data=True),
+    *rows("SURED SUST", results=0),
+    *rows("SUQUERY"),
+    *rows("CCTL CCTLL CCTLT UBLKPF UTMAPF UTMACCTL USTGR", results=0),
+)  # fmt: skip
+_COPIES = (
+    *rows(
+        "UTMALDG", shared=_UNCOUNTED, reads=GLOBAL, writes=SHARED, copy=Copy.TENSOR, synchronises=True, arrives=True,
+        results=0,
+    ),
+    *rows(
+        "UTMASTG UTMAREDG", shared=_UNCOUNTED, reads=SHARED, writes=GLOBAL, copy=Copy.TENSOR, orders=True, results=0
+    ),
+    *rows(
+        "UBLKCP UBLKRED", shared=_UNCOUNTED, reads=SHARED | GLOBAL, writes=SHARED | GLOBAL, copy=Copy.BULK,
+        synchronises=True, orders=True, results=0,
+    ),
+    *rows(
+        "STAS REDAS", shared=_UNCOUNTED, writes=SHARED, copy=Copy.STORE, synchronises=True, arrives=True, results=0
+    ),
+    *rows(
+        "ARRIVES", shared=_UNCOUNTED, writes=SHARED, synchronises=True, arrives=True, results=0,
+        cause=Cause("when copies end", codes.TIMING),
+    ),
+    *rows(
+        "SYNCS", shared=_UNCOUNTED, synchronises=True, arrives=True, data=True,
+        cause=Cause("how long a barrier in shared memory takes", codes.TIMING),
+    ),
+    *rows("UGETNEXTWORKID UTCBAR", shared=_UNCOUNTED, synchronises=True, arrives=True, results=0),
+    *rows("UTCATOMSWS", synchronises=True),
+    *rows("LDGDEPBAR UTMACMDFLUSH", orders=True, results=0),
+    *rows("UMEMSETS", shared=Shared.UNKNOWN, orders=True),
+    *rows("SYNCSU", shared=Shared.UNKNOWN, results=0),
+)  # fmt: skip
+_CONTROL = (
+    *rows("BAR", control=True, arrives=True, writes=VOTED, results=0),
+    *rows("UCGABAR_ARV UCGABAR_WAIT", control=True, arrives=True, results=0),
+    *rows(
+        "BPT BRA BREAK BRX BRXU BSSY BSYNC ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC", control=True, results=0
+    ),
+    *rows("CALL", control=True, results=0, cause=Cause("what a called function returns", codes.NOT_EMULATED)),
+    *rows("BMOV", synchronises=True, data=True, cause=Cause("which threads reconverge around a call", codes.TIMING)),
+    *rows("DEPBAR FENCE MEMBAR WARPGROUP", orders=True, results=0),
+    *rows(
+        "ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UWARPGROUP YIELD",
+        results=0,
+    ),
+    *rows("USETMAXREG", cause=Cause("when registers are free", codes.TIMING)),
+    *rows("BREV", pipe="sfu"),
+    *rows("GETLMEMBASE LEPC", data=True),
+    *rows("QSPC", results=2),
+    *rows("R2B RPCMOV RTT ULEPC USETSHMSZ UVIRTCOUNT"),
+)  # fmt: skip
+_TENSOR_CORES = (
+    *rows("HGMMA QGMMA IGMMA BGMMA", shared=Shared.WGMMA, products=True, data=True, opaque=True, pipe="tensor"),
+    *rows("HMMA IMMA BMMA DMMA", products=True, data=True, opaque=True, pipe="tensor"),
+    *rows("OMMA QMMA"),
+    *rows("UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCCP", shared=Shared.TCGEN05, tensor=True, results=0),
+    *rows("UTCMXQMMA", shared=Shared.UNKNOWN, results=0),
+    *rows("UTCSHIFT STTM", tensor=True, results=0),
+    *rows("LDTM", tensor=True, data=True, opaque=True, cause=Cause("what tensor memory holds", codes.DATA)),
+)
+_LANES_TOGETHER = (
+    *rows("CREDUX SHFL VOTEU", exchanges=True),
+    *rows("VOTE", exchanges=True, pipe="alu"),
+    *rows("REDUX", exchanges=True, pipe="sfu"),
+    *rows("ELECT", exchanges=True, results=2),
+    *rows("MATCH", exchanges=True, wide=("U64",)),
+    *rows("R2UR", exchanges=True, data=True, pipe="uniform"),
+)
+_INTEGERS = (
+    *rows("IADD3", carries=True, wide=("64",), pipe="alu"),
+    *rows("UIADD3", carries=True, wide=("64",), pipe="uniform"),
+    *rows("IADD", carries=True, wide=("64",)),
+    *rows("LEA", carries=True, pipe="alu"),
+    *rows("ULEA", carries=True, pipe="uniform"),
+    *rows("IMAD", carries=True, pipe="fma"),
+    *rows("UIMAD", carries=True, pipe="uniform"),
+    *rows("MOV", wide=("64",), pipe="alu"),
+    *rows("UMOV", wide=("64",), pipe="uniform"),
+    *rows("ISETP PLOP3", results=2, pipe="alu"),
+    *rows("UISETP UPLOP3", results=2, pipe="uniform"),
+    *rows("PSETP UPSETP", results=2),
+    *rows("VIADD", pipe="fma"),
+    *rows("IABS LOP3 PRMT SEL SHF VIMNMX", pipe="alu"),
+    *rows("FLO POPC", pipe="sfu"),
+    *rows("ULOP3 UPRMT USEL USHF", pipe="uniform"),
+    *rows("I2I I2IP", data=True),
+    *rows(
+        """
+        BMSK IADD2 IADD32I IDP IDP4A IMNMX IMUL IMUL32I ISCADD ISCADD32I LOP LOP32I MOV32I MOVM P2R R2P SGXT SHL SHR
+        UBMSK UBREV UCLEA UFLO UIABS UIDP UIMNMX ULOP ULOP32I UP2R UP2UR UPOPC UR2P UR2UP USGXT USHL USHR UVIADD
+        UVIADDMNMX UVIMNMX UVIMNMX3 UVOTE VABSDIFF VABSDIFF4 VIADDMNMX VIMNMX3
+        """
+    ),
+)
+_FLOATS = (
+    *rows("DADD DFMA DMUL", wide=("",), data=True, pipe="fp64"),
+    *rows("DMNMX FADD2 FFMA2 FMUL2", wide=("",), data=True),
+    *rows("DSETP", wide=("",), results=2, data=True, pipe="fp64"),
+    *rows("FSETP", results=2, data=True, pipe="alu"),
+    *rows("HSETP2", results=2, data=True),
+    *rows("UFSETP", results=2),
+    *rows("FADD FFMA FMUL HADD2 HFMA2 HMUL2", data=True, pipe="fma"),
+    *rows("F2FP FMNMX FSEL I2FP", data=True, pipe="alu"),
+    *rows("F2F", wide=("",), data=True, pipe="sfu"),
+    *rows("F2I", wide=("F64",), data=True, pipe="sfu"),
+    *rows("I2F", wide=("U64", "S64"), data=True, pipe="sfu"),
+    *rows("FRND", data=True, pipe="sfu"),
+    *rows("MUFU", data=True, cause=Cause("a hardware approximation", codes.NOT_EMULATED), pipe="sfu"),
+    *rows("F2IP FCHK FMNMX3 FSET FSWZADD HMNMX2 HSET2 UF2FP UFADD UFFMA UFMUL", data=True),
+    *rows(
+        """
+        FADD32I FFMA32I FMUL32I HADD2_32 HFMA2_32 HMUL2_32 UF2F UF2I UF2IP UFMNMX UFRND UFSEL UFSET
+        UI2F UI2FP UI2I UI2IP UMUFU VHMNMX
+        """
+    ),
+)
+_SPECIAL_REGISTERS = (
+    *rows("CS2R", data=True, cause=Cause("a clock, or another counter of the hardware", codes.TIMING), pipe="alu"),
+    *rows("CS2UR", data=True),
+    *rows("S2R", data=True, pipe="sfu"),
+    *rows("S2UR", data=True, pipe="uniform"),
+    *rows("B2R", reads=VOTED),
+)
+
+ROWS = (
+    *_MEMORY, *_COPIES, *_CONTROL, *_TENSOR_CORES, *_LANES_TOGETHER, *_INTEGERS, *_FLOATS, *_SPECIAL_REGISTERS,
+)  # fmt: skip
+TABLE = {each.name: each for each in ROWS}
