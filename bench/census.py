@@ -208,7 +208,9 @@ def functions_in(code: bytes) -> dict[int, int]:
     }
 
 
-def one(program: str, code: bytes, functions: list[int], seen: dict[str, list[str]] | None) -> Iterator[tuple[str, Counter[str]]]:
+def one(
+    program: str, code: bytes, functions: list[int], seen: dict[str, list[str]] | None
+) -> Iterator[tuple[str, Counter[str]]]:
     """Yield the architecture and the plain instructions of a cubin."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(code)

@@ -50,7 +50,8 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
         )
     raise UsageError(
         f"{request.name} is a {type(thing).__name__}, not a kernel",
-        "name a function decorated by triton.jit, cute.jit, ct.kernel or numba.cuda.jit; CUDA C++ in a string goes to a .cu file",
+        "name a function decorated by triton.jit, cute.jit, ct.kernel or numba.cuda.jit; CUDA C++ in a string goes to "
+        "a .cu file",
     )
 
 

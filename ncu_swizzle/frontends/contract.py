@@ -23,9 +23,9 @@ from ncu_swizzle.kernels.limits import LaunchShape
 
 
 # What brings the package of each language; all of it together is our extra python-kernels.
-_NUMBA = "pip install 'numba-cuda>=0.30' 'nvidia-cuda-nvrtc==13.0.*' 'ncu-swizzle[nvcc]'"
+_NUMBA = "pip install 'numba-cuda>=0.30' 'cuda-toolkit[nvrtc]>=13.0' 'ncu-swizzle[nvcc]'"
 INSTALL = {
-    "cuda.tile": "pip install 'cuda-tile>=1.7' nvidia-cuda-tileiras 'ncu-swizzle[nvcc]'",
+    "cuda.tile": "pip install -U 'cuda-tile>=1.7' 'cuda-toolkit[nvcc,nvvm,tileiras]>=13.2'",
     "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
     "numba": _NUMBA,
     "numba_cuda": _NUMBA,

@@ -45,9 +45,9 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     contract.refuse_inside(inside, request)
-    if request.block or request.shared:
-        what = "block" if request.block else "shared memory"
-        raise UsageError(f"the {what} of {request.name} is the compiler's to choose", f"leave out --{what.split()[0]}")
+    for option, size in (("--block", request.block), ("--shared", request.shared)):
+        if size:
+            raise UsageError(f"the compiler of {request.name} chooses its block and shared memory", f"leave out {option}")
     annotated = thing._annotated_function
     parameters = annotated.pysig.parameters
     own = {name: text for name, text in request.options.items() if name not in parameters}
