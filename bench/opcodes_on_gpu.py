@@ -12,6 +12,7 @@ special registers is not among them: recorded kernels check that.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import lzma
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +31,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json"
-PATIENCE_S, MOST_FAILURES = 20, 80
-REGISTERS, UNIFORM, LANES, DATASETS = 250, 56, 32, 6
+PATIENCE_S, MOST_FAILURES, MOST_S = 5, 60, 52.0
+REGISTERS, UNIFORM, LANES, DATASETS = 250, 52, 32, 6
 PREDICATES, UPREDICATES, UNIFORMS, ROWS = 250, 251, 256, 256 + 60  # rows of what is stored, 32 words each
 PARAMETERS, GIVEN = 0x210, 0x220  # in constant bank 0: both pointers, then 60 words
 STUB = """
@@ -48,6 +50,10 @@ extern "C" __global__ void k(float *in, float *out, Words w) {
 }
 """
 Word = tuple[int, int]
+EDGES = (
+    0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000,
+    0x00800000, 0x7F7FFFFF, 0x3C003C00, 0x7C00FC00, 0x00010001,
+)  # fmt: skip
 
 # ------------------------------------------------------------------------------------------ the kernel
 
@@ -80,26 +86,38 @@ def uniform(register: int, constant: int, wide: bool = False) -> Word:
     return timed((constant // 4 << 40 | register << 16 | 0x7AB9, 0xA00 if wide else 0x800))
 
 
-def program(sample: Word) -> bytes:
-    """Return the machine code around an instruction."""
+WAYS = ("all", "without uniform predicates", "without uniform registers", "registers alone")
+
+
+def program(sample: Word, way: str = WAYS[0]) -> bytes:
+    """Return the machine code around an instruction; `way` is how much of the state is set and stored."""
+    left_out = WAYS.index(way)
     read_lane = timed((0x7919, 0x2100), write=0)  # S2R R0, SR_TID.X
     descriptor = uniform(60, 0x208, wide=True)
     code = [read_lane, WAIT, *address(252, PARAMETERS), *address(250, PARAMETERS + 8), descriptor]
-    code += [load(0, PREDICATES), WAIT, timed((0x7F00007804, 0)), WAIT]  # R2P PR, R0, 0x7f
+    if left_out < 3:
+        code += [load(0, PREDICATES), WAIT, timed((0x7F00007804, 0)), WAIT]  # R2P PR, R0, 0x7f
     for register in range(REGISTERS):  # a barrier counts to 63
         code += [load(register, register), *[WAIT] * (register % 32 == 31)]
-    code += [uniform(register, GIVEN + 4 * register) for register in range(UNIFORM)]
-    code += [uniform(59, GIVEN + 4 * 59), WAIT, timed((0x7F3B007884, 0x8000000)), WAIT, WAIT]  # UR2UP UPR, UR59, 0x7f
+    if left_out < 1:
+        for number in range(7):  # UISETP.NE.AND UP, UPT, UR59, URZ, UPT
+            compare = (0xFF3B00728C, 0xBF05270 | number << 17)
+            code += [uniform(59, GIVEN + 4 * (UNIFORM + number)), WAIT, WAIT, timed(compare), WAIT]
+    if left_out < 2:
+        code += [uniform(register, GIVEN + 4 * register) for register in range(UNIFORM)] + [WAIT, WAIT]
     write, read = sample[1] >> 46 & 7, sample[1] >> 49 & 7
-    code += [timed(sample, write=write, read=read, wait=0x3F), *[WAIT] * 12, descriptor, WAIT]
+    code += [WAIT, timed(sample, write=write, read=read, wait=0x3F), *[WAIT] * 12, descriptor, WAIT]
     for register in range(REGISTERS):
         code += [store(register, register), *[WAIT] * (register % 32 == 31)]
     code += [WAIT]
-    code += [timed((0x7FFF007803, 0)), WAIT, store(0, PREDICATES)]  # P2R R0, PR, RZ, 0x7f
-    code += [timed((0x7F3F3B7883, 0x8000000)), WAIT]  # UP2UR UR59, UPR, URZ, 0x7f
-    for register in range(60):
-        code += [timed((register << 32 | 1 + register << 16 | 0x7C02, 0x8000F00)), WAIT]  # MOV R, UR
-        code += [store(1 + register, UPREDICATES if register == 59 else UNIFORMS + register)]
+    if left_out < 3:
+        code += [timed((0x7FFF007803, 0)), WAIT, store(0, PREDICATES)]  # P2R R0, PR, RZ, 0x7f
+    if left_out < 1:
+        code += [timed((0x7F3F3B7883, 0x8000000)), WAIT]  # UP2UR UR59, UPR, URZ, 0x7f
+        code += [timed((59 << 32 | 240 << 16 | 0x7C02, 0x8000F00)), WAIT, store(240, UPREDICATES)]  # MOV R240, UR59
+    for register in range(UNIFORM if left_out < 2 else 0):
+        code += [timed((register << 32 | 1 + register << 16 | 0x7C02, 0x8000F00)), WAIT]
+        code += [store(1 + register, UNIFORMS + register)]
     return b"".join(struct.pack("<QQ", *word) for word in [*code, WAIT, timed(EXIT)])
 
 
@@ -133,8 +151,7 @@ def contents(dataset: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(dataset)
     words = rng.integers(0, 1 << 32, (ROWS, LANES), dtype=np.uint32)
     given = rng.integers(0, 1 << 32, 60, dtype=np.uint32)
-    edges = np.array([0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000,
-                      0x7FC00000, 0x00000001, 0x00800000, 0x7F7FFFFF, 0x3C003C00, 0x7C00FC00, 0x00010001], np.uint32)  # fmt: skip
+    edges = np.array(EDGES, np.uint32)
     if dataset == 1:
         words, given = (rng.normal(0, 100, each.shape).astype(np.float32).view(np.uint32) for each in (words, given))
     if dataset == 2:
@@ -147,7 +164,17 @@ def contents(dataset: int) -> tuple[np.ndarray, np.ndarray]:
     if dataset == 5:  # doubles in even pairs
         doubles = rng.normal(0, 1000, (ROWS // 2, LANES)).view(np.uint64)
         words[0::2], words[1::2] = doubles & 0xFFFFFFFF, doubles >> 32
+    given[UNIFORM : UNIFORM + 7] = rng.integers(0, 2, 7)  # what uniform predicates are
     return words, given
+
+
+def before(words: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Return all rows as they are stored if an instruction does nothing."""
+    rows = words.copy()
+    rows[PREDICATES] &= 0x7F
+    rows[UPREDICATES] = sum(int(given[UNIFORM + number]) << number for number in range(7))
+    rows[UNIFORMS : UNIFORMS + 60] = given[:, None]
+    return rows
 
 
 # ------------------------------------------------------------------------------------------ on the GPU
@@ -155,35 +182,47 @@ def contents(dataset: int) -> tuple[np.ndarray, np.ndarray]:
 
 def run(file: Path, out: Path) -> int:
     """Execute the samples, each in this process until one fails: then the rest in another."""
-    samples = json.loads(file.read_text())
-    if not out.is_dir():
-        out.mkdir(parents=True)
-    start = failures = 0
+    samples, began = json.loads(file.read_text()), time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
     (out / "stub.cubin").write_bytes(stub())
-    while start < len(samples) and failures < MOST_FAILURES:
-        ran = subprocess.run([sys.executable, __file__, "--part", str(file), str(out), str(start)], check=False)
-        done = [int(each.stem.partition("-")[2]) for each in out.glob("part-*.pkl")]
-        at = max(done, default=start)
-        failed = out / "failed.txt"
+    own = [sys.executable, __file__, "--part", str(file), str(out)]
+    untouched = subprocess.run([*own, "-1", ""], check=False).returncode
+    print(f"the stub as it is: {untouched}", flush=True)
+    for way in WAYS:
+        nothing = subprocess.run([*own, "-2", way], check=False, capture_output=True, text=True)
+        print(f"{way}, with a NOP: {nothing.returncode} {nothing.stderr[-200:]}", flush=True)
+        if nothing.returncode == 0:
+            break
+    else:
+        return 1
+    start = failures = 0
+    while start < len(samples) and failures < MOST_FAILURES and time.monotonic() - began < MOST_S:
+        ran = subprocess.run([*own, str(start), way], check=False, capture_output=True, text=True)
+        at = max((int(each.stem.partition("-")[2]) for each in out.glob("part-*.pkl")), default=start)
         if ran.returncode == 0:
             break
-        with failed.open("a") as log:
-            log.write(f"{at}: {samples[at][0]} ended with {ran.returncode}\n")
+        with (out / "failed.txt").open("a") as log:
+            log.write(f"{at}: {samples[at][0]} ended with {ran.returncode}: {ran.stderr[-80:].strip()}\n")
         start, failures = at + 1, failures + 1
-    results = {}
+    results = {"": way}
     for part in out.glob("result-*.pkl"):
-        results |= pickle.loads(part.read_bytes())
+        with part.open("rb") as stream, contextlib.suppress(EOFError):
+            while True:
+                results |= pickle.load(stream)
         part.unlink()
     for part in out.glob("part-*.pkl"):
         part.unlink()
     (out / "opcodes.pkl.xz").write_bytes(lzma.compress(pickle.dumps(results), preset=2))
-    print(f"{len(results)} of {len(samples)} executed")
+    print(f"{len(results) - 1} of {len(samples)} executed, {failures} failed, {time.monotonic() - began:.0f} s")
     return 0
 
 
-def part(file: Path, out: Path, start: int) -> int:
+def part(file: Path, out: Path, start: int, way: str) -> int:
+    """Execute the samples from a number on; -1: the stub alone, -2: a NOP."""
     cuda = ctypes.CDLL("libcuda.so.1")
     samples = json.loads(file.read_text())
+    if start < 0:
+        samples, start = [["NOP", "0x7918", "0x0"]], 0 if way else -1
 
     def check(status: int, what: str) -> None:
         if status:
@@ -204,12 +243,12 @@ def part(file: Path, out: Path, start: int) -> int:
         check(cuda.cuMemcpyHtoD_v2(source, words.tobytes(), size), "cuMemcpyHtoD")
         inputs.append((source, words, given))
     base = (out / "stub.cubin").read_bytes()
-    for number in range(start, len(samples)):
+    for number in range(max(start, 0), len(samples)):
         signal.alarm(PATIENCE_S)  # ends this process: nothing else ends a kernel that hangs
         (out / f"part-{number}.pkl").touch()
         (out / f"part-{number - 1}.pkl").unlink(missing_ok=True)
         text, low, high = samples[number]
-        code = with_code(base, program((int(low, 16), int(high, 16))))
+        code = with_code(base, program((int(low, 16), int(high, 16)), way)) if start >= 0 else base
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         check(cuda.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
         check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"k"), "cuModuleGetFunction")
@@ -222,21 +261,23 @@ def part(file: Path, out: Path, start: int) -> int:
             check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
             read = np.empty((ROWS, LANES), np.uint32)
             check(cuda.cuMemcpyDtoH_v2(read.ctypes.data_as(ctypes.c_void_p), target, size), "cuMemcpyDtoH")
-            found.append(changed(read, words, given))
-        with (out / f"result-{start}.pkl").open("ab") as stream:
-            pickle.dump({text: found}, stream)
+            found.append(changed(read, words, given, way) if start >= 0 else {})
+        if text != "NOP":
+            with (out / f"result-{start}.pkl").open("ab") as stream:
+                pickle.dump({text: found}, stream)
+        elif any(found):
+            raise RuntimeError(f"a NOP changes {[sorted(rows)[:8] for rows in found]}")
         check(cuda.cuModuleUnload(module), "cuModuleUnload")
     return 0
 
 
-def changed(after: np.ndarray, words: np.ndarray, given: np.ndarray) -> dict[int, np.ndarray]:
+def changed(after: np.ndarray, words: np.ndarray, given: np.ndarray, way: str) -> dict[int, np.ndarray]:
     """Return the rows that are not as before."""
-    before = words.copy()
-    before[PREDICATES] &= 0x7F
-    before[UPREDICATES] = given[59] & 0x7F
-    before[UNIFORMS : UNIFORMS + 60] = given[:, None]
-    rows = [*range(REGISTERS), PREDICATES, UPREDICATES, *range(UNIFORMS, UNIFORMS + UNIFORM)]
-    return {row: after[row] for row in rows if not np.array_equal(after[row], before[row])}
+    left_out = WAYS.index(way)
+    rows = [*range(REGISTERS), *[PREDICATES] * (left_out < 3), *[UPREDICATES] * (left_out < 1)]
+    rows += range(UNIFORMS, UNIFORMS + UNIFORM if left_out < 2 else UNIFORMS)
+    unchanged = before(words, given)
+    return {row: after[row] for row in rows if not np.array_equal(after[row], unchanged[row])}
 
 
 # ------------------------------------------------------------------------------------------ choosing and comparing
@@ -260,7 +301,11 @@ def choose(encodings: Path, file: Path) -> int:
         others = [int(each) for each in re.findall(r"\bUR(\d+)\b", text)]
         if opcode not in COMPILERS or not high or support(Sass(0, plain)) is not Support.EMULATED:
             continue
-        if max(numbers, default=0) > 244 or max(others, default=0) > 54 or re.search(r"SR_|cx\[|\[R|\[UR|`|@!PT", text):
+        if (
+            max(numbers, default=0) > 244
+            or max(others, default=0) > UNIFORM - 2
+            or re.search(r"SR_|cx\[|\[R|\[UR|`|@!PT", text)
+        ):
             continue
         word = [int(low, 16), int(high[0], 16)]
         if "c[0x" in text:  # offset and bank: one of the parameters
@@ -302,15 +347,15 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
         m.registers[BASES["UR"] + register] = Value(given[register : register + 1, None].copy())
     for number in range(7):
         m.registers[BASES["P"] + number] = Value((words[PREDICATES : PREDICATES + 1] >> number & 1).astype(bool))
-        m.registers[BASES["UP"] + number] = Value(np.array([[bool(given[59] >> number & 1)]]))
-    before = list(m.registers)
+        m.registers[BASES["UP"] + number] = Value(np.array([[bool(given[UNIFORM + number])]]))
+    old = list(m.registers)
     step = program_.steps[0]
     if step is not None:
         step(m)
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     bits = {
-        PREDICATES: [before[BASES["P"] + n] for n in range(7)],
-        UPREDICATES: [before[BASES["UP"] + n] for n in range(7)],
+        PREDICATES: [old[BASES["P"] + n] for n in range(7)],
+        UPREDICATES: [old[BASES["UP"] + n] for n in range(7)],
     }
     for register in numbers_in(effects(program_.instructions[0]).writes):
         value = m.registers[register]
@@ -337,7 +382,7 @@ def wide(value) -> tuple[np.ndarray, np.ndarray]:
     return np.broadcast_to(bits, LANES).copy(), np.broadcast_to(np.asarray(value.known), (1, LANES))[0].copy()
 
 
-def verdict(text: str, recorded: list[dict[int, np.ndarray]]) -> tuple[str, str]:
+def verdict(text: str, recorded: list[dict[int, np.ndarray]], left_out: int) -> tuple[str, str]:
     """Return equal, different or unknown, and where."""
     unknown = False
     for dataset, rows in enumerate(recorded):
@@ -345,12 +390,15 @@ def verdict(text: str, recorded: list[dict[int, np.ndarray]]) -> tuple[str, str]
         ours, known = computed(text, dataset)
         if not known:
             return "unknown", "not emulated"
-        before = words.copy()
-        before[PREDICATES] &= 0x7F
-        before[UPREDICATES] = given[59] & 0x7F
-        before[UNIFORMS : UNIFORMS + 60] = given[:, None]
+        unchanged = before(words, given)
         for row in {*rows, *ours}:
-            theirs = rows.get(row, before[row])
+            theirs = rows.get(row, unchanged[row])
+            if (
+                (row >= UNIFORMS and left_out >= 2)
+                or (row == UPREDICATES and left_out)
+                or (row == PREDICATES and left_out > 2)
+            ):
+                continue
             if row not in ours:
                 return "different", f"dataset {dataset}: row {row} is written, {theirs[:4]}"
             bits, sure = ours[row]
@@ -371,10 +419,11 @@ def verdict(text: str, recorded: list[dict[int, np.ndarray]]) -> tuple[str, str]
 
 def compare(out: Path) -> int:
     results = pickle.loads(lzma.decompress(out.read_bytes()))
+    left_out = WAYS.index(results.pop(""))
     tally: dict[str, int] = {}
     for text, recorded in results.items():
         try:
-            said, where = verdict(text, recorded)
+            said, where = verdict(text, recorded, left_out)
         except Exception as error:
             said, where = "failed", repr(error)
         tally[said] = tally.get(said, 0) + 1
@@ -390,7 +439,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--run"]:
         return run(Path(arguments[1]), Path(arguments[2]))
     if arguments[:1] == ["--part"]:
-        return part(Path(arguments[1]), Path(arguments[2]), int(arguments[3]))
+        return part(Path(arguments[1]), Path(arguments[2]), int(arguments[3]), arguments[4])
     return compare(Path(arguments[0]))
 
 

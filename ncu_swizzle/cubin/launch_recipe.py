@@ -37,7 +37,7 @@ SHIFTS = {4: "shl", 5: "shr", 7: "sar"}
 CARRY, ZERO, SIGN, OVERFLOW, PARITY = range(5)
 
 
-class _NotFollowed(Exception):
+class NotFollowed(Exception):
     """An instruction, or an access, that the interpreter does not know; the text says which."""
 
 
@@ -53,10 +53,10 @@ def completed(cubin: Cubin, kernel: str, parameters: bytes) -> bytes:
     code = _recipe(host, kernel, cubin.name)
     if code is None:
         return parameters
-    machine = _Machine(code, bytearray(parameters.ljust(total, b"\0")))
+    machine = Machine(code, bytearray(parameters.ljust(total, b"\0")))
     try:
         machine.run()
-    except _NotFollowed as error:
+    except NotFollowed as error:
         raise NcuSwizzleError(
             f"the launch recipe of {kernel} in {cubin.name} is not followed: {error}",
             "report it with the cubin; wavefronts of every launch need none: ncu-swizzle lint FILE.cubin",
@@ -98,7 +98,7 @@ def _bytes(elf: ELFFile, symbol: object) -> bytes:
     return content[start : start + size] if size else content[start : start + MOST_NAME]
 
 
-class _Machine:
+class Machine:
     """An x86-64 that knows integer instructions, as System V's convention starts it: RCX has the parameters."""
 
     def __init__(self, code: bytes, parameters: bytearray) -> None:
@@ -118,13 +118,13 @@ class _Machine:
             try:
                 self._step()
             except IndexError:
-                raise _NotFollowed(f"it ends within an instruction at {start:#x}") from None
-            except _NotFollowed as error:
+                raise NotFollowed(f"it ends within an instruction at {start:#x}") from None
+            except NotFollowed as error:
                 shown = self.code[start : start + 8].hex(" ")
-                raise _NotFollowed(f"{error}, at {start:#x} ({shown})") from None
+                raise NotFollowed(f"{error}, at {start:#x} ({shown})") from None
             if self.at == RETURN:
                 return
-        raise _NotFollowed(f"it takes over {MOST_STEPS:,} instructions")
+        raise NotFollowed(f"it takes over {MOST_STEPS:,} instructions")
 
     # ------------------------------------------------------------------------------------------ what is decoded
 
@@ -157,7 +157,7 @@ class _Machine:
             else:
                 parts.append(self._read(base | (self.rex & 1) << 3, None, 8))
         elif rest == RBP and mode == 0:
-            raise _NotFollowed("it reads its own code or constants")
+            raise NotFollowed("it reads its own code or constants")
         else:
             parts.append(self._read(rest | (self.rex & 1) << 3, None, 8))
         if mode:
@@ -175,7 +175,7 @@ class _Machine:
         if register is None:
             return self._load(address, size)
         if size == 1 and not self.rex and register >= RSP:
-            raise _NotFollowed("it uses AH, CH, DH or BH")
+            raise NotFollowed("it uses AH, CH, DH or BH")
         mask = MASKS[size]
         return self.registers[register] & mask if self.known[register] & mask == mask else None
 
@@ -184,20 +184,20 @@ class _Machine:
             self._store(address, size, value)
             return
         if size == 1 and not self.rex and register >= RSP:
-            raise _NotFollowed("it uses AH, CH, DH or BH")
+            raise NotFollowed("it uses AH, CH, DH or BH")
         mask = MASKS[8 if size == 4 else size]  # 32 bits clear the upper half
         self.registers[register] = self.registers[register] & ~mask | (value or 0) & MASKS[size]
         self.known[register] = self.known[register] & ~mask | (0 if value is None else mask)
 
     def _place(self, address: Value, size: int) -> int | None:
-        """Return the offset in the parameters; None for the stack. Raises _NotFollowed for what is neither."""
+        """Return the offset in the parameters; None for the stack. Raises NotFollowed for what is neither."""
         if address is None:
-            raise _NotFollowed("an address depends on what is not known here")
+            raise NotFollowed("an address depends on what is not known here")
         if PARAMETERS <= address <= PARAMETERS + len(self.parameters) - size:
             return address - PARAMETERS
         if STACK <= address <= STACK + STACK_BYTES - size:
             return None
-        raise _NotFollowed("it reaches memory besides the parameters and its stack")
+        raise NotFollowed("it reaches memory besides the parameters and its stack")
 
     def _load(self, address: Value, size: int) -> Value:
         offset = self._place(address, size)
@@ -214,7 +214,7 @@ class _Machine:
             for number in range(size):
                 self.stack[(address or 0) + number] = None if value is None else value >> 8 * number & 0xFF
         elif value is None:
-            raise _NotFollowed("a parameter depends on what is not known here")
+            raise NotFollowed("a parameter depends on what is not known here")
         else:
             self.parameters[offset : offset + size] = (value & MASKS[size]).to_bytes(size, "little")
 
@@ -233,7 +233,7 @@ class _Machine:
         """Return a result, and set the flags by it."""
         self.flags = [None] * 5
         if name in ("adc", "sbb"):
-            raise _NotFollowed(f"it uses {name}")
+            raise NotFollowed(f"it uses {name}")
         if left is None or right is None:
             return None
         mask, high = MASKS[size], 8 * size - 1
@@ -282,7 +282,7 @@ class _Machine:
     def _decided(self, condition: int) -> bool:
         found = self._holds(condition)
         if found is None:
-            raise _NotFollowed("a branch depends on what is not known here")
+            raise NotFollowed("a branch depends on what is not known here")
         return found
 
     # ------------------------------------------------------------------------------------------ instructions
@@ -322,7 +322,7 @@ class _Machine:
         if condition is None or self._decided(condition):
             self.at += distance
             if not 0 <= self.at < len(self.code):
-                raise _NotFollowed("it jumps out of the function")
+                raise NotFollowed("it jumps out of the function")
 
     def _arithmetic(self, name: str, form: int) -> None:
         size = self.wide if form & 1 else 1
@@ -347,65 +347,69 @@ class _Machine:
             self._compute("and", self._read(RAX, None, size), self._immediate(min(size, 4)), size)
             return
         if opcode not in KNOWN:
-            raise _NotFollowed(f"the instruction {opcode:#04x} is not known here")
+            raise NotFollowed(f"the instruction {opcode:#04x} is not known here")
         field, register, address = self._operand()
         place = (register, address)
-        if opcode == 0x63:
-            self._write(field, None, self.wide, _signed(self._read(*place, 4), 4, self.wide))
+        if opcode == 0x8D:
+            self._write(field, None, self.wide, address)
+        elif 0x86 <= opcode < 0x8C or opcode in (0x63, 0xC6, 0xC7):
+            self._move(opcode, field, place, size)
         elif opcode in (0x69, 0x6B):
             self._multiply(field, self._read(*place, self.wide), self._immediate(1 if opcode == 0x6B else 4))
+        elif opcode in (0x84, 0x85):
+            self._compute("and", self._read(*place, size), self._read(field, None, size), size)
         elif opcode in (0x80, 0x81, 0x83):
             right = self._immediate(1 if opcode != 0x81 else min(size, 4)) & MASKS[size]
             result = self._compute(ARITHMETIC[field & 7], self._read(*place, size), right, size)
             if field & 7 != ARITHMETIC.index("cmp"):
                 self._write(*place, size, result)
-        elif opcode in (0x84, 0x85):
-            self._compute("and", self._read(*place, size), self._read(field, None, size), size)
+        elif opcode < 0xD4:
+            count = self._immediate(1) if opcode < 0xD0 else 1 if opcode < 0xD2 else self._read(RCX, None, 1)
+            if field & 7 not in SHIFTS:
+                raise NotFollowed("it rotates")
+            self._write(*place, size, self._shift(SHIFTS[field & 7], self._read(*place, size), count, size))
+        else:
+            self._unary(opcode, field & 7, place, size)
+
+    def _move(self, opcode: int, field: int, place: tuple[int | None, Value], size: int) -> None:
+        if opcode == 0x63:
+            self._write(field, None, self.wide, _signed(self._read(*place, 4), 4, self.wide))
+        elif opcode in (0xC6, 0xC7):
+            self._write(*place, size, self._immediate(min(size, 4)) & MASKS[size])
         elif opcode in (0x86, 0x87):
             one, other = self._read(*place, size), self._read(field, None, size)
             self._write(*place, size, other)
             self._write(field, None, size, one)
-        elif opcode in (0x88, 0x89):
+        elif opcode < 0x8A:
             self._write(*place, size, self._read(field, None, size))
-        elif opcode in (0x8A, 0x8B):
-            self._write(field, None, size, self._read(*place, size))
-        elif opcode == 0x8D:
-            self._write(field, None, self.wide, address)
-        elif opcode in (0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3):
-            count = self._immediate(1) if opcode < 0xD0 else 1 if opcode < 0xD2 else self._read(RCX, None, 1)
-            if field & 7 not in SHIFTS:
-                raise _NotFollowed("it rotates")
-            self._write(*place, size, self._shift(SHIFTS[field & 7], self._read(*place, size), count, size))
-        elif opcode in (0xC6, 0xC7):
-            self._write(*place, size, self._immediate(min(size, 4)) & MASKS[size])
         else:
-            self._unary(opcode, field & 7, place, size)
+            self._write(field, None, size, self._read(*place, size))
 
     def _unary(self, opcode: int, which: int, place: tuple[int | None, Value], size: int) -> None:
+        if which not in ((0, 1) if opcode >= 0xFE else (0, 2, 3)):
+            raise NotFollowed("it divides, or calls a function")
         value = self._read(*place, size)
-        if opcode >= 0xFE and which < 2:
+        if opcode >= 0xFE:
             carry = self.flags[CARRY]
             result = self._compute("sub" if which else "add", value, 1, size)
             self.flags[CARRY] = carry  # INC and DEC leave it
-        elif opcode < 0xFE and which == 0:
+        elif which == 0:
             self._compute("and", value, self._immediate(min(size, 4)), size)
             return
-        elif opcode < 0xFE and which == 2:
+        elif which == 2:
             result = None if value is None else ~value & MASKS[size]
-        elif opcode < 0xFE and which == 3:
-            result = self._compute("sub", 0, value, size)
         else:
-            raise _NotFollowed("it divides, or calls a function")
+            result = self._compute("sub", 0, value, size)
         self._write(*place, size, result)
 
     def _two_bytes(self, opcode: int) -> None:
         if 0x80 <= opcode < 0x90:
             self._jump(4, opcode & 15)
             return
+        if not (0x40 <= opcode < 0x50 or 0x90 <= opcode < 0xA0 or opcode in KNOWN_OF_TWO):
+            raise NotFollowed(f"the instruction 0x0f {opcode:#04x} is not known here")
         field, register, address = self._operand()
         place = (register, address)
-        if opcode == 0x1F:
-            return
         if 0x40 <= opcode < 0x50:
             taken, found = self._holds(opcode & 15), self._read(*place, self.wide)
             kept = self._read(field, None, self.wide)
@@ -415,12 +419,10 @@ class _Machine:
             self._write(*place, 1, None if held is None else int(held))
         elif opcode == 0xAF:
             self._multiply(field, self._read(field, None, self.wide), self._read(*place, self.wide))
-        elif opcode in (0xB6, 0xB7, 0xBE, 0xBF):
+        elif opcode != 0x1F:  # which does nothing
             size = 1 + (opcode & 1)
             value = self._read(*place, size)
             self._write(field, None, self.wide, _signed(value, size, self.wide) if opcode >= 0xBE else value)
-        else:
-            raise _NotFollowed(f"the instruction 0x0f {opcode:#04x} is not known here")
 
     def _multiply(self, field: int, left: Value, right: Value) -> None:
         self.flags = [None] * 5
@@ -432,6 +434,7 @@ KNOWN = frozenset(
     (0x63, 0x69, 0x6B, 0x80, 0x81, 0x83, *range(0x84, 0x8C), 0x8D, 0xC0, 0xC1, 0xC6, 0xC7, *range(0xD0, 0xD4), 0xF6,
      0xF7, 0xFE, 0xFF)
 )  # fmt: skip
+KNOWN_OF_TWO = (0x1F, 0xAF, 0xB6, 0xB7, 0xBE, 0xBF)
 
 
 def _or(left: bool | None, right: bool | None) -> bool | None:

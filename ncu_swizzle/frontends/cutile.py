@@ -47,7 +47,8 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     contract.refuse_inside(inside, request)
     for option, size in (("--block", request.block), ("--shared", request.shared)):
         if size:
-            raise UsageError(f"the compiler of {request.name} chooses its block and shared memory", f"leave out {option}")
+            words = f"the compiler of {request.name} chooses its block and shared memory"
+            raise UsageError(words, f"leave out {option}")
     annotated = thing._annotated_function
     parameters = annotated.pysig.parameters
     own = {name: text for name, text in request.options.items() if name not in parameters}

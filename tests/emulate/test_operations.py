@@ -293,6 +293,22 @@ def test_two_to_negative_integers_is_exact() -> None:
     assert (found == np.ldexp(np.float32(1), powers)).all()  # NumPy's own exp2 is off on some processors
 
 
+PACKED = {
+    "FADD2 R10, R2.F32x2.HI_LO, -R4.F32x2.HI_LO": "FADD R10, R2, -R4 / FADD R11, R3, -R5",
+    "FMUL2.FTZ.RZ R10, R2.F32x2.HI_LO, R4.F32": "FMUL.FTZ.RZ R10, R2, R4 / FMUL.FTZ.RZ R11, R3, R4",
+    "FFMA2.RP R10, R2.F32x2.LO_HI, R4.F32x2.HI_LO, R6.F32": "FFMA.RP R10, R3, R4, R6 / FFMA.RP R11, R2, R5, R6",
+    "FFMA2 R10, R2.F32x2.HI_HI, R4.F32x2.LO_LO, RZ.F32": "FFMA R10, R3, R4, RZ / FFMA R11, R3, R4, RZ",
+}
+
+
+@pytest.mark.parametrize("packed", PACKED)
+@given(lanes=LANES)
+@settings(max_examples=5)
+def test_packed_floats_are_computed_as_two_are(packed: str, lanes: list[Lane]) -> None:
+    together, apart = execute(packed, lanes), execute(PACKED[packed].replace(" / ", "\n"), lanes)
+    assert [register(together, number) for number in (10, 11)] == [register(apart, number) for number in (10, 11)]
+
+
 def test_an_unknown_operand_leaves_the_check_unknown() -> None:
     m = execute("FCHK P2, R2, R4", [(0, 0, 0, False, False)] * 32, known=False)
     value = m.registers[338]
