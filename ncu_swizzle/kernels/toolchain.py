@@ -275,7 +275,7 @@ class Toolchain:
             raise Refused(str(error), str(error.__cause__ or "")) from error
 
     def _runtime(self, folder: Path) -> list[str]:
-        """Return options for the linker to find the runtime, of which Python packages have no file without a version."""
+        """Return options for the linker to find the runtime, which Python packages have under versioned names only."""
         libraries = self.find(NVCC).resolve().parent.parent / "lib"
         versions = sorted(libraries.glob("libcudart.so.*"))
         if not versions or (libraries / "libcudart.so").exists():

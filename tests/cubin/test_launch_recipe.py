@@ -40,8 +40,8 @@ def test_a_kernel_without_maps_keeps_its_parameters() -> None:
     assert launch_recipe.completed(code, code.kernels[0], bytes(32)) == bytes(32)
 
 
-# Machine code, and what it leaves in the first parameter if the four begin as 7, 2**63 + 5, 0xfffffff0 and 3. RCX points
-# to them.
+# Machine code, and what it leaves in the first parameter if the four begin as 7, 2**63 + 5, 0xfffffff0 and 3. RCX is
+# their address.
 STEPS = {
     "mov rax, [rcx+8]; mov [rcx], rax": ("48 8b 41 08 48 89 01", 2**63 + 5),
     "mov eax, [rcx+16]; mov [rcx], rax": ("8b 41 10 48 89 01", 0xFFFFFFF0),
@@ -67,7 +67,7 @@ STEPS = {
     "xor edx, edx; cmp qword [rcx+8], 7; setl dl; mov [rcx], rdx": ("31 d2 48 83 79 08 07 0f 9c c2 48 89 11", 1),
     "xor edx, edx; cmp qword [rcx+8], 7; setb dl; mov [rcx], rdx": ("31 d2 48 83 79 08 07 0f 92 c2 48 89 11", 0),
     "mov eax, 1; test eax, eax; jne +4; add qword [rcx], 1": ("b8 01 00 00 00 85 c0 75 04 48 83 01 01", 7),
-    "mov rax, [rcx+24]; cmp rax, 2; cmovg rax, [rcx]; mov [rcx], rax": ("48 8b 41 18 48 83 f8 02 48 0f 4f 01 48 89 01", 7),
+    "mov rax, [rcx+24]; cmp rax, 2; cmovg rax, [rcx]": ("48 8b 41 18 48 83 f8 02 48 0f 4f 01 48 89 01", 7),
     "push rbx; mov rbx, [rcx+24]; mov [rcx], rbx; pop rbx": ("53 48 8b 59 18 48 89 19 5b", 3),
     "push 3 by the stack; mov [rsp-8], rcx; mov rax, [rsp-8]; mov [rcx], rax": (
         "48 89 4c 24 f8 48 8b 44 24 f8 48 89 01", PARAMETERS,

@@ -98,8 +98,8 @@ NAMES = sorted(recorded()[0]["kernels"])
 
 
 QUICK = ("softmax", "cuda-turn", "gluon-transpose-plain", "cutile-matmul-f16-64x64x32")
-# Data decide whether a division takes its slow path, and with that which warps wait for each other: the share of figures
-# that is known. Of those in UNSURE, some accesses to shared memory are unknown, too.
+# Data decide whether a division takes its slow path, and with that which warps wait for each other: the share of
+# figures that is known. Of those in UNSURE, some accesses to shared memory are unknown, too.
 LESS_KNOWN = {"cutile-softmax": 0.7, "cutile-attention-128x64": 0.65, "cutile-attention-64x128": 0.8}
 UNSURE = {"cutile-layer-norm": 0.1, "cutile-attention-64x128": 0.8}
 LONG = ("transpose-py-32x32", "matmul-f16-32x32x16", "numba-transpose")

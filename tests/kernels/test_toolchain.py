@@ -121,7 +121,7 @@ def test_ptx_that_is_too_new_for_an_installed_ptxas_is_assembled_by_that_of_the_
 ) -> None:
     old = "echo \"ptxas fatal : Unsupported .version 9.5; current version is '9.0'\"; exit 255"
     executable(bare / PTXAS, old)
-    with pytest.raises(BadFile, match="Unsupported .version"):
+    with pytest.raises(BadFile, match=r"Unsupported \.version"):
         Toolchain().assemble(PTX, "x")
     executable(tmp_path / "packaged" / PTXAS, 'while [ "$1" != -o ]; do shift; done; printf cubin > "$2"')
     assert Toolchain().assemble(PTX, "x") == b"cubin"
