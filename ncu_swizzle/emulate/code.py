@@ -319,6 +319,9 @@ class SassInstruction:
         return not self._modifiers.isdisjoint(modifiers)
 
 
+MINIMUM = 5  # operands of a minimum
+
+
 def parse_instruction(sass: Sass) -> SassInstruction:
     """Parse an instruction; unrecognized operands become SPECIAL."""
     text = sass.text.strip().rstrip(";").strip()
@@ -331,6 +334,8 @@ def parse_instruction(sass: Sass) -> SassInstruction:
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
     operands = [_operand(word) for word in _split(arguments)]
+    if opcode.endswith("IMNMX") and len(operands) > MINIMUM and operands[0].number == operands[1].number == TRUE:
+        del operands[:2]  # minima of 64 bits also name two predicates that could get something
     wide = "E" in modifiers and row(opcode).copy is Copy.NO  # cp.async also has an address in shared memory
     return SassInstruction(
         offset=sass.offset,

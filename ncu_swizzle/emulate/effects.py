@@ -130,7 +130,9 @@ def width(instruction: SassInstruction) -> int:
         return 4
     if opcode in ("I2F", "F2F", "FRND"):
         return 2 if instruction.modifiers[:1] == ("F64",) else 1
-    wide = instruction.has("S64", "U64") if opcode in ("F2I", "I2I") else instruction.has("64", "WIDE")
+    wide = (
+        instruction.has("S64", "U64") if opcode in ("F2I", "I2I", "IMNMX", "UIMNMX") else instruction.has("64", "WIDE")
+    )
     wide |= opcode == "SYNCS" and instruction.has("ARRIVE")
     wide |= instruction.row.pairs or (opcode == "CS2R" and not instruction.has("32"))
     return 2 if wide else 1

@@ -113,7 +113,7 @@ def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -
 
 
 def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown() -> None:
-    for sass in ("VIMNMX.RELU R0, R2, R4, PT", "VIADDMNMX.U16x2 R0, R2, R4, R6, PT"):
+    for sass in ("VIMNMX.NEW R0, R2, R4, PT", "VIADDMNMX.U16x2 R0, R2, R4, R6, PT"):
         assert compiled(parse_instruction(Sass(0, sass))) is None
 
 
@@ -307,6 +307,27 @@ PACKED = {
 def test_packed_floats_are_computed_as_two_are(packed: str, lanes: list[Lane]) -> None:
     together, apart = execute(packed, lanes), execute(PACKED[packed].replace(" / ", "\n"), lanes)
     assert [register(together, number) for number in (10, 11)] == [register(apart, number) for number in (10, 11)]
+
+
+WIDE = {
+    "IMNMX.U64 PT, PT, R10, R2, R4, PT, !PT": min,
+    "IMNMX.U64 PT, PT, R10, R2, R4, !PT, !PT": max,
+    "IMNMX.S64 PT, PT, R10, R2, R4, PT, !PT": lambda a, b: min(a, b, key=lambda x: signed(x, 64)),
+    "IMNMX.S64 PT, PT, R10, R2, R4, !PT, !PT": lambda a, b: max(a, b, key=lambda x: signed(x, 64)),
+}
+
+
+@pytest.mark.parametrize("sass", WIDE)
+@given(lanes=LANES)
+@settings(max_examples=5)
+def test_extremes_of_64_bits(sass: str, lanes: list[Lane]) -> None:
+    m = execute(sass, lanes)
+    numbers = [
+        [lane[place] | other[place] << 32 for lane, other in zip(lanes, reversed(lanes), strict=True)]
+        for place in (0, 1)
+    ]
+    expected = [WIDE[sass](a, b) for a, b in zip(*numbers, strict=True)]
+    assert [low | high << 32 for low, high in zip(register(m, 10), register(m, 11), strict=True)] == expected
 
 
 def test_an_unknown_operand_leaves_the_check_unknown() -> None:

@@ -58,6 +58,7 @@ from ncu_swizzle.emulate.values import (
     high_half,
     low_half,
     same_for_all,
+    truth,
     unknown,
     wide,
 )
@@ -201,25 +202,47 @@ def imnmx(ins: SassInstruction) -> Compute | None:
     # From sm_100 on, two predicates come before the numbers; what they get is not known.
     told = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
     numbers = _numbers(between)
+    if ins.has("U64", "S64"):
+        return _extreme_wide(ins)
     if told or len(numbers) not in ((2,) if halves else (2, 3)):
         return None
-    if not {"U32", "S32", "U16x2", "S16x2"}.issuperset(ins.modifiers):
+    if not {"U32", "S32", "U16x2", "S16x2", "RELU"}.issuperset(ins.modifiers):
         return None
+    least = ins.has("RELU")  # 0
 
     def smallest(m: Machine, smaller: Value, a: Value, b: Value, *rest: Value) -> tuple[Value]:
         if halves:
-            return (_extreme_halves(a, b, smaller, halves),)
+            return (_extreme_halves(a, b, smaller, halves, least),)
         first = added(a, b) if adds else extreme(m, a, b, smaller, is_signed)
-        return (extreme(m, first, rest[0], smaller, is_signed) if rest else first,)
+        found = extreme(m, first, rest[0], smaller, is_signed) if rest else first
+        return (extreme(m, found, constant(0), truth(False), is_signed) if least else found,)
 
     return applied(smallest, predicate(ins.operands[-1]), *map(integer, numbers))
 
 
-def _extreme_halves(a: Value, b: Value, smaller: Value, like: type) -> Value:
-    """Return the minima or maxima of two numbers of 16 bits in a word."""
+def _extreme_halves(a: Value, b: Value, smaller: Value, like: type, clamps: bool) -> Value:
+    """Return the minima or maxima of two numbers of 16 bits in a word, or 0 where they are below it."""
     halves: list[Any] = [np.ascontiguousarray(value.bits)[..., None].view(like) for value in (a, b)]  # (…, 2) each
     bits = np.where(smaller.bits[..., None], np.minimum(*halves), np.maximum(*halves))
+    bits = np.maximum(bits, like(0)) if clamps else bits
     return computed(np.ascontiguousarray(bits).view(np.uint32)[..., 0], a, b, smaller)
+
+
+def _extreme_wide(ins: SassInstruction) -> Compute | None:
+    """The minimum of two numbers of 64 bits if the first predicate behind them is true, else the maximum."""
+    kinds = [operand.kind in PREDICATES for operand in ins.operands]
+    if kinds != [False, False, False, True, True] or not {"U64", "S64"}.issuperset(ins.modifiers):
+        return None
+    a, b, smaller = pair(ins.operands[1]), pair(ins.operands[2]), predicate(ins.operands[3])
+    like: type[np.int64 | np.uint64] = np.int64 if ins.has("S64") else np.uint64
+
+    def result(m: Machine) -> tuple[Value, Value]:
+        values = (*a(m), *b(m), smaller(m))
+        one, other = (wide(values[k].bits, values[k + 1].bits) for k in (0, 2))
+        bits = np.where((one.view(like) < other.view(like)) == values[4].bits, one, other)
+        return computed(low_half(bits), *values), computed(high_half(bits), *values)
+
+    return result
 
 
 # ---------------------------------------------------------------------------------------------- bits
@@ -281,12 +304,25 @@ def shf(ins: SassInstruction) -> Compute | None:
     return applied(shift, *map(integer, ins.operands[1:4]))
 
 
+# What the modes of PRMT select by two bits (PTX ISA, "prmt").
+SELECTORS = {
+    "F4E": (0x3210, 0x4321, 0x5432, 0x6543), "B4E": (0x5670, 0x6701, 0x7012, 0x0123),
+    "RC8": (0x0000, 0x1111, 0x2222, 0x3333), "ECL": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ECR": (0x0000, 0x1110, 0x2210, 0x3210), "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
 @operation("PRMT", "UPRMT")
 def prmt(ins: SassInstruction) -> Compute | None:
-    """Four bytes picked from two numbers, by a selector of four digits."""
-    if ins.has("F4E", "B4E", "RC8", "ECL", "ECR", "RC16"):
-        return None
-    return applied(lambda m, a, selector, b: (permuted(a, selector, b),), *map(integer, ins.operands[1:4]))
+    """Four bytes picked from two numbers, by a selector of four digits, or one of four by its lowest two bits."""
+    selectors = next((np.array(four, np.uint32) for mode, four in SELECTORS.items() if ins.has(mode)), None)
+
+    def picked(_: Machine, a: Value, selector: Value, b: Value) -> tuple[Value]:
+        if selectors is not None:
+            selector = computed(selectors[selector.bits & np.uint32(3)], selector)
+        return (permuted(a, selector, b),)
+
+    return applied(picked, *map(integer, ins.operands[1:4]))
 
 
 def _size(bits: Bits, wraps: bool) -> Bits:
