@@ -143,10 +143,10 @@ def recorded_file() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Callable[[str], ModuleType]]:
-    """Return a function that imports a program of bench/, which finds those beside it."""
+    """Return a function that imports a program of bench/, by its folder and name."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "bench")
-        yield importlib.import_module
+        patch.syspath_prepend(ROOT)
+        yield lambda name: importlib.import_module(f"bench.{name}")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComp
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cycles import intervals
 from ncu_swizzle.cycles.simulated import InstructionWaits, Simulated, Span, around
-from ncu_swizzle.cycles.simulator import REASONS, Machine, Predicted, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import REASONS, Predicted, SimulatedSm, Simulator, machine, of_launch
 from ncu_swizzle.cycles.work import SMS, Row, Work, execution, work_of
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
@@ -33,7 +33,7 @@ SHORT_BLOCK, SHORT_SM = 100_000, 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class EstimatedCase:
     """A launch that was emulated, with its machine code, how many blocks fit on an SM, and bytes of its buffers."""
 
     text: bytes
@@ -76,7 +76,7 @@ class Case:
         return ""
 
 
-def simulated(code: Code, case: Case) -> Simulated:
+def simulated(code: Code, case: EstimatedCase) -> Simulated:
     """Return what the launch would take, and what removing its excess would save. Raises nothing of ours."""
     if case.unlike:
         return Simulated(lacking=case.unlike)
@@ -101,7 +101,7 @@ def simulated(code: Code, case: Case) -> Simulated:
     )  # fmt: skip
 
 
-def prepared(code: Code, case: Case) -> tuple[Work, Machine]:
+def prepared(code: Code, case: EstimatedCase) -> tuple[Work, SimulatedSm]:
     """Return what an SM has to do, and the machine. Raises NotComparable, and what emulating one block raises."""
     executed = execution(code, case.launch, LIMIT_S)
     rows = [_row(row) for row in case.counts.rows]
@@ -118,13 +118,13 @@ def _row(row: InstructionCounts) -> Row:
     return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=each)
 
 
-def known_kinds(case: Case) -> bool:
+def known_kinds(case: EstimatedCase) -> bool:
     """Return whether the kinds of access with a good part of the excess are among those judged."""
     excess = case.excess
     return {kind for kind, count in excess.items() if count > PART * sum(excess.values())} <= set(intervals.KINDS)
 
 
-def waits(case: Case, found: Predicted) -> tuple[InstructionWaits, ...]:
+def waits(case: EstimatedCase, found: Predicted) -> tuple[InstructionWaits, ...]:
     """Return where warps spend their time, in the order of the code, without instructions that hardly matter."""
     least = LEAST * found.stalled.sum()
     return tuple(

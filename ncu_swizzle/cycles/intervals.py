@@ -1,4 +1,4 @@
-"""How far a simulation errs: written by bench/savings.py, which says how. Do not edit.
+"""How far a simulation errs: written by bench/figures/savings.py, which says how. Do not edit.
 
 Fitted to launches on an H100: 245 pairs of 100 programs.
 """

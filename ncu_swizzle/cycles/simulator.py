@@ -33,14 +33,14 @@ WIDTHS = (32, 256, 1024)  # threads per block of the launches that do nothing
 NARROW = "UTMALDG.2D, 4 KB, rows of 16 bytes"
 STORED, STORED_BYTES = "rows of 128 bytes, 128 apart", 16
 BURSTS = (1, 2, 4, 16, 32, 64, 256)  # lines, as in sm.c
-AROUND, PER_LINE = 32, 8  # instructions around those of bench/bursts.cu's code, and of a line
+AROUND, PER_LINE = 32, 8  # instructions around those of bench/recording/bursts.cu's code, and of a line
 LOOP_STALLS = 19, 22  # stall counts before its loop of 32 turns, and of one of them
 JUMPING = 10  # lines that its jumps execute
 LIMIT_S = 60.0  # of a simulation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class SimulatedSm:
     """The numbers of sm.c's Machine, in its order; a launch sets its own shares and barrier."""
 
     core_wave: float
@@ -93,7 +93,7 @@ class Predicted:
 
 
 def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
-    """Return ncu's median of a small launch of bench/latencies.cu."""
+    """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
     found = next(
         each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
@@ -101,13 +101,13 @@ def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
     return float(found[what])
 
 
-def machine() -> Machine:
+def machine() -> SimulatedSm:
     """Return the machine as measured."""
     core_wave = (measured("LDS.32, 32 wavefronts") - measured("LDS.32")) / 31
     barrier_warp = (measured("BAR.SYNC, 32 warps") - measured("BAR.SYNC, 1 warps")) / 31
-    to_pipe = Machine.to_pipe
+    to_pipe = SimulatedSm.to_pipe
     store_line = STORED_BYTES / measured(f"stores of 16 bytes, rows of {STORED_BYTES} bytes, 128 apart, 1 SM, DRAM")
-    return Machine(
+    return SimulatedSm(
         core_wave=core_wave,
         barrier=measured("BAR.SYNC, 1 warps") - barrier_warp,
         barrier_warp=barrier_warp,
@@ -139,7 +139,7 @@ def _lateness(lines: int) -> float:
 
 
 def _lines_of(count: int) -> float:
-    """Return the lines of code of a kernel of bench/bursts.cu with so many instructions in a row."""
+    """Return the lines of code of a kernel of bench/recording/bursts.cu with so many instructions in a row."""
     return (count + AROUND) / PER_LINE
 
 
@@ -159,7 +159,7 @@ def _jumped(count: int) -> float:
     return launched(f"jump<{count}>", SMS, 128, "longest") - straight
 
 
-def of_launch(base: Machine, work: Work, of_dram: tuple[float, float] | None = None) -> Machine:
+def of_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, float] | None = None) -> SimulatedSm:
     """Return the machine with what the launch's size says; `of_dram` are DRAM's bytes, if they were counted."""
     read, written = work.of_dram if of_dram is None else of_dram
     loaded, stored = work.asked
@@ -184,7 +184,7 @@ def of_launch(base: Machine, work: Work, of_dram: tuple[float, float] | None = N
         "block_start": np.interp(threads, WIDTHS, starts),
         "fetch_interval": np.interp(active, (1, SMS), (_fetch_interval(1), _fetch_interval(SMS))),
     }
-    return Machine(**{**base.fields, **{name: float(value) for name, value in own.items()}})
+    return SimulatedSm(**{**base.fields, **{name: float(value) for name, value in own.items()}})
 
 
 def _part_read() -> float:
@@ -218,7 +218,7 @@ class Simulator:
         """The cycles before and after those in which SMs are active."""
         return launched("nothing", SMS, 256, "elapsed") - launched("nothing", SMS, 256, "longest")
 
-    def predicted(self, work: Work, sm: Machine, code: np.ndarray | None = None) -> Predicted:
+    def predicted(self, work: Work, sm: SimulatedSm, code: np.ndarray | None = None) -> Predicted:
         """Return what the launch takes; with other `code`, if instructions cost other than they do.
 
         Raises TimeLimit, and ProgramFailed if what was executed is not all that its barriers wait for.

@@ -1,4 +1,4 @@
-"""What instructions cost on an H100, as bench/latencies.py measured it, in the form in which sm.c reads it.
+"""What instructions cost on an H100, as bench/recording/latencies.py measured it, in the form in which sm.c reads it.
 
 What was not measured there: S2R is taken for as slow as a load of a constant, and opcodes without an entry for as slow
 as MUFU if they set a scoreboard.

@@ -22,7 +22,7 @@ from ncu_swizzle.emulate import blocks, traffic
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, operation_name
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy
 from ncu_swizzle.emulate.program import prepare
@@ -63,7 +63,7 @@ def execution(code: Code, launch: Launch, timeout_s: float) -> Execution:
     """Return what the warps of a block execute. Raises what the emulator raises."""
     middle = [size // 2 // along * along for size, along in zip(launch.grid, launch.cluster, strict=True)]
     warps = -(-math.prod(launch.block) // 32)
-    program = prepare(code, Wanted(arrays=bool(launch.memory), traffic=True))
+    program = prepare(code, Demand(arrays=bool(launch.memory), traffic=True))
     setting = setting_of(code, launch, program, Clock(timeout_s=timeout_s), shortcuts=False)
     cached = cached_lines(code.shared_bytes + launch.shared_dynamic, 32 * warps, math.prod(launch.grid))
     log = Log(warps=warps, instructions=program.instructions, cached=cached)

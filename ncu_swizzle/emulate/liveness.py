@@ -45,7 +45,7 @@ STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words ar
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Demand:
     """What a kernel is prepared for, besides its counts of wavefronts."""
 
     everything: bool = False  # keep all instructions, which must not change a count
@@ -61,7 +61,7 @@ class Wanted:
         return probed or (self.traffic and (row.global_access or row.local_access))
 
 
-NOTHING_MORE = Wanted()
+NOTHING_MORE = Demand()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Slice:
     alive_after: tuple[int, ...]  # by instruction: what is live behind it
 
 
-def needed(flow: Flow, wanted: Wanted = NOTHING_MORE) -> Slice:
+def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     """Return which results are needed for what is wanted."""
     listed = []
     for number, instruction in enumerate(flow.instructions):
@@ -168,7 +168,7 @@ def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, 
     return tuple(changed)
 
 
-def _opaque_aware(instruction: SassInstruction, wanted: Wanted) -> Effects:
+def _opaque_aware(instruction: SassInstruction, wanted: Demand) -> Effects:
     with blaming(instruction):
         effect = effects(instruction)
     if not wanted.arrays:

@@ -50,15 +50,15 @@ class Memory(IntFlag):
 READ, WRITE, ATOMIC = "reads", "writes", "updates"
 
 
-class Cause(NamedTuple):
+class UnknownResult(NamedTuple):
     """Why a result is unknown, in words, and the code of what depends on it."""
 
     words: str
     code: str
 
 
-_CONSTANT = Cause("a constant that was not given", codes.LAUNCH)
-_RETURNED = Cause("what an atomic operation returns", codes.TIMING)
+_CONSTANT = UnknownResult("a constant that was not given", codes.LAUNCH)
+_RETURNED = UnknownResult("what an atomic operation returns", codes.TIMING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Opcode:
     carries: bool = False  # the predicates after the result are carries, and written too
     data: bool = False  # its results are data, or what only the hardware knows: they need no emulation
     opaque: bool = False  # its results are unknown whatever it reads
-    cause: Cause | None = None  # of unknown results
+    cause: UnknownResult | None = None  # of unknown results
     wide: tuple[str, ...] = ()  # modifiers with which its sources are pairs of registers; "": always
     stored: bool = False  # its source is as wide as the access
     control: bool = False  # may change which threads run: ends a basic block
@@ -213,30 +213,30 @@ SHARED, LOCAL, VOTED, GLOBAL = Memory.SHARED, Memory.LOCAL, Memory.VOTED, Memory
 _EVERY = SHARED | LOCAL | GLOBAL
 
 _MEMORY = (
-    *rows("LDS", shared=_LANES, reads=SHARED, data=True, cause=Cause("what shared memory holds", codes.DATA)),
+    *rows("LDS", shared=_LANES, reads=SHARED, data=True, cause=UnknownResult("what shared memory holds", codes.DATA)),
     *rows("LDSM", shared=_LANES, reads=SHARED, matrix=True, exchanges=True, data=True, opaque=True),
     *rows("STS", shared=_LANES, writes=SHARED, stored=True, results=0),
     *rows("STSM", shared=_LANES, writes=SHARED, matrix=True, exchanges=True, results=0),
     *rows("ATOMS", shared=_LANES, reads=SHARED, writes=SHARED, atomic=True, stored=True, data=True, cause=_RETURNED),
     *rows(
         "LDGSTS", shared=_LANES, reads=GLOBAL, writes=SHARED, copy=Copy.ASYNC, results=0,
-        cause=Cause("data copied from global memory", codes.DATA),
+        cause=UnknownResult("data copied from global memory", codes.DATA),
     ),
     *rows(
         "LD", shared=_GENERIC, reads=_EVERY, data=True,
-        cause=Cause("data loaded through a generic address", codes.DATA),
+        cause=UnknownResult("data loaded through a generic address", codes.DATA),
     ),
     *rows("ST", shared=_GENERIC, writes=_EVERY, stored=True, results=0),
     *rows(
         "ATOM", shared=_GENERIC, reads=SHARED | GLOBAL, writes=SHARED | GLOBAL, atomic=True, stored=True, data=True,
         cause=_RETURNED,
     ),
-    *rows("LDG", reads=GLOBAL, data=True, cause=Cause("data loaded from global memory", codes.DATA)),
+    *rows("LDG", reads=GLOBAL, data=True, cause=UnknownResult("data loaded from global memory", codes.DATA)),
     *rows("STG", writes=GLOBAL, stored=True, results=0),
     *rows("ATOMG", reads=GLOBAL, writes=GLOBAL, atomic=True, data=True, cause=_RETURNED),
     *rows("RED", writes=GLOBAL, atomic=True, results=0, data=True),
     *rows("REDG", writes=GLOBAL, atomic=True, results=0),
-    *rows("LDL", reads=LOCAL, data=True, cause=Cause("what local memory holds", codes.DATA)),
+    *rows("LDL", reads=LOCAL, data=True, cause=UnknownResult("what local memory holds", codes.DATA)),
     *rows("STL", writes=LOCAL, stored=True, results=0),
     *rows("LDC", data=True, cause=_CONSTANT, pipe="sfu"),
     *rows("ULDC", data=True, cause=_CONSTANT, pipe="uniform"),
@@ -265,11 +265,11 @@ _COPIES = (
     ),
     *rows(
         "ARRIVES", shared=_UNCOUNTED, writes=SHARED, synchronises=True, arrives=True, results=0,
-        cause=Cause("when copies end", codes.TIMING),
+        cause=UnknownResult("when copies end", codes.TIMING),
     ),
     *rows(
         "SYNCS", shared=_UNCOUNTED, synchronises=True, arrives=True, data=True,
-        cause=Cause("how long a barrier in shared memory takes", codes.TIMING),
+        cause=UnknownResult("how long a barrier in shared memory takes", codes.TIMING),
     ),
     *rows("UGETNEXTWORKID UTCBAR", shared=_UNCOUNTED, synchronises=True, arrives=True, results=0),
     *rows("UTCATOMSWS", synchronises=True),
@@ -283,14 +283,17 @@ _CONTROL = (
     *rows(
         "BPT BRA BREAK BRX BRXU BSSY BSYNC ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC", control=True, results=0
     ),
-    *rows("CALL", control=True, results=0, cause=Cause("what a called function returns", codes.NOT_EMULATED)),
-    *rows("BMOV", synchronises=True, data=True, cause=Cause("which threads reconverge around a call", codes.TIMING)),
+    *rows("CALL", control=True, results=0, cause=UnknownResult("what a called function returns", codes.NOT_EMULATED)),
+    *rows(
+        "BMOV", synchronises=True, data=True,
+        cause=UnknownResult("which threads reconverge around a call", codes.TIMING),
+    ),
     *rows("DEPBAR FENCE MEMBAR WARPGROUP", orders=True, results=0),
     *rows(
         "ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UWARPGROUP YIELD",
         results=0,
     ),
-    *rows("USETMAXREG", cause=Cause("when registers are free", codes.TIMING)),
+    *rows("USETMAXREG", cause=UnknownResult("when registers are free", codes.TIMING)),
     *rows("BREV", pipe="sfu"),
     *rows("GETLMEMBASE LEPC", data=True),
     *rows("QSPC", results=2),
@@ -303,7 +306,7 @@ _TENSOR_CORES = (
     *rows("UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCCP", shared=Shared.TCGEN05, tensor=True, results=0),
     *rows("UTCMXQMMA", shared=Shared.UNKNOWN, results=0),
     *rows("UTCSHIFT STTM", tensor=True, results=0),
-    *rows("LDTM", tensor=True, data=True, opaque=True, cause=Cause("what tensor memory holds", codes.DATA)),
+    *rows("LDTM", tensor=True, data=True, opaque=True, cause=UnknownResult("what tensor memory holds", codes.DATA)),
 )
 _LANES_TOGETHER = (
     *rows("CREDUX SHFL VOTEU", exchanges=True),
@@ -353,7 +356,7 @@ _FLOATS = (
     *rows("F2I", wide=("F64",), data=True, pipe="sfu"),
     *rows("I2F", wide=("U64", "S64"), data=True, pipe="sfu"),
     *rows("FRND", data=True, pipe="sfu"),
-    *rows("MUFU", data=True, cause=Cause("a hardware approximation", codes.NOT_EMULATED), pipe="sfu"),
+    *rows("MUFU", data=True, cause=UnknownResult("a hardware approximation", codes.NOT_EMULATED), pipe="sfu"),
     *rows("F2IP FCHK FMNMX3 FSET FSWZADD HMNMX2 HSET2 UF2FP UFADD UFFMA UFMUL", data=True),
     *rows(
         """
@@ -363,7 +366,9 @@ _FLOATS = (
     ),
 )
 _SPECIAL_REGISTERS = (
-    *rows("CS2R", data=True, cause=Cause("a clock, or another counter of the hardware", codes.TIMING), pipe="alu"),
+    *rows(
+        "CS2R", data=True, cause=UnknownResult("a clock, or another counter of the hardware", codes.TIMING), pipe="alu"
+    ),
     *rows("CS2UR", data=True),
     *rows("S2R", data=True, pipe="sfu"),
     *rows("S2UR", data=True, pipe="uniform"),

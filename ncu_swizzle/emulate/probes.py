@@ -24,7 +24,7 @@ from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses, OutOfBounds, dr
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.opcodes import Copy, Memory
 from ncu_swizzle.emulate.operands import Step
@@ -266,7 +266,7 @@ def _run(
 ) -> Probes:
     """Return what the blocks access."""
     probes = Probes(buffers)
-    program = prepare(code, Wanted(arrays=bool(setting.memory), valued=valued), probes.step)
+    program = prepare(code, Demand(arrays=bool(setting.memory), valued=valued), probes.step)
     if log:
         cluster = math.prod(setting.cluster)
         probes.log = GlobalLog(program.instructions, setting.block, buffers, cluster, valued)

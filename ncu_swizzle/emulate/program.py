@@ -28,9 +28,9 @@ from ncu_swizzle.emulate.effects import (
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.liveness import NOTHING_MORE, Slice, TimedBranches, Wanted, needed, read_alike, timing
+from ncu_swizzle.emulate.liveness import NOTHING_MORE, Demand, Slice, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Cause, Shared, named
+from ncu_swizzle.emulate.opcodes import Shared, UnknownResult, named
 from ncu_swizzle.emulate.operands import MAKERS, Step, Use, both, executes
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
@@ -78,8 +78,8 @@ LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 Probe = Callable[[SassInstruction], Step | None]
 StandIn = Callable[[SassInstruction, int], Step | None]
 
-_READ_UNWRITTEN = Cause("reads a register that nothing wrote", codes.UNWRITTEN)
-_OTHER = Cause("unknown", codes.NOT_EMULATED)  # the emulator does not compute it
+_READ_UNWRITTEN = UnknownResult("reads a register that nothing wrote", codes.UNWRITTEN)
+_OTHER = UnknownResult("unknown", codes.NOT_EMULATED)  # the emulator does not compute it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,13 +122,13 @@ class PreparedCode:
             return codes.NOT_EMULATED
         return self._origin(origin).code
 
-    def _origin(self, origin: int) -> Cause:
+    def _origin(self, origin: int) -> UnknownResult:
         other = _READ_UNWRITTEN if origin in self.unwritten else _OTHER
         return self.instructions[origin].row.cause or other
 
 
 def prepare(
-    code: Code, wanted: Wanted = NOTHING_MORE, probe: Probe | None = None, instead: StandIn | None = None
+    code: Code, wanted: Demand = NOTHING_MORE, probe: Probe | None = None, instead: StandIn | None = None
 ) -> PreparedCode:
     """Return the prepared code.
 

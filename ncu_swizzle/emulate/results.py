@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import CONSTANT, INTEGER, MEMORY, REG, UREG, Code, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.counts import CONSTANTS, Launch
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
@@ -220,7 +220,7 @@ class _Write(_ComparedAccess):
 def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
     """Execute all instructions of some blocks, (B, 3), in a world, and return what they do. Raises one of `faults`."""
     recorder = _Recorder(world)
-    program = prepare(code, Wanted(everything=True, arrays=True), recorder.step, stand_in)
+    program = prepare(code, Demand(everything=True, arrays=True), recorder.step, stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
     banks = {
         bank: world.constant(bank, content, setting.known_constants[bank])

@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Draw
 from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.order_steps import fences_by_guard
@@ -242,8 +242,8 @@ def emulate(
     launch do not match.
     """
     clock = Clock(timeout_s=timeout_s, on_progress=on_progress)
-    program = prepare(code, Wanted(arrays=bool(launch.memory), traffic=counts_traffic, order=races))
-    unnoted = cache(partial(prepare, code, Wanted(arrays=bool(launch.memory), traffic=counts_traffic)))
+    program = prepare(code, Demand(arrays=bool(launch.memory), traffic=counts_traffic, order=races))
+    unnoted = cache(partial(prepare, code, Demand(arrays=bool(launch.memory), traffic=counts_traffic)))
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.row.shared is Shared.NO for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
@@ -302,7 +302,7 @@ def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Set
     """
     drawn = drawn_memory(launch.buffers, launch.memory)
     valued = RaceCheck(valued=stores)
-    program = prepare(code, Wanted(arrays=bool(drawn), order=True, valued=stores))
+    program = prepare(code, Demand(arrays=bool(drawn), order=True, valued=stores))
     clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
     first = replace(setting, program=program, races=valued, memory=drawn, grid=launch.cluster, clock=clock)
     try:
@@ -333,9 +333,9 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffi
     own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
-        program = prepare(code, Wanted(traffic=counts_traffic, order=races))
+        program = prepare(code, Demand(traffic=counts_traffic, order=races))
         setting = replace(setting_of(code, without, program, own), data=False)
-        check = RaceCheck(plain=cache(partial(prepare, code, Wanted(traffic=counts_traffic)))) if races else None
+        check = RaceCheck(plain=cache(partial(prepare, code, Demand(traffic=counts_traffic)))) if races else None
         counts = _counts(code, without, setting, exhaustive=False, check=check)
     except (NcuSwizzleError, Restart):
         return

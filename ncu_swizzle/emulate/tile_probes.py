@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.copies import ToShared, map_at, of_row, of_rows
 from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.opcodes import TABLE, Copy, Memory, Shared
 from ncu_swizzle.emulate.operands import Step, both
@@ -317,7 +317,7 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     stores = Stores(record.placed)
     stores.watch(executed)
     step_of = functools.partial(_step_of, record, tensors, stores, results=frozenset(results))
-    program = prepare(code, Wanted(arrays=bool(setting.memory)), step_of)
+    program = prepare(code, Demand(arrays=bool(setting.memory)), step_of)
     setting = replace(setting, program=program, shortcuts=False)
     try:
         with contextlib.suppress(Enough):

@@ -15,7 +15,7 @@ from ncu_swizzle.emulate.blocks import Batch, Setting, Unclaimed, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.faults import ManyKinds, TooLarge, Unsupported
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
@@ -209,7 +209,7 @@ class Version:
 
     def __init__(self, code: Code, launch: Launch, clock: Clock) -> None:
         self.recorder = Recorder()
-        program = prepare(code, Wanted(arrays=bool(launch.memory)), self.recorder.step)
+        program = prepare(code, Demand(arrays=bool(launch.memory)), self.recorder.step)
         self.setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
 
     @property

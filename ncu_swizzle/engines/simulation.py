@@ -19,7 +19,7 @@ from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain, disassembly
 from ncu_swizzle.smem import access
 
 if TYPE_CHECKING:
-    from ncu_swizzle.cycles.estimate import Case
+    from ncu_swizzle.cycles.estimate import EstimatedCase
 
 KIND = "cycles"
 # Of this package: what decides a simulation besides what decides counts.
@@ -65,14 +65,14 @@ def simulated(
     return found
 
 
-def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> Case:
+def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> EstimatedCase:
     """Return what is simulated of a launch that was emulated."""
-    from ncu_swizzle.cycles.estimate import Case
+    from ncu_swizzle.cycles.estimate import EstimatedCase
 
     cubin, symbol, attributes = binary.cubin, binary.symbol, binary.cubin.attributes(binary.symbol)
     shared = attributes.static_shared + launch.shared_dynamic
     resident = access.blocks_per_sm(f"sm_{cubin.sm}", math.prod(launch.block), attributes.registers, shared)
-    return Case(
+    return EstimatedCase(
         text=cubin.section(f".text.{symbol}"), launch=launch, counts=counts, sm=cubin.sm, resident=resident,
         buffers=buffers(target),
     )  # fmt: skip

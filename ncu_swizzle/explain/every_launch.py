@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccessRow:
+class LaunchAccess:
     """Accesses of one line that are alike: where, what, how many, and what is said of their degree."""
 
     line: str
@@ -38,7 +38,7 @@ class KernelAnswer:
 
     kernel: str
     blocks: str
-    rows: tuple[AccessRow, ...]
+    rows: tuple[LaunchAccess, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted:
             yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
 
 
-def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[AccessRow]:
+def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[LaunchAccess]:
     judged = kernel.judged(block)
     counted: dict[tuple[str, str, str], int] = {}
     for access in judged.accesses():
@@ -90,7 +90,7 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
             key = line, one.opcode, _said({block: each.in_words for block, each in access.items()})
             counted[key] = counted.get(key, 0) + 1
     yield from (
-        AccessRow(line=line, opcode=opcode, count=count, degree=degree)
+        LaunchAccess(line=line, opcode=opcode, count=count, degree=degree)
         for (line, opcode, degree), count in counted.items()
     )
 

@@ -23,9 +23,9 @@ from ncu_swizzle.kernels.limits import LaunchShape
 
 
 # What brings the package of each language; all of it together is our extra python-kernels.
-_NUMBA = "pip install 'numba-cuda>=0.30' 'cuda-toolkit[nvrtc]>=13.0' 'ncu-swizzle[nvcc]'"
+_NUMBA = "pip install 'numba-cuda>=0.30' 'cuda-toolkit[nvrtc]>=13.0,<14' 'ncu-swizzle[nvcc]'"
 INSTALL = {
-    "cuda.tile": "pip install -U 'cuda-tile>=1.7' 'cuda-toolkit[nvcc,nvvm,tileiras]>=13.2'",
+    "cuda.tile": "pip install -U 'cuda-tile>=1.7' 'cuda-toolkit[nvcc,nvvm,tileiras]>=13.2,<14'",
     "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
     "numba": _NUMBA,
     "numba_cuda": _NUMBA,

@@ -2,8 +2,8 @@
 
 Measured on an H100 with the family ``tma``, whose kernels write shared memory through TMA only: the counters listed
 here as blind stay at zero, whatever the swizzle. Our section collects no counter of wgmma's own, which would take a
-seventh pass beside TMA's bytes (bench/passes.py); a report that has them shows them, any other says that they are
-unknown.
+seventh pass beside TMA's bytes (bench/figures/passes.py); a report that has them shows them, any other says that they
+are unknown.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ MOST_NAMED = 100  # files that are only named
 MOST_ROWS = 20_000  # lines of all files
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """Consecutive lines, all shown or all folded."""
 
     lines: tuple[SourceLine, ...]
@@ -289,7 +289,7 @@ class Panel:
     key: str
     file: File
     columns: tuple[FileCounts, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[CodeBlock, ...]
     worst: tuple[Jump, ...]
     open: bool
     notes: tuple[str, ...]  # what is not shown, and why
@@ -359,7 +359,7 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -
     )
 
 
-def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
+def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[CodeBlock, ...]:
     """Split the lines into those near one that matters, shown, and the long stretches between, folded."""
     mattering = linked | {
         number
@@ -376,7 +376,7 @@ def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[
     runs = [(shown, tuple(run)) for shown, run in groupby(lines, key=lambda line: line.number in near)]
     joined = [(shown or len(run) < SHORTEST_FOLD or len(runs) == 1, run) for shown, run in runs]
     return tuple(
-        Block(tuple(line for _, run in group for line in run), folded=not shown)
+        CodeBlock(tuple(line for _, run in group for line in run), folded=not shown)
         for shown, group in groupby(joined, key=lambda entry: entry[0])
     )
 

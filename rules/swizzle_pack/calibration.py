@@ -1,4 +1,4 @@
-"""What `cost` estimates with: written by bench/calibration.py, which says how. Do not edit.
+"""What `cost` estimates with: written by bench/figures/calibration.py, which says how. Do not edit.
 
 Fitted to launches on an H100: 289 pairs of 116 programs.
 """

@@ -2,9 +2,9 @@
 
 The shared-memory pipe takes one wavefront per cycle, so the excess takes a known share of its time: what a fix frees.
 How much of that a launch gains depends on how much of it is exposed, and that shows in what its warps wait for. The
-share is linear in few facts that ncu measures; bench/calibration.py fits it to pairs of launches before and after one
-change of layout, by program, and the width of the interval to the errors on other programs (`calibration`). So an
-interval holds for nine in ten programs that are like those, and there is none for a launch that is not.
+share is linear in few facts that ncu measures; bench/figures/calibration.py fits it to pairs of launches before and
+after one change of layout, by program, and the width of the interval to the errors on other programs (`calibration`).
+So an interval holds for nine in ten programs that are like those, and there is none for a launch that is not.
 
 Exact are two bounds: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
 """

@@ -18,21 +18,21 @@ Bench = Callable[[str], ModuleType]
 
 @pytest.mark.long
 def test_the_bottlenecks_are_those_of_the_recordings(recorded: Callable[[str], Profile], bench: Bench) -> None:
-    bottlenecks = bench("bottlenecks")
+    bottlenecks = bench("figures.bottlenecks")
     page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
-    shown = re.search(r"written by bench/bottlenecks.py -->\n(.*?)<!-- end of bottlenecks -->", page, re.DOTALL)
+    shown = re.search(r"written by bench/figures/bottlenecks.py -->\n(.*?)<!-- end of bottlenecks -->", page, re.DOTALL)
     assert shown
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in shown[1].splitlines()[2:]}
     assert list(lines) == [kernel.name for _, kernel in catalog.shipped().run()]
     for name in ("kernel1", "kernel2", "gemm-pipelined", "transpose-plain", "tma-128"):  # reading all takes long
-        assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
+        assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/figures/bottlenecks.py --write"
 
 
 def test_every_extra_has_a_size(bench: Bench) -> None:
-    extras = bench("extras")
+    extras = bench("figures.extras")
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     sizes = dict(re.findall(r"^\| `?([\w-]+)`? \| ([\d,]+) MB \|$", page, re.MULTILINE))
-    assert sizes.keys() == {"none", *extras.extras()} - {*extras.LEFT_OUT}, "python3 bench/extras.py --write"
+    assert sizes.keys() == {"none", *extras.extras()} - {*extras.LEFT_OUT}, "python3 bench/figures/extras.py --write"
     assert re.findall(r"^\| .* \| `([\w-]+)` \| .* \|$", page, re.MULTILINE) == extras.extras()
 
 
@@ -54,8 +54,8 @@ VERSIONS = {
 @pytest.mark.long
 @needs_gxx
 def test_the_shim_tells_right_versions_from_wrong_ones(bench: Bench, tmp_path: Path) -> None:
-    adversary: Any = bench("adversary")
-    launch = bench("adversary_kernels").Launch
+    adversary: Any = bench("attacks.adversary")
+    launch = bench("attacks.adversary_kernels").Launch
     program = adversary.Program(
         name="known", text=TILED, element="int", dynamic=0, described=launch(), features=frozenset(),
         others=(launch(blocks=2), launch(flag=1, other="RANDOM")),

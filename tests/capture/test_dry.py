@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import capture_stress
+from bench.attacks import capture_stress
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
     NothingProfiled,
@@ -281,7 +281,7 @@ def test_errors_have_nvidia_s_names_and_texts(tmp_path: Path) -> None:
 @pytest.mark.long
 @NEEDS_ALL
 def test_launches_kept_and_launches_noted_are_those_that_were_made(tmp_path: Path) -> None:
-    """A short run of bench/capture_stress.py."""
+    """A short run of bench/attacks/capture_stress.py."""
     program = capture_stress.built(tmp_path)
     for seed in range(900, 906):
         folder = tmp_path / str(seed)

@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.sections import Section
 from hypothesis import strategies as st
 
-from bench.corpus import binaries, bytewise
+from bench.attacks.corpus import binaries, bytewise
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UnknownKernel
 from ncu_swizzle.cubin import elf, lines, names
 from ncu_swizzle.cubin.elf import Cubin, open_elf

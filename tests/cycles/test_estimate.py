@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import estimate, intervals
-from ncu_swizzle.cycles.estimate import Case
+from ncu_swizzle.cycles.estimate import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.cycles.simulator import Simulator, machine, of_launch
 from ncu_swizzle.cycles.work import (
@@ -46,7 +46,7 @@ def small(kernel: str) -> Target:
 
 
 @cache
-def version(kernel: str) -> tuple[Executable, Case]:
+def version(kernel: str) -> tuple[Executable, EstimatedCase]:
     target = small(kernel)
     made = emulation.executable(target, EmulationSettings(cached=False))
     binary = made.emulated.binary
@@ -333,7 +333,8 @@ def test_excess_takes_time_and_removing_it_saves_that(tmp_path: Path) -> None:
 
 @needs_cc
 def test_a_load_that_misses_does_not_wait_for_the_conflicts_before_it(tmp_path: Path) -> None:
-    # As measured: "L2 hit behind 4 STS, 32 wavefronts, 1 warp" in bench/latencies.json takes as long as without them.
+    # As measured: "L2 hit behind 4 STS, 32 wavefronts, 1 warp" in bench/recording/latencies.json takes as long as
+    # without them.
     simulator = Simulator(tmp_path)
     load = ("LDC.64 R4, c[0x0][0x210]", "IMAD.WIDE.U32 R4, R0, 0x4, R4")
     taken = []

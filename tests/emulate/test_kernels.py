@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench import random_sass
+from bench.oracles import random_sass
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import blocks, run
 from ncu_swizzle.emulate.blocks import Unclaimed
@@ -144,7 +144,8 @@ def test_parameters_that_nobody_gave_are_unknown() -> None:
 Recorded = Callable[[str], Profile]
 RecordedFile = Callable[[str], Path]
 
-# A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
+# A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/figures/emulated.py runs all of
+# them.
 ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
 LONG_FAMILIES = ("attention", "tma", "transpose", "cute", "vectors")
 LONG, SLOW = ("gemm-swizzled", "gemm-pipelined", "kernel3"), re.compile("gemm-(wide|padded|half-swizzled|plain)")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import random_sass
+from bench.oracles import random_sass
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import requests, run
 from ncu_swizzle.emulate.code import Code, Sass, parse_instruction

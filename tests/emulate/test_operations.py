@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Sass, parse_instruc
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.dependence import block_axis
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import COMPILERS, compiled
 from ncu_swizzle.emulate.operations.special import FUNCTIONS
@@ -191,7 +191,7 @@ def with_operand(head: str, words: list[str], position: int, word: str) -> str:
 
 
 def prepared(texts: list[str]) -> PreparedCode:
-    return prepare(code(*texts), Wanted(everything=True))
+    return prepare(code(*texts), Demand(everything=True))
 
 
 def machine_for(program: PreparedCode) -> Machine:

@@ -11,7 +11,7 @@ from ncu_swizzle.base.traffic import METRICS, Pattern
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_accesses
 from ncu_swizzle.emulate.run import emulate
@@ -300,7 +300,7 @@ def test_a_spilled_register_is_told_apart_from_what_else_is_in_the_frame() -> No
         "LDC R1, c[0x0][0x28]", "IADD3 R1, R1, -0x10, RZ", "S2R R0, SR_TID.X", "LDG.E R5, [R2.64]", "FMUL R5, R5, R5",
         "STL [R1], R0", "STL.64 [R1+0x8], R5", "LDL R4, [R1]", "LDL R6, [R1+0x8]", "STS.U8 [R4], R6", "EXIT",
     )  # fmt: skip
-    program = prepare(code(*lines), Wanted(traffic=True))
+    program = prepare(code(*lines), Demand(traffic=True))
     computed = [each.opcode for each, step in zip(program.instructions, program.steps, strict=True) if step]
     assert "FMUL" not in computed
     counts = emulate(code(*lines), Launch(grid=(1, 1, 1), block=(32, 1, 1)))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bench.gemms import A, MutatedCase, ShapeCase, followed, mutated_cases, repaired, shape_case
-from bench.tile_oracle import outcome
-from bench.umma_cases import UmmaCase
-from bench.umma_mutations import umma_case
+from bench.oracles.gemms import A, MutatedCase, ShapeCase, followed, mutated_cases, repaired, shape_case
+from bench.oracles.tile_oracle import outcome
+from bench.oracles.umma_cases import UmmaCase
+from bench.oracles.umma_mutations import umma_case
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import STEP, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, Launch
@@ -277,7 +277,9 @@ def test_states_of_arrivals_and_copies_that_arrive() -> None:
     assert counted(counts, "LDGSTS") == [(24, 24, 24)]
 
 
-MAP = {OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()}  # where bench/hopper has it
+MAP = {
+    OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()
+}  # where bench/recording/hopper has it
 
 
 @pytest.mark.long

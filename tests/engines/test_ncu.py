@@ -17,7 +17,7 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
-from bench.corpus import hostile
+from bench.attacks.corpus import hostile
 from ncu_swizzle.base import bounds, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import listed_kernels, own_lines

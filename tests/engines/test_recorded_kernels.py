@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bench.counted import counted
+from bench.oracles.counted import counted
 from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulation

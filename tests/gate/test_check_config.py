@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from bench.corpus import bytewise, originals, trees
+from bench.attacks.corpus import bytewise, originals, trees
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.machine import System

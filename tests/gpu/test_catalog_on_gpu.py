@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
-from bench import fixes_on_gpu
+from bench.figures import fixes_on_gpu
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking, WrongOutput
 from ncu_swizzle.engines import measured
@@ -318,6 +318,6 @@ def test_the_oracle_foretells_what_a_gpu_computes(tmp_path: Path) -> None:
     cubin = tmp_path / "shapes.cubin"
     command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", str(DATA / "shapes.cu"), "-o", str(cubin)]
     subprocess.run(command, check=True)
-    program = [sys.executable, "-m", "bench.shapes_on_gpu", str(cubin), "1"]
+    program = [sys.executable, "-m", "bench.oracles.shapes_on_gpu", str(cubin), "1"]
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.splitlines()[-1].endswith(" agree, 0 differ"), done.stdout

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import tensor_cores
+from bench.oracles import tensor_cores
 from ncu_swizzle.base.errors import EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.explain import predict
 from ncu_swizzle.kernels import __main__, catalog, check, device, fills, naming, output, project, references, toolchain

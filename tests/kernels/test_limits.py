@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.corpus import bytewise, hostile, originals, trees
+from bench.attacks.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.base.validate import whole
 from ncu_swizzle.gate import baseline

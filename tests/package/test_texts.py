@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 import ncu_swizzle
-from bench.corpus.hostile import SURROGATES, TEXTS
+from bench.attacks.corpus.hostile import SURROGATES, TEXTS
 from ncu_swizzle import Comparison, Profile
 from ncu_swizzle.base import texts
 from ncu_swizzle.reports import frames

@@ -345,7 +345,7 @@ def test_no_more_is_saved_than_other_units_leave() -> None:
 def test_the_constants_are_those_of_the_bench_and_intervals_hold_on_programs_left_out(
     bench: Callable[[str], ModuleType],
 ) -> None:
-    fitting = bench("calibration")
+    fitting = bench("figures.calibration")
     data, public = fitting.of_sources(fitting.measured())
     assert fitting.constants(fitting.fitted(data), data) == fitting.TABLE.read_text(encoding="utf-8")
     assert len(data.pairs) >= 120

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from bench.corpus import bytewise, frames, originals
-from bench.corpus.frames import field
-from bench.corpus.oddities import oddities
+from bench.attacks.corpus import bytewise, frames, originals
+from bench.attacks.corpus.frames import field
+from bench.attacks.corpus.oddities import oddities
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.base.files import read_toml

@@ -46,7 +46,7 @@ def test_it_is_shown_and_what_it_lacks_is_named(file: Path) -> None:
 
 
 def test_none_names_a_folder_but_the_neutral_one() -> None:
-    assert REPORTS, "python3 bench/record_programs.py"
+    assert REPORTS, "python3 bench/recording/record_programs.py"
     for file in REPORTS:
         folders = [word for word in container.inspect(file).command.split() if word.startswith("/")]
         assert [folder for folder in folders if not folder.startswith(NEUTRAL)] == [], file

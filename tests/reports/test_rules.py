@@ -103,7 +103,7 @@ def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:
 def test_measured_savings_lie_in_the_interval_as_often_as_it_says(
     recorded: Recorded, bench: Callable[[str], ModuleType]
 ) -> None:
-    pairs = list(bench("rules").pairs(recorded))
+    pairs = list(bench("figures.rules").pairs(recorded))
     estimated = [pair for pair in pairs if pair.point is not None]
     assert (len(pairs), len(estimated)) == (21, 16), "tiles of TMA have no estimate"
     assert [pair.after for pair in estimated if not pair.holds] == ["cute-128x32-swizzled"]

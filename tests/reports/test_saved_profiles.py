@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from bench.corpus import hostile, originals, trees
+from bench.attacks.corpus import hostile, originals, trees
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bench.corpus import hostile
+from bench.attacks.corpus import hostile
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.kernels import catalog

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench import wavefronts as measured_rules
+from bench.figures import wavefronts as measured_rules
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
@@ -48,7 +48,7 @@ def test_what_is_known_is_what_was_measured_and_next_to_everything_is() -> None:
 def test_the_table_in_the_docs_is_the_one_that_the_program_prints() -> None:
     page = (paths.kernels().parent / "docs" / "wavefronts.md").read_text(encoding="utf-8")
     table = page.split("<!-- accuracy -->\n")[1].split("\n<!-- /accuracy -->")[0]
-    assert table == measured_rules.accuracy(), "paste what python3 bench/wavefronts.py prints"
+    assert table == measured_rules.accuracy(), "paste what python3 bench/figures/wavefronts.py prints"
 
 
 # ---------------------------------------------------------------------------------------------- examples by hand
@@ -226,7 +226,7 @@ def test_the_wavefronts_of_a_wgmma_follow_from_its_shape() -> None:
 
 @pytest.fixture(scope="module")
 def sectors(bench: Callable[[str], ModuleType]) -> Any:
-    return bench("sectors")
+    return bench("figures.sectors")
 
 
 # The rule of wavefronts past L1 says 7 of one copy with 8, which reads a chunk twice: docs/wavefronts.md, "Limits".
@@ -274,7 +274,7 @@ def test_a_branch_counts_the_places_that_its_threads_go_to(sectors: Any) -> None
     assert (divergent == ((taken > 0) & (taken < threads)))[once].all()
     for number in np.flatnonzero(m.opcodes == "BRX"):
         pattern = m.pattern_of[np.flatnonzero(m.row_of == number)[0]]
-        labels = "ABAC" if m.rows[number]["form"] == "table" else "ABCD"  # as in bench/memory_kernels.py
+        labels = "ABAC" if m.rows[number]["form"] == "table" else "ABCD"  # as in bench/recording/memory_kernels.py
         targets = len({labels[value] for value in (m.extra[pattern] & 3)[m.live[number]].tolist()})
         assert (uniform[number], divergent[number]) == (targets == 1, targets - 1)
 
@@ -291,7 +291,7 @@ def test_the_page_has_the_tables_of_the_data(sectors: Any) -> None:
     page = text("../../docs/sectors.md")
     for name, table in (("accuracy", sectors.accuracy()), ("hardware", sectors.hardware())):
         assert page.split(f"<!-- {name} -->\n")[1].split(f"\n<!-- /{name} -->")[0] == table, (
-            "paste what python3 bench/sectors.py prints"
+            "paste what python3 bench/figures/sectors.py prints"
         )
 
 

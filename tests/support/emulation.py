@@ -13,7 +13,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch, bank_0
-from ncu_swizzle.emulate.liveness import Wanted
+from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
@@ -53,7 +53,7 @@ def pointers(n: int, *, arrays: int = 2) -> bytes:
 
 def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Carry out all instructions; return the integers stored at OUT, `words` a thread, and which are known."""
-    program = prepare(source, Wanted(everything=True, arrays=bool(launch.memory)))
+    program = prepare(source, Demand(everything=True, arrays=bool(launch.memory)))
     bank, known = bank_0(source, launch)
     constants = {**source.constants, **launch.constants, 0: bank}
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
@@ -97,7 +97,7 @@ def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
     """Carry out instructions, one a line, with a, b, c in R2, R4, R6 (upper halves in R3, R5, R7), P0, P1."""
     lines = [*sass.splitlines(), "EXIT"]
     code = Code(name="test", instructions=tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
-    program = prepare(code, Wanted(everything=True))
+    program = prepare(code, Demand(everything=True))
     m = machine()
     for place in range(3):
         numbers = np.array([[lane[place] for lane in lanes]], np.uint32)

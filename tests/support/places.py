@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 PROGRAMS = DATA / "programs"
-STRESS = ROOT / "bench" / "stress"
+STRESS = ROOT / "bench" / "recording" / "stress"
 RECORDED_STRESS = STRESS / "recorded" / "stress.ncu-rep.xz"
 RECORDINGS = ROOT / "recordings" / "h100"
 

@@ -1,6 +1,6 @@
 """How often a property is tried: with a few values in `make test`, with many in `make test-all`, always the same.
 
-bench/damage.py finds new ones: it takes a seed.
+bench/attacks/damage.py finds new ones: it takes a seed.
 """
 
 from collections.abc import Callable

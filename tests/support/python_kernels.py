@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.corpus import frames
+from bench.attacks.corpus import frames
 from ncu_swizzle.kernels.family import Target, read
 from ncu_swizzle.kernels.toolchain import NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.reports import container

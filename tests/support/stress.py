@@ -1,4 +1,4 @@
-"""The stress kernels of bench/stress, and what an H100 recorded of them."""
+"""The stress kernels of bench/recording/stress, and what an H100 recorded of them."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.support.places import RECORDED_STRESS, STRESS
 
 KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
 NEEDS_RECORDING = pytest.mark.skipif(
-    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 bench/record_stress.py on a GPU"
+    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 bench/recording/record_stress.py on a GPU"
 )
 Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
 

@@ -22,8 +22,8 @@ from ncu_swizzle.emulate.values import Bits, Value, computed, constant, sign_ext
 
 # MUFU: the functions that the hardware approximates, bit by bit as an H100 computes them.
 #
-# `bench/mufu/measure.cu` ran each instruction over all mantissas and checked, over all 2^32 operands, how the results
-# for the other exponents follow from these. A table holds how far each result is from the correctly rounded one.
+# `bench/recording/mufu/measure.cu` ran each instruction over all mantissas and checked, over all 2^32 operands, how the
+# results for the other exponents follow from these. A table holds each result's distance to the correctly rounded one.
 
 
 TABLES = Path(__file__).parent.parent / "approximations"

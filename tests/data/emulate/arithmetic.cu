@@ -1,5 +1,5 @@
 // One result per PTX operation and thread, of operands that hold every kind of number: out[k * threads + thread].
-// arithmetic.json has the SHA-256 of each operation's results on an H100 (bench/record_arithmetic.py).
+// arithmetic.json has the SHA-256 of each operation's results on an H100 (bench/recording/record_arithmetic.py).
 #include <cstdint>
 #include "arithmetic.h"
 

@@ -1,4 +1,4 @@
-// What arithmetic.cu runs and bench/record_arithmetic.cu names: one kernel a group, one X a result.
+// What arithmetic.cu runs and bench/recording/record_arithmetic.cu names: one kernel a group, one X a result.
 // S(op): f32 of two or three, H: two halves in a word, D: double. N is how many operands.
 #define ROUND2(F, op, end) F(op ".rn" end) F(op ".rz" end) F(op ".rm" end) F(op ".rp" end)
 #define KINDS(F, op) ROUND2(F, op, ".f32") ROUND2(F, op, ".ftz.f32") ROUND2(F, op, ".sat.f32") ROUND2(F, op, ".ftz.sat.f32")

@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(32) tensors(uint64_t a, uint64_t b,
     __shared__ __align__(1024) uint32_t tile[256];
     __shared__ uint64_t barrier;
     const uint32_t here = shared_address(&barrier), box = shared_address(tile);
-    const char *map = buffer + (1 << 20) - 128; // where bench/hopper/launch.cu puts it
+    const char *map = buffer + (1 << 20) - 128; // where bench/recording/hopper/launch.cu puts it
     if (threadIdx.x == 0) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(here) : "memory");
         asm volatile("fence.proxy.async;" ::: "memory");

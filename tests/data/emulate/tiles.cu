@@ -1,4 +1,4 @@
-// A GEMM whose layouts are all parameters, for bench/descriptors.py: C = A * B^T of kSize x kSize x kSize, fp16 in, fp32
+// A GEMM whose layouts are all parameters, for bench/oracles/descriptors.py: C = A * B^T of kSize x kSize x kSize, fp16 in, fp32
 // out. Every field of the tensor maps and of the descriptors comes with the launch, right or wrong. Kernels are named
 // after what wgmma takes the tiles for: `kk` both K-major, `km` B MN-major, `mk` A MN-major, `mm` both.
 #include <cstdint>

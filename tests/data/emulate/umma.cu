@@ -1,4 +1,4 @@
-// GEMMs on tcgen05 for bench/umma_cases.py: C = A * B^T. Every layout, every coordinate and both descriptors come
+// GEMMs on tcgen05 for bench/oracles/umma_cases.py: C = A * B^T. Every layout, every coordinate and both descriptors come
 // with the launch, right or wrong. Kernels are named after kind and cta_group, `f16_2` for a pair of blocks. Never run on
 // hardware.
 #include <cstdint>
