@@ -1,9 +1,8 @@
 """Which instructions programs consist of, and how many of them are emulated, per architecture.
 
-    python3 bench/figures/census.py                       the tables, of what tests/data/census.json.xz holds
-    python3 bench/figures/census.py --add NAME FILE …     a sample of the files' kernels is disassembled and added under NAME
-    python3 bench/figures/census.py --unknown [ARCH …]    what is not known, with an example each
-    python3 bench/figures/census.py --samples             an encoding of each opcode of sm_90, for opcodes_on_gpu.py
+    python3 bench/figures/census.py                      the tables, of what tests/data/census.json.xz holds
+    python3 bench/figures/census.py --add NAME FILE …    adds a sample of the files' kernels, disassembled, under NAME
+    python3 bench/figures/census.py --unknown [ARCH …]   what is not known, with an example each
 
 Files are libraries, wheels, cubins, or folders of them. The sample: per file and architecture, its cubins in an order
 drawn with seed 1, each whole, or some of its functions if it is large, until SAMPLE bytes of machine code are read.
