@@ -35,8 +35,8 @@ from ncu_swizzle.emulate.program import Support, support
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
 KEPT = ROOT / "tests" / "data" / "census.json.xz"
-SAMPLE = 512 << 10  # bytes of machine code per file and architecture
-LARGE = 96 << 10  # of a cubin, of which some functions are taken then
+SAMPLE = 256 << 10  # bytes of machine code per file and architecture
+LARGE = 64 << 10  # of a cubin, of which some functions are taken then
 SEED = 1
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*(?:/\* (0x[0-9a-f]{16}) \*/)?$")
 SECOND = re.compile(r"^\s*/\* (0x[0-9a-f]{16}) \*/$")

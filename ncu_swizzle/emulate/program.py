@@ -24,6 +24,7 @@ from ncu_swizzle.emulate.effects import (
     numbers_in,
     operand_number,
     reading_guard,
+    results,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
@@ -307,7 +308,7 @@ def support(sass: Sass) -> Support:
         return Support.NOT_KNOWN
     if row.opaque or row.tile:
         return Support.ON_PURPOSE
-    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not row.results
+    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not results(instruction)
     if without_results or row.shared is Shared.UNCOUNTED or operands.compiled(instruction):
         return Support.EMULATED
     return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
