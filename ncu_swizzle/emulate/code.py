@@ -247,6 +247,7 @@ def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]
 
 # Kinds of operands
 REG, UREG, PRED, UPRED, BARRIER = "R", "UR", "P", "UP", "B"
+RPC = "Rpc"  # where sm_120 and others keep a word while they use its register; the lower half, which has 32 bits
 INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 TENSOR, INSTRUCTION = "tmem", "idesc"  # an address in tensor memory; a descriptor of the instruction itself
 
@@ -387,6 +388,8 @@ def _operand(word: str) -> Operand:
         kind, inside = (match[1], match[2]) if match.re is _TENSOR else (MEMORY, match[1] or match[2] or "")
         terms, offset = _sum(inside)
         return Operand(kind=kind, text=body, terms=terms, offset=offset)
+    if body == "Rpc.LO":
+        return marked(kind=RPC)
     name, *suffixes = body.split(".")
     if match := _REGISTER.fullmatch(name):
         kept = tuple(suffix for suffix in suffixes if suffix != "reuse")

@@ -1,6 +1,6 @@
 """What each instruction reads and writes: numbered registers, and each memory as a whole.
 
-R0-R254 are 0-254, UR0-UR79 are 256-335, P0-P6 are 336-342, UP0-UP6 are 344-350; zero registers have none.
+R0-R254 are 0-254, Rpc 255, UR0-UR79 are 256-335, P0-P6 are 336-342, UP0-UP6 are 344-350; zero registers have none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.code import (
     MEMORY,
     PRED,
     REG,
+    RPC,
     TENSOR,
     TRUE,
     UPRED,
@@ -29,8 +30,8 @@ from ncu_swizzle.emulate.code import (
 )
 from ncu_swizzle.emulate.opcodes import Copy, Memory, Shared
 
-BASES = {REG: 0, UREG: 256, PRED: 336, UPRED: 344}
-NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
+BASES = {REG: 0, RPC: 255, UREG: 256, PRED: 336, UPRED: 344}
+NONE = {REG: ZERO, RPC: None, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
 REGISTERS = 352
 # Contents of shared, local and global memory; the result that BAR.RED leaves for B2R.
 SHARED, LOCAL, VOTED, GLOBAL = 352, 353, 354, 355

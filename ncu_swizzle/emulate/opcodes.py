@@ -297,12 +297,11 @@ _CONTROL = (
     *rows("BREV", pipe="sfu"),
     *rows("GETLMEMBASE LEPC", data=True),
     *rows("QSPC", results=2),
-    *rows("R2B RPCMOV RTT ULEPC USETSHMSZ UVIRTCOUNT"),
+    *rows("R2B RTT ULEPC USETSHMSZ UVIRTCOUNT"),
 )  # fmt: skip
 _TENSOR_CORES = (
     *rows("HGMMA QGMMA IGMMA BGMMA", shared=Shared.WGMMA, products=True, data=True, opaque=True, pipe="tensor"),
-    *rows("HMMA IMMA BMMA DMMA", products=True, data=True, opaque=True, pipe="tensor"),
-    *rows("OMMA QMMA"),
+    *rows("HMMA IMMA BMMA DMMA OMMA QMMA", products=True, data=True, opaque=True, pipe="tensor"),
     *rows("UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCCP", shared=Shared.TCGEN05, tensor=True, results=0),
     *rows("UTCMXQMMA", shared=Shared.UNKNOWN, results=0),
     *rows("UTCSHIFT STTM", tensor=True, results=0),
@@ -333,6 +332,7 @@ _INTEGERS = (
     *rows("IABS LOP3 PRMT SEL SHF VIMNMX", pipe="alu"),
     *rows("FLO POPC", pipe="sfu"),
     *rows("ULOP3 UPRMT USEL USHF", pipe="uniform"),
+    *rows("RPCMOV"),
     *rows("IMNMX UIMNMX", wide=("U64", "S64")),
     *rows("I2I I2IP", data=True),
     *rows(

@@ -248,7 +248,7 @@ def _extreme_wide(ins: SassInstruction) -> Compute | None:
 # ---------------------------------------------------------------------------------------------- bits
 
 
-@operation("MOV", "UMOV", "CS2R", "MOV32I")
+@operation("MOV", "UMOV", "CS2R", "MOV32I", "RPCMOV")
 def mov(ins: SassInstruction) -> Compute | None:
     """A copy; CS2R of the zero register, twice, or of which cluster size runs: the constants of both are alike."""
     source = ins.operands[1]
