@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.figures import tables
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.cubin.elf import open_elf
@@ -47,7 +48,6 @@ PLAIN = (
     (re.compile(r"`\([^)]*\)"), "0x0"),
     (re.compile(r"\b(U?)R\d+\b"), r"\1R0"),
     (re.compile(r"\b(U?)P\d\b"), r"\1P0"),
-    (re.compile(r"\bc\[0x[0-9a-f]+\]\[0x[0-9a-f]+\]"), "c[0x0][0x0]"),
     (re.compile(r"-?\b0x[0-9a-f]+\b"), "0x1"),
     (re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b"), "1"),
 )
@@ -55,10 +55,11 @@ Found = dict[str, dict[str, Counter[str]]]  # by architecture and source: plain 
 
 
 def main(arguments: list[str]) -> int:
-    """Print what was asked for; return 1 if something not known can reach an address, a predicate or a barrier."""
+    """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--add", nargs="+", metavar=("NAME", "FILE"))
     parser.add_argument("--unknown", nargs="*", metavar="ARCH")
+    parser.add_argument("--write", action="store_true", help="the tables to docs/emulator.md")
     parser.add_argument("--encodings", type=Path, help="with --add: one encoding per opcode of sm_90, appended to it")
     given = parser.parse_args(arguments)
     found = loaded()
@@ -70,7 +71,10 @@ def main(arguments: list[str]) -> int:
         return 0
     if given.unknown is not None:
         return show_unknown(found, given.unknown)
-    show(found)
+    text = "\n".join(described(found)) + "\n"
+    if given.write:
+        tables.replace(ROOT / "docs" / "emulator.md", "census", __file__, text)
+    print(text, end="")
     return 0
 
 
@@ -109,24 +113,22 @@ def number(arch: str) -> tuple[int, str]:
     return int(re.sub(r"\D", "", arch)), arch
 
 
-def show(found: Found) -> None:
-    """Print the table."""
-    print("| architecture | instructions | opcodes | with modifiers | emulated | unknown on purpose | not known |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+def described(found: Found) -> Iterator[str]:
+    """Yield the lines of two tables: architectures and what is known of their instructions, sources."""
+    yield tables.head("architecture", "instructions", "opcodes", "with modifiers", *Support)
     for arch in sorted(found, key=number):
         total = sum(found[arch].values(), Counter[str]())
-        kinds, tally = supported(total), Counter[Support]()
+        kinds, tally, mnemonics = supported(total), Counter[Support](), {mnemonic(text) for text in total}
         for text, count in total.items():
             tally[kinds[text]] += count
-        every = total.total()
-        mnemonics = {mnemonic(text) for text in total}
-        shares = " | ".join(f"{100 * tally[kind] / every:.3f} %" for kind in Support)
-        print(f"| {arch} | {every:,} | {len({m.split('.')[0] for m in mnemonics})} | {len(mnemonics)} | {shares} |")
-    print("\n| source | architectures | instructions |\n|---|---|---:|")
-    for name in sorted({name for sources in found.values() for name in sources}):
+        shares = (f"{100 * tally[kind] / total.total():.3f} %" for kind in Support)
+        opcodes = {each.split(".")[0] for each in mnemonics}
+        yield tables.row(arch, f"{total.total():,}", len(opcodes), len(mnemonics), *shares)
+    yield "\n" + tables.head("source", "architectures", "instructions")
+    for name in sorted({name for sources in found.values() for name in sources}, key=str.lower):
         archs = [arch for arch in sorted(found, key=number) if name in found[arch]]
-        total = sum(found[arch][name].total() for arch in archs)
-        print(f"| {name} | {', '.join(arch.removeprefix('sm_') for arch in archs)} | {total:,} |")
+        total_of = sum(found[arch][name].total() for arch in archs)
+        yield tables.row(name, ", ".join(arch.removeprefix("sm_") for arch in archs), f"{total_of:,}")
 
 
 def show_unknown(found: Found, archs: list[str]) -> int:
