@@ -388,8 +388,6 @@ def _operand(word: str) -> Operand:
         kind, inside = (match[1], match[2]) if match.re is _TENSOR else (MEMORY, match[1] or match[2] or "")
         terms, offset = _sum(inside)
         return Operand(kind=kind, text=body, terms=terms, offset=offset)
-    if body == "Rpc.LO":
-        return marked(kind=RPC)
     name, *suffixes = body.split(".")
     if match := _REGISTER.fullmatch(name):
         kept = tuple(suffix for suffix in suffixes if suffix != "reuse")
@@ -399,7 +397,7 @@ def _operand(word: str) -> Operand:
     try:
         return Operand(kind=FLOAT, real=_real(body), text=body, negated=negated, absolute=absolute)
     except ValueError:
-        return Operand(kind=SPECIAL, text=body, negated=negated)
+        return Operand(kind=RPC if body == "Rpc.LO" else SPECIAL, text=body, negated=negated)
 
 
 def _number(kind: str, digits: str) -> int:

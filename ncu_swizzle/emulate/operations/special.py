@@ -263,7 +263,7 @@ def b2r(ins: SassInstruction) -> Compute | None:
 
 @operation("QSPC")
 def qspc(ins: SassInstruction) -> Compute | None:
-    """Whether a generic address is in shared (.S; .D: the cluster's), local (.L) or global memory, by its upper half."""
+    """Whether a generic address is in shared (.S, .D: the cluster's), local or global memory, by its upper half."""
     windows = [SHARED_WINDOW] * ins.has("S", "D", "G") + [LOCAL_WINDOW] * ins.has("L", "G")
     windows += [PARAMETER_WINDOW >> 32] * ins.has("G")
     terms = ins.operands[-1].terms
