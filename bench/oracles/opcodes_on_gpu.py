@@ -2,7 +2,8 @@
 
     python3 bench/oracles/opcodes_on_gpu.py --choose ENCODINGS FILE   choose from what census.py --encodings found
     python3 bench/oracles/opcodes_on_gpu.py --run FILE OUT            on the GPU: all registers before and after each
-    python3 bench/oracles/opcodes_on_gpu.py [OUT]                     compare: OUT, or the digests that are kept
+    python3 bench/oracles/opcodes_on_gpu.py [OUT]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
+    python3 bench/oracles/opcodes_on_gpu.py --keep OUT   keep the digests of OUT/opcodes.pkl.xz
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
 that loads all registers before it and stores them after it, and launched with DATASETS contents of the registers. Kept
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import lzma
 import pickle
@@ -330,7 +332,6 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     """Return the rows that the emulator writes, with which words are known; and whether it computes it."""
     from ncu_swizzle.emulate.code import Code, Sass
     from ncu_swizzle.emulate.effects import BASES, effects, numbers_in
-    from ncu_swizzle.emulate.liveness import Wanted
     from ncu_swizzle.emulate.program import prepare
     from ncu_swizzle.emulate.values import Value
     from tests.support.emulation import machine
@@ -339,7 +340,7 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     bank = bytearray(0x400)
     bank[GIVEN : GIVEN + 240] = given.tobytes()
     code = Code(name="sample", instructions=(Sass(0, text), Sass(16, "EXIT")))
-    program_ = prepare(code, Wanted(everything=True))
+    program_ = prepare(code, everything=True)
     m = machine(constants={0: bytes(bank)}, known_constants={0: np.ones(len(bank), bool)})
     for register in range(REGISTERS):
         m.registers[register] = Value(words[register : register + 1].copy())
@@ -433,7 +434,61 @@ def compare(out: Path) -> int:
     return 1 if tally.get("different") or tally.get("failed") else 0
 
 
+def digest(states: list[dict[int, np.ndarray]]) -> str:
+    """Return a digest of the rows that are not as before, dataset by dataset."""
+    made = hashlib.sha256()
+    for dataset, rows in enumerate(states):
+        unchanged = before(*contents(dataset))
+        for row in sorted(rows):
+            if not np.array_equal(rows[row], unchanged[row]):
+                made.update(f"{dataset} {row} ".encode() + rows[row].astype("<u4").tobytes())
+    return made.hexdigest()[:16]
+
+
+def _sure(row: int, sure: np.ndarray) -> bool:
+    return bool((sure & 0x7F == 0x7F).all() if row in (PREDICATES, UPREDICATES) else sure.all())
+
+
+def digest_here(text: str) -> str:
+    """Return the digest of what the emulator computes; empty if not all of it is known."""
+    states = []
+    for dataset in range(DATASETS):
+        rows, emulated = computed(text, dataset)
+        if not emulated or not all(_sure(row, sure) for row, (_, sure) in rows.items()):
+            return ""
+        states.append({row: bits.astype(np.uint32) for row, (bits, _) in rows.items()})
+    return digest(states)
+
+
+def keep(out: Path) -> int:
+    """Write the digests of what was executed."""
+    results = pickle.loads(lzma.decompress(out.read_bytes()))
+    if results.pop("") != WAYS[0]:
+        raise SystemExit("not all of the state was stored")
+    content = {text: digest(recorded) for text, recorded in sorted(results.items())}
+    KEPT.write_text(json.dumps(content, indent=0) + "\n", encoding="utf-8")
+    print(f"{len(content)} instructions, {KEPT.stat().st_size:,} bytes")
+    return 0
+
+
+def check() -> int:
+    """Compare the digests that are kept."""
+    tally: dict[str, int] = {}
+    for text, recorded in json.loads(KEPT.read_text(encoding="utf-8")).items():
+        here = digest_here(text)
+        said = "unknown" if not here else "equal" if here == recorded else "different"
+        tally[said] = tally.get(said, 0) + 1
+        if said != "equal":
+            print(f"{said:9} {text}")
+    print(tally)
+    return 1 if tally.get("different") else 0
+
+
 def main(arguments: list[str]) -> int:
+    if not arguments:
+        return check()
+    if arguments[:1] == ["--keep"]:
+        return keep(Path(arguments[1]))
     if arguments[:1] == ["--choose"]:
         return choose(Path(arguments[1]), Path(arguments[2]))
     if arguments[:1] == ["--run"]:
