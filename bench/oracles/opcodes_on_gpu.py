@@ -332,6 +332,7 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     """Return the rows that the emulator writes, with which words are known; and whether it computes it."""
     from ncu_swizzle.emulate.code import Code, Sass
     from ncu_swizzle.emulate.effects import BASES, effects, numbers_in
+    from ncu_swizzle.emulate.liveness import Demand
     from ncu_swizzle.emulate.program import prepare
     from ncu_swizzle.emulate.values import Value
     from tests.support.emulation import machine
@@ -340,7 +341,7 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     bank = bytearray(0x400)
     bank[GIVEN : GIVEN + 240] = given.tobytes()
     code = Code(name="sample", instructions=(Sass(0, text), Sass(16, "EXIT")))
-    program_ = prepare(code, everything=True)
+    program_ = prepare(code, Demand(everything=True))
     m = machine(constants={0: bytes(bank)}, known_constants={0: np.ones(len(bank), bool)})
     for register in range(REGISTERS):
         m.registers[register] = Value(words[register : register + 1].copy())
