@@ -217,7 +217,7 @@ def one(
         file.write(code)
         file.flush()
         chosen = ["-fun", ",".join(map(str, functions))] if functions else []
-        command = ["nice", program, "-c", *(["-hex"] if seen is not None else []), *chosen, file.name]
+        command = [program, "-c", *(["-hex"] if seen is not None else []), *chosen, file.name]
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=300)
     if ran.returncode or not (target := TARGET.search(ran.stdout)):
         print(f"nvdisasm: {ran.stderr[:200]}", file=sys.stderr)
