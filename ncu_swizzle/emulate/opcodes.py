@@ -290,14 +290,17 @@ _CONTROL = (
     ),
     *rows("DEPBAR FENCE MEMBAR WARPGROUP", orders=True, results=0),
     *rows(
-        "ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UWARPGROUP YIELD",
+        """
+        ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UVIRTCOUNT UWARPGROUP
+        YIELD
+        """,
         results=0,
     ),
     *rows("USETMAXREG", cause=UnknownResult("when registers are free", codes.TIMING)),
     *rows("BREV", pipe="sfu"),
     *rows("GETLMEMBASE LEPC", data=True),
     *rows("QSPC", results=2),
-    *rows("R2B RTT ULEPC USETSHMSZ UVIRTCOUNT"),
+    *rows("R2B RTT ULEPC USETSHMSZ"),
 )  # fmt: skip
 _TENSOR_CORES = (
     *rows("HGMMA QGMMA IGMMA BGMMA", shared=Shared.WGMMA, products=True, data=True, opaque=True, pipe="tensor"),

@@ -286,7 +286,7 @@ def _comparison(ins: SassInstruction, readers: Sequence[Reals] | None, form: For
     return calculation(readers, result, registers=1 if form is SINGLE else 2, like=bool)
 
 
-@operation("FSETP", "HSETP2", "DSETP")
+@operation("FSETP", "UFSETP", "HSETP2", "DSETP")
 def fsetp(ins: SassInstruction) -> Compute | None:
     """A comparison, combined with a predicate, and the opposite, combined too; of halves, the lower and the upper.
 
@@ -318,7 +318,7 @@ def _double_extreme(readers: Sequence[Reals], smaller: bool) -> Compute:
     return calculation(readers, result, registers=2, like=bool)
 
 
-@operation("FSET", "HSET2")
+@operation("FSET", "UFSET", "HSET2")
 def fset(ins: SassInstruction) -> Compute | None:
     """Comparisons, of halves two, each combined with a predicate, as masks or as 1.0 (.BF)."""
     form = _form(ins)
@@ -336,7 +336,7 @@ def fset(ins: SassInstruction) -> Compute | None:
     return masks
 
 
-@operation("FMNMX", "HMNMX2")
+@operation("FMNMX", "UFMNMX", "HMNMX2")
 def fmnmx(ins: SassInstruction) -> Compute | None:
     """The minimum of two floats if the predicate is true, else the maximum; of halves two of them."""
     form = _form(ins)
@@ -361,7 +361,7 @@ def _extreme(a: Bits, b: Bits, smaller: Bits, propagate: bool) -> Bits:
     return np.where(one, b, np.where(other, a, result))
 
 
-@operation("FSEL")
+@operation("FSEL", "UFSEL")
 def fsel(ins: SassInstruction) -> Compute | None:
     """The first float if the predicate is true, else the second."""
     a, b, choice = ins.operands[1:4]
