@@ -317,6 +317,25 @@ WIDE = {
 }
 
 
+WIDER = {
+    "ISETP.GE.U64.AND P2, PT, R2, R4, PT": lambda a, b: a >= b,
+    "ISETP.LT.S64.AND P2, PT, R2, R4, PT": lambda a, b: signed(a, 64) < signed(b, 64),
+    "ISETP.EQ.U64.AND P2, PT, R2, R2, PT": lambda a, b: True,
+}
+
+
+@pytest.mark.parametrize("sass", WIDER)
+@given(lanes=LANES)
+@settings(max_examples=5)
+def test_comparisons_of_64_bits(sass: str, lanes: list[Lane]) -> None:
+    m = execute(sass, lanes)
+    numbers = [
+        [lane[place] | other[place] << 32 for lane, other in zip(lanes, reversed(lanes), strict=True)]
+        for place in (0, 1)
+    ]
+    assert register(m, 338) == [WIDER[sass](a, b) for a, b in zip(*numbers, strict=True)]
+
+
 @pytest.mark.parametrize("sass", WIDE)
 @given(lanes=LANES)
 @settings(max_examples=5)

@@ -425,6 +425,8 @@ def isetp(ins: SassInstruction) -> Compute | None:
     if relation is None or not combine:
         return None
     is_signed, is_upper = not ins.has("U32"), ins.has("EX")
+    if ins.has("U64", "S64"):
+        return _compared_wide(ins, relation, combine[0])
 
     def compare(m: Machine, a: Value, b: Value, other: Value, *lower: Value) -> tuple[Value, Value]:
         result = compared(m, a, b, relation, is_signed)
@@ -441,6 +443,33 @@ def isetp(ins: SassInstruction) -> Compute | None:
 
     a, b, *others = ins.operands[2 : 6 if is_upper else 5]
     return applied(compare, integer(a), integer(b), *map(predicate, others))
+
+
+def _compared_wide(ins: SassInstruction, relation: str, combine: Callable[[Value, Value], Value]) -> Compute:
+    """A comparison of numbers of 64 bits, combined with a predicate."""
+    a, b, other = pair(ins.operands[2]), pair(ins.operands[3]), predicate(ins.operands[4])
+    like = np.int64 if ins.has("S64") else np.uint64
+
+    def result(m: Machine) -> tuple[Value, Value]:
+        values = (*a(m), *b(m))
+        one, another = (wide(values[k].bits, values[k + 1].bits).view(like) for k in (0, 2))
+        return both(combine, computed(COMPARISONS[relation](one, another), *values), other(m))
+
+    return result
+
+
+@operation("VISET")
+def viset(ins: SassInstruction) -> Compute | None:
+    """All bits set if a comparison holds, else none."""
+    relation = next((word for word in ins.modifiers if word in COMPARISONS), None)
+    if relation is None or not ins.has("BM") or not {"BM", relation, "S32", "U32"}.issuperset(ins.modifiers):
+        return None
+
+    def mask(m: Machine, a: Value, b: Value) -> tuple[Value]:
+        truths = compared(m, a, b, relation, not ins.has("U32"))
+        return (computed(np.where(truths.bits, TOP, np.uint32(0)).astype(np.uint32), truths),)
+
+    return applied(mask, integer(ins.operands[1]), integer(ins.operands[2]))
 
 
 @operation("PSETP", "UPSETP")
@@ -465,9 +494,12 @@ def plop3(ins: SassInstruction) -> Compute | None:
 
 @operation("SEL", "USEL")
 def sel(ins: SassInstruction) -> Compute | None:
-    """The first number if the predicate is true, else the second."""
+    """The first number if the predicate is true, else the second; of 64 bits, both halves of it."""
     a, b, choice = ins.operands[1:4]
-    return applied(lambda m, *values: (chosen(m, *values),), predicate(choice), integer(a), integer(b))
+    first, second, decides = pair(a), pair(b), predicate(choice)
+    if ins.has("64"):
+        return lambda m: [chosen(m, decides(m), *halves) for halves in zip(first(m), second(m), strict=True)]
+    return applied(lambda m, *values: (chosen(m, *values),), decides, integer(a), integer(b))
 
 
 @operation("P2R", "UP2R", "UP2UR")
