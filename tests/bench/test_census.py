@@ -57,4 +57,4 @@ def test_what_an_instruction_writes_is_all_that_its_effects_say() -> None:
         written = {number for number in range(REGISTERS) if m.registers[number] is not before[number]}
         assert written == set(numbers_in(effects(instruction).writes)), text
         compared += 1
-    assert compared > 4000
+    assert compared > 1500
