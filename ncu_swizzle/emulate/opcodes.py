@@ -291,8 +291,8 @@ _CONTROL = (
     *rows("DEPBAR FENCE MEMBAR WARPGROUP", orders=True, results=0),
     *rows(
         """
-        ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UVIRTCOUNT UWARPGROUP
-        YIELD
+        ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE USETSHMSZ UVIRTCOUNT
+        UWARPGROUP YIELD
         """,
         results=0,
     ),
@@ -300,7 +300,7 @@ _CONTROL = (
     *rows("BREV", pipe="sfu"),
     *rows("GETLMEMBASE LEPC", data=True),
     *rows("QSPC", results=2),
-    *rows("R2B RTT ULEPC USETSHMSZ"),
+    *rows("R2B RTT ULEPC"),
 )  # fmt: skip
 _TENSOR_CORES = (
     *rows("HGMMA QGMMA IGMMA BGMMA", shared=Shared.WGMMA, products=True, data=True, opaque=True, pipe="tensor"),
