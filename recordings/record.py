@@ -39,7 +39,7 @@ from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.options import NCU, Engine
-from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 
@@ -95,7 +95,7 @@ def check(family: Family, name: str) -> None:
 def record_all(catalog: Catalog, names: Sequence[str], home: Path, fleet: FleetOptions) -> None:
     """Record kernels one after the other, or on several GPUs; the first failure ends it."""
     job = FleetJob(work=recorded_by_worker, common=(catalog, home), examine=alike, measures=fleet.given)
-    mapped(job, [FleetTask(name, name) for name in dict.fromkeys(names)], fleet)
+    results_of(job, [FleetTask(name, name) for name in dict.fromkeys(names)], fleet)
 
 
 def recorded_by_worker(common: tuple[Catalog, Path], name: str, _folder: Path, _progress: Progress) -> None:

@@ -40,6 +40,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what is compiled and disassembled for later runs, and bytecode, apart from the user's own cache."""
     gc.set_threshold(GARBAGE)
+    os.environ.setdefault("NCU_SWIZZLE_JOBS", "1")  # tests run side by side, and what is kept is found in this process
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers(ROOT))
     cache = getattr(config, "cache", None)  # its plugin can be switched off

@@ -111,7 +111,7 @@ def _replayed(file: LaunchesFile, launch: CapturedLaunch, *, races: bool, timeou
 
 
 def _settings(races: bool, timeout_s: float) -> EmulationSettings:
-    return EmulationSettings(Toolchain(timeout_s=timeout_s), cached=False, races=races)
+    return EmulationSettings(Toolchain(timeout_s=timeout_s), budget_s=timeout_s, cached=False, races=races)
 
 
 def measured(source: str, name: str, costs: bool, budget_s: float) -> Row:

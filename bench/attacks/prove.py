@@ -34,7 +34,6 @@ from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -45,21 +44,17 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.modules import renamed
 from ncu_swizzle.certify.ptx import parse
-from ncu_swizzle.certify.replay import Assembled
+from ncu_swizzle.certify.replay import Assembled, difference
 from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
 from ncu_swizzle.cubin import names
-from ncu_swizzle.emulate.code import parse_instruction
-from ncu_swizzle.emulate.counts import bank_0
-from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Results, results
-from ncu_swizzle.emulate.worlds import World, decisive
+from ncu_swizzle.emulate.results import Results
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import build, catalog, halves
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Tree
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
-from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
+from ncu_swizzle.kernels.toolchain import Toolchain
 
 PROVED, EQUIVALENT, UNSURE, WRONG, REFUTED, UNPROVED, INVALID, CRASH = (
     "proved", "proved, the same in all launches", "proved, not emulated", "PROVED, AND WRONG", "refuted", "not proved",
@@ -68,7 +63,6 @@ PROVED, EQUIVALENT, UNSURE, WRONG, REFUTED, UNPROVED, INVALID, CRASH = (
 BAD = (WRONG, CRASH)
 LAUNCHES, EMULATION_S = 6, 20.0
 BATCH = 10  # programs of the adversary that one process prepares
-SHARED = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,7 +349,7 @@ def oracle(change: Change, after: str) -> tuple[str, str]:
             why = f"{(old.unseen or new.unseen)[0]} is not followed"
             continue
         compared += 1
-        if found := _difference(old, new):
+        if found := difference(old, new):
             return WRONG, f"launch {number}: {found}"
     return (EQUIVALENT, f"{compared} launches") if compared else (UNSURE, why)
 
@@ -385,28 +379,9 @@ def _results(version: Assembled, target: Target, number: int, drawn: float) -> R
     )
     varied = replace(target, family=replace(family, arguments=arguments))
     launch = emulated_launch.launch_of(varied, version.cubin, version.symbol, sample=number + 1)
-    text = disassembly(version.cubin, version.toolchain, cached=False)
-    code = emulated_launch.code(version.cubin, version.symbol, text)
     grid = launch.grid
     blocks = {(0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1), tuple(draw.randrange(size) for size in grid)}
-    instructions = [parse_instruction(each) for each in code.instructions]
-    bank, _ = bank_0(code, launch)
-    world = World(
-        number=number,
-        decisive=decisive(instructions, grid, launch.block, bank, code.parameter_offset),
-        shared=np.zeros(SHARED, np.uint8),
-    )
-    return results(code, launch, np.array(sorted(blocks), np.int64), Clock(timeout_s=EMULATION_S), world)
-
-
-def _difference(old: Results, new: Results) -> str:
-    """Return what differs between what two versions store; empty if nothing does."""
-    first, second = old.written, new.written
-    if len(first.address) != len(second.address) or (first.address != second.address).any():
-        return "other bytes are stored"
-    if (first.known != second.known).any() or (first.value != second.value)[first.known].any():
-        return "other values are stored"
-    return "" if old.atomics == new.atomics else "the atomic operations differ"
+    return version.results(launch, blocks, number, EMULATION_S)
 
 
 # ----------------------------------------------------------------------------------------------------------- the bench

@@ -42,7 +42,7 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.explain.explained import SuggestAnswer, code_of
 from ncu_swizzle.smem.observed import observed_tiles
 from ncu_swizzle.smem.requests import AccessRequests
-from ncu_swizzle.smem.suggestions import narrowed
+from ncu_swizzle.smem.suggestions import in_narrower_accesses
 
 LINE, WORD, WARP = 128, 4, 32
 LANE = np.arange(WARP)
@@ -255,7 +255,9 @@ def taken_apart(case: Case) -> Case | None:
         width = min(each.width, suggestion.narrow)
         made += [replace(each, indices=each.indices + first, width=width) for first in firsts]
     element = suggestion.plain.mapping.element_bytes
-    accesses = tuple(part for each in case.answer.accesses for part in narrowed(each, suggestion.narrow, element))
+    accesses = tuple(
+        part for each in case.answer.accesses for part in in_narrower_accesses(each, suggestion.narrow, element)
+    )
     answer = replace(case.answer, accesses=accesses, suggestion=replace(suggestion, clean=(suggestion.apart,)))
     return Case(f"{case.name}, by {suggestion.narrow} bytes", answer, tuple(made), case.element)
 

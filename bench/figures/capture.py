@@ -40,7 +40,7 @@ from ncu_swizzle.commands.capture import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines import replay
 from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.engines.settings import Request, silent
 from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
@@ -175,9 +175,9 @@ def compare(file: Path, theirs: Sequence[dict[int, list[Any]]], measured: Measur
             measured.verdicts["different"] += 1
             measured.differences.append(f"{len(launches.chosen)} launches, ncu {len(theirs)}")
             return
-        for launch, counts in zip(launches.chosen, theirs, strict=True):
+        for number, counts in enumerate(theirs):
             try:
-                ours = launches.emulate(launch).counts.rows
+                ours = launches.emulate(number, silent).counts.rows
             except NcuSwizzleError as error:
                 measured.verdicts["unknown"] += len(counts)
                 measured.reasons[f"{type(error).__name__}: {str(error)[:200]}"] += len(counts)

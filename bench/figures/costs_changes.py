@@ -197,7 +197,9 @@ def emulated(change: Change) -> str:
 
     counts = []
     for _, target in change.sides:
-        profile = emulation.emulate_target(target, emulation.EmulationSettings(Toolchain(timeout_s=120))).profile
+        profile = emulation.emulate_target(
+            target, emulation.EmulationSettings(Toolchain(timeout_s=120), budget_s=120)
+        ).profile
         excess = profile.total.excessive
         counts.append("unknown" if excess is None else f"{excess:,} ({profile.total.degree or 0:.2f})")
     return f"{change.name}: {' → '.join(counts)}"

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines.settings import FleetOptions, Progress
-from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 Work = Callable[[str], Any]
@@ -28,7 +28,9 @@ def each(work: Work, names: Sequence[str], workers: str) -> list[Any]:
     options = FleetOptions(workers=workers)
     if options.given and not options.count:
         raise UsageError(f"--workers {workers}: not a number of processes", "--workers 2")
-    return mapped(FleetJob(work=_done, common=work, examine=_alike), [FleetTask(name, name) for name in names], options)
+    return results_of(
+        FleetJob(work=_done, common=work, examine=_alike), [FleetTask(name, name) for name in names], options
+    )
 
 
 def _done(work: Work, name: str, _folder: Path, _progress: Progress) -> Any:

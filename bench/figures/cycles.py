@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.figures import tables
 from bench.figures.cycles_launches import Launch, launches
 from bench.figures.tables import ROOT, head, row
-from ncu_swizzle.cycles.simulator import Predicted, SimulatedSm, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import Predicted, SimulatedSm, Simulator, machine, machine_for_launch
 
 KEPT = Path(tempfile.gettempdir(), "ncu-swizzle-cycles")
 PATIENCE_S = 600.0  # of a simulation
@@ -40,7 +40,7 @@ def judged(given: Sequence[Launch], simulator: Simulator, base: SimulatedSm) -> 
     """Return the errors with DRAM's bytes by ncu and from the buffers."""
     cells: list[list[str]] = []
     for counted in (True, False):
-        machines = [of_launch(base, one.work, one.of_dram(counted)) for one in given]
+        machines = [machine_for_launch(base, one.work, one.of_dram(counted)) for one in given]
         found = simulated(simulator, [(one.work, sm) for one, sm in zip(given, machines, strict=True)])
         error = errors(given, found)
         binding = [
@@ -131,7 +131,7 @@ def parts(given: Sequence[Launch], simulator: Simulator, base: SimulatedSm) -> s
     }
     lines = [head("without", f"mean absolute error of {len(given)} launches")]
     for name, change in changes.items():
-        asked = [(one.work, *change(of_launch(base, one.work), one.work.code)) for one in given]
+        asked = [(one.work, *change(machine_for_launch(base, one.work), one.work.code)) for one in given]
         found = simulated(simulator, asked)
         lines.append(row(name, f"{errors(given, found).mean():.1%}"))
     return "\n".join(lines) + "\n"
@@ -148,7 +148,7 @@ def main() -> None:
         simulator = Simulator(Path(folder), PATIENCE_S)
         for one in given if arguments.each else ():
             start = time.monotonic()
-            found = simulator.predicted(one.work, of_launch(base, one.work))
+            found = simulator.predicted(one.work, machine_for_launch(base, one.work))
             seconds = time.monotonic() - start
             print(f"{one.name}: {found.cycles:,.0f} predicted, {one.cycles:,.0f} measured, "
                   f"{found.cycles / one.cycles - 1:+.0%}, {seconds:.1f} s")  # fmt: skip

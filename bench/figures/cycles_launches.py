@@ -216,7 +216,7 @@ def _pair(job: costs_changes.Job, row: Mapping[str, Any], kept: Path) -> tuple[L
 
 def _compiled(job: costs_changes.Job, side: str, target: Target, metrics: Mapping[str, Any], kept: Path) -> Launch:
     target = replace(target, problem=job.problem)
-    found = emulation.executable(target, emulation.EmulationSettings(Toolchain(timeout_s=300)))
+    found = emulation.executable(target, emulation.EmulationSettings(Toolchain(timeout_s=300), budget_s=300))
     binary, sample = found.emulated.binary, target.family.sample
     launch = found.launch(SEED if sample is None else sample)
     executed = kept_execution(kept / f"{job.name}-{side}.npz", binary.cubin, binary.symbol, launch)

@@ -47,7 +47,7 @@ def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, 
     from ncu_swizzle.fix.trial import FixJob
 
     start = time.perf_counter()
-    settings = EmulationSettings(Toolchain(timeout_s=timeout_s))
+    settings = EmulationSettings(Toolchain(timeout_s=timeout_s), budget_s=timeout_s)
     try:
         made = fix_kernel(FixJob(target=target, text=source_of(target), settings=settings))
     except NcuSwizzleError as error:

@@ -60,7 +60,11 @@ def _beside(path: Path, suffix: str) -> list[Any]:
 
 def replayed(file: LaunchesFile, launch: CapturedLaunch, timeout_s: float) -> Counts:
     """Replay one launch, without the cache."""
-    return Replay(file, EmulationSettings(Toolchain(timeout_s=timeout_s), cached=False)).emulate(launch).counts
+    return (
+        Replay(file, EmulationSettings(Toolchain(timeout_s=timeout_s), budget_s=timeout_s, cached=False))
+        .emulate(launch)
+        .counts
+    )
 
 
 if __name__ == "__main__":

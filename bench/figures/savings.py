@@ -41,7 +41,7 @@ from bench.figures.calibration import (
 from bench.figures.cycles import KEPT, PATIENCE_S, simulated
 from bench.figures.cycles_launches import Launch, compiled, launches
 from bench.figures.tables import ROOT, head, row
-from ncu_swizzle.cycles.simulator import SimulatedSm, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import SimulatedSm, Simulator, machine, machine_for_launch
 
 TABLE = ROOT / "ncu_swizzle" / "cycles" / "intervals.py"
 LEAST = 0.02  # a spread is not smaller: two measurements of a launch of microseconds differ by as much
@@ -75,9 +75,9 @@ def judged(pairs: Iterable[tuple[Launch, Launch]], simulator: Simulator, base: S
         (actual, ideal), (left, _) = before.work.wavefronts, after.work.wavefronts
         if actual - ideal < 1 or left >= actual:
             continue
-        sm = of_launch(base, before.work)
+        sm = machine_for_launch(base, before.work)
         removed = min(1.0, (actual - left) / (actual - ideal))
-        asked += [(before.work, sm), (after.work, of_launch(base, after.work))]
+        asked += [(before.work, sm), (after.work, machine_for_launch(base, after.work))]
         asked += [(before.work, replace(sm, removed=removed))]
         chosen.append((before, after))
     found = [each.cycles for each in simulated(simulator, asked)]

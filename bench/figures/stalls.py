@@ -22,7 +22,7 @@ from bench.figures import tables
 from bench.figures.cycles import KEPT, PATIENCE_S, overlap, simulated
 from bench.figures.cycles_launches import Launch, launches
 from bench.figures.tables import ROOT, head, row
-from ncu_swizzle.cycles.simulator import REASONS, Predicted, Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import REASONS, Predicted, Simulator, machine, machine_for_launch
 
 FEWEST = 1000  # samples of a launch
 LEAST_LINES = 4
@@ -77,7 +77,9 @@ def main() -> None:
     base = machine()
     given = [one for one in launches(arguments.kept) if one.samples.sum() >= FEWEST]
     with tempfile.TemporaryDirectory() as folder:
-        found = simulated(Simulator(Path(folder), PATIENCE_S), [(one.work, of_launch(base, one.work)) for one in given])
+        found = simulated(
+            Simulator(Path(folder), PATIENCE_S), [(one.work, machine_for_launch(base, one.work)) for one in given]
+        )
     for launch, each in zip(given, found, strict=True) if arguments.each else ():
         shares = [100 * counts.sum(axis=0) / counts.sum() for counts in (launch.samples, each.stalled)]
         told = (f"{name} {was:.0f} {now:.0f}" for name, was, now in zip(REASONS, *shares, strict=True))

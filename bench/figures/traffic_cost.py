@@ -28,7 +28,7 @@ TIMEOUT_S = 600.0
 def seconds(path: Path, counts_traffic: bool) -> float:
     """Return the CPU seconds of emulating a file's launches; one that fails costs what it took."""
     emulate = partial(run.emulate, counts_traffic=counts_traffic)
-    settings = EmulationSettings(Toolchain(timeout_s=TIMEOUT_S), cached=False)
+    settings = EmulationSettings(Toolchain(timeout_s=TIMEOUT_S), budget_s=TIMEOUT_S, cached=False)
     taken = 0.0
     with open_launches(path) as file, patch.object(run, "emulate", emulate):
         for launch in file.manifest.launches:

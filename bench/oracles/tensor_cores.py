@@ -35,7 +35,7 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
-from ncu_swizzle.emulate.tensor_map import decoded
+from ncu_swizzle.emulate.tensor_map import decoded_map
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.kernels import catalog, references
@@ -95,7 +95,7 @@ class TensorCores:
             for row in self._rows(m, instruction):
                 low, high = (number(m, read, row) for read in copy.source)
                 content = map_at(m, low | high << 32)
-                tensor = decoded(content) if content else None
+                tensor = decoded_map(content) if content else None
                 assert tensor is not None
                 box = TensorMap(tensor.data_type, tensor.sizes, tensor.strides, tensor.box, tensor.swizzle)
                 corner = [number(m, read, row) for read in copy.corner]

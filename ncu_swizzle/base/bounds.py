@@ -1,4 +1,4 @@
-"""What may take forever, in bounded time: code, other programs, users' patterns, a command line's words, quotations."""
+"""Bounded time for what may take forever: code, other programs, users' patterns, command lines, quotations."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def within(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_VIRTUAL, max(left - spent, 0.001), AGAIN_S)
 
 
-# Work in a process of its own that is limited in time, memory and output: for what cannot be interrupted here.
+# Work in a separate process with limited time, memory and output, for code that cannot be interrupted here.
 
 MEMORY_BYTES = 1 << 30
 LONGEST_ANSWER = 64 << 20
@@ -85,7 +85,7 @@ json.dump(answer, sys.stdout)
 """
 
 
-def printed(
+def output_of(
     command: Sequence[str], given: bytes, timeout_s: float, most: int, environment: Mapping[str, str] | None = None
 ) -> bytes | None:
     """Return what a program that reads `given` prints to stdout; None if it fails, hangs or prints more than `most`.
@@ -107,7 +107,7 @@ def printed(
                 alarm.start()
                 assert process.stdout is not None
                 answer = bytearray()
-                while piece := process.stdout.read(AT_ONCE):  # at once, it would take the memory of the longest
+                while piece := process.stdout.read(AT_ONCE):  # a single read would allocate the maximum
                     answer += piece
                     if len(answer) > most:
                         return None
@@ -118,15 +118,15 @@ def printed(
     return bytes(answer) if process.returncode == 0 else None
 
 
-def answered(program: str, question: Any, seconds: float, memory_bytes: int = MEMORY_BYTES) -> Any:
+def answer_of(program: str, question: Any, seconds: float, memory_bytes: int = MEMORY_BYTES) -> Any:
     """Return the `answer` that a program computes from the `question`; both are JSON.
 
     Raises OutOfTime if it needs more processor time or memory, fails, does not end in a few times as many seconds, or
     answers more than LONGEST_ANSWER.
     """
-    given = json.dumps([question, seconds, memory_bytes, sys.path]).encode()
+    order = json.dumps([question, seconds, memory_bytes, sys.path]).encode()
     command = [sys.executable, "-I", "-S", "-c", f"{_PROLOGUE}{program}{_EPILOGUE}"]
-    answer = printed(command, given, 4 * seconds + 2, LONGEST_ANSWER)
+    answer = output_of(command, order, 4 * seconds + 2, LONGEST_ANSWER)
     try:
         if answer is not None:
             return json.loads(answer)
@@ -143,7 +143,7 @@ CUT = "…"
 
 
 def shortened(line: str, most: int = CHARACTERS) -> str:
-    """Return a line of at most `most` characters; "…" stands for the rest."""
+    """Return a line of at most `most` characters; "…" replaces the rest."""
     return line if len(line) <= most else line[: most - len(CUT)] + CUT
 
 
@@ -182,7 +182,7 @@ class NamePattern:
 
     text: str
     origin: str
-    example: str = "regex:softmax"  # what to type instead
+    example: str = "regex:softmax"  # a valid one to type instead
 
     def found_in(self, names: Iterable[str]) -> bool:
         """Return whether it matches a part of any of these names; raise UsageError if that takes too long."""
@@ -202,7 +202,7 @@ class NamePattern:
             )
         try:
             with within(_allowance.left()), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of what a later Python may read differently
+                warnings.simplefilter("ignore")  # about syntax that a later Python may read differently
                 return re.compile(self.text)
         except OutOfTime:
             raise self._slow() from None
@@ -221,7 +221,7 @@ class NamePattern:
             raise self._slow() from None
 
     def _slow(self) -> UsageError:
-        _allowance.refill()  # what follows the error is another command
+        _allowance.refill()  # another command follows the error
         return UsageError(
             f"{self.origin}: matching the regular expression {shortened(self.text, 60)!r} takes longer than "
             f"{ALLOWANCE_S:g} s",
@@ -230,7 +230,7 @@ class NamePattern:
 
 
 class _Allowance:
-    """Processor time for matching: what is spent comes back with REFILL of the time that passes."""
+    """Processor time for matching; spent time is refilled at REFILL of the time that passes."""
 
     def __init__(self) -> None:
         self._spent, self._since = 0.0, time.monotonic()
@@ -273,15 +273,15 @@ answer = [any(match(name) for name in names), time.process_time() - start]
 
 @lru_cache(maxsize=4096)
 def _elsewhere(pattern: str, how: How, names: tuple[str, ...]) -> bool:
-    """Match in a process of its own: a match in a thread cannot be interrupted."""
+    """Match in a separate process: a match in a thread cannot be interrupted."""
     limit = _allowance.left()
     try:
-        found, spent = answered(_PROGRAM, [pattern, how, names], limit)
+        matches, spent = answer_of(_PROGRAM, [pattern, how, names], limit)
     except OutOfTime:
         _allowance.spend(limit)
         raise
     _allowance.spend(spent)
-    return bool(found)
+    return bool(matches)
 
 
 # Characters, as many as Linux takes in one argument. shlex's time grows with the square of a word's length.

@@ -8,8 +8,8 @@
 
 All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. None of it is
 executed by this process. An entry is a file that starts with a SHA-256 of its kind, its key and its content. It is
-believed if it is a regular file that only this user or root can write to, in folders of which the same is true, and its
-digest is right; whoever loads it checks what it holds, and calls `drop` if that is of no use. Anything else is dropped
+trusted if it is a regular file that only this user or root can write to, in folders with the same property, and its
+digest is right; the caller checks its content, and calls `drop` if that is unusable. Anything else is dropped
 and made again.
 """
 
@@ -30,7 +30,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 
 # SHA-256 digests, the same way everywhere in the package.
 #
-# They are not keyed: they detect damage, careless edits and bad merges, not somebody who recomputes them.
+# They are not keyed: they detect damage, careless edits and bad merges, not deliberate forgery.
 
 
 def sha256(data: bytes) -> str:
@@ -55,7 +55,7 @@ def sha256_of_json(content: Any, ascii_only: bool = False) -> str:
 
 LIMIT_BYTES = 256 << 20
 KEPT_SHARE = 0.8  # of the limit, left after an eviction, so that the next few entries need none
-LOOK_SHARE = 0.02  # of the limit: what this process saves between two looks at all entries, which take long
+LOOK_SHARE = 0.02  # of the limit: how much this process saves between two slow scans of all entries
 _saved_bytes: dict[Path, int] = {}  # since the last look, by the cache's folder
 DIGEST_BYTES = len(sha256(b""))
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -80,7 +80,7 @@ def folder() -> Path | None:
 
 
 def load(kind: str, key: str) -> bytes | None:
-    """Return an entry's content; None if it is missing or not to be believed."""
+    """Return an entry's content; None if it is missing or not trusted."""
     try:
         with _opened(kind) as directory:
             try:
@@ -89,7 +89,7 @@ def load(kind: str, key: str) -> bytes | None:
                 return None
             except (OSError, ValueError):
                 _remove(directory, key)
-    except OSError:  # no folder, or none that only this user can write to
+    except OSError:  # no folder, or others can write to it
         pass
     return None
 
@@ -111,7 +111,7 @@ def save(kind: str, key: str, content: bytes) -> None:
 
 
 def drop(kind: str, key: str) -> bool:
-    """Remove an entry whose content is of no use; return whether there was one."""
+    """Remove an entry with unusable content; return whether there was one."""
     try:
         with _opened(kind) as directory:
             return _remove(directory, key)
@@ -154,7 +154,7 @@ def _opened(kind: str) -> Iterator[int]:
 
 
 def _read(directory: int, kind: str, key: str) -> bytes:
-    """Return an entry's content; raise OSError or ValueError if it is not to be believed."""
+    """Return an entry's content; raise OSError or ValueError if it is not trusted."""
     handle = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     try:
         status = os.fstat(handle)
@@ -183,7 +183,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _remove(directory: int, key: str) -> bool:
-    """Remove whatever has the entry's name, unless it is a folder with something in it; return whether it did."""
+    """Remove whatever has the entry's name, unless it is a non-empty folder; return whether it did."""
     for remove in (os.unlink, os.rmdir):
         with contextlib.suppress(OSError):
             remove(key, dir_fd=directory)

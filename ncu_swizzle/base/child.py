@@ -1,7 +1,7 @@
 """Run a program with a time limit, and terminate everything that it started, even if this process is killed.
 
-A program leads a session of its own. Beside it waits a sentinel, a shell that ends the session once this process is
-gone: that also reaches the programs that the program starts, and needs no thread of ours to stay alive.
+A program leads its own session. A sentinel, a shell, waits next to it and ends the session once this process is
+gone: that also reaches programs that the program starts, and needs no live thread of ours.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
 PIPE_BYTES = 1 << 20  # the most that a pipe holds
 KEPT_BYTES = 1 << 20  # of a program's output, at the start and at the end each
-LONGEST_PAUSE_S = 0.05  # between two looks at a program that is about to exit
+LONGEST_PAUSE_S = 0.05  # between two checks of a program that is about to exit
 
 LEAST_FILES = 32  # open at once, in a program that is run
 
 LIMITED = ("/bin/sh", "-c", 'ulimit -v "$0"; exec "$@"')
 
-# Reads the program's process ID, then waits until no process holds the pipe's other end: this one ended without a word.
-# What to end are the program's session, and those below it that left the session but still have a parent in it.
+# Reads the program's process ID, then waits until no process holds the pipe's other end: this process died silently.
+# It ends the program's session, and descendants that left the session but still have a parent in it.
 SENTINEL = r"""
 trap '' HUP INT TERM
 read -r session || exit
@@ -81,9 +81,9 @@ def run(
 ) -> Exit:
     """Run the program without standard input; `on_output` gets its output, stdout and stderr combined, as it comes.
 
-    Of longer output than twice `kept_bytes`, at least that much is kept of its start and of its end. `memory_bytes`
-    limits its address space, and that of what it starts; 0 does not. Another thread ends the program by setting `stop`.
-    `started_by` is a program that starts it and ends as it does.
+    If the output is longer than twice `kept_bytes`, at least that much of its start and of its end is kept.
+    `memory_bytes` limits its address space, and that of its children; 0 means no limit. Another thread ends the
+    program by setting `stop`. `started_by` is a program that starts it and ends with its status.
     Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped.
     However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
     session if this process is killed.
@@ -243,9 +243,9 @@ def _follow(
             ready = selector.select(min(LINGER_S, max(0.0, deadline - time.monotonic())))
             if stop.is_set():
                 raise Interrupted(f"{Path(name).name} was stopped")
-            ended = not ready and _exits(process, 0)  # while some other process holds its output open
+            ended = not ready and _exits(process, 0)  # while another process holds its output open
             if ended:
-                ready = selector.select(0)  # what it printed after our look
+                ready = selector.select(0)  # output since our last check
             elif time.monotonic() >= deadline:
                 raise TimeLimit(
                     f"{Path(name).name} was still running after {timeout_s:g} s",

@@ -28,12 +28,12 @@ class Severity(StrEnum):
     unknown = "unknown"
 
 
-LINE, KERNEL = "line", "kernel"  # what a finding is about; only what is about a line is suppressed in the source
+LINE, KERNEL = "line", "kernel"  # what a finding is about; only findings about a line can be suppressed in the source
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleCode:
-    """A row of the catalogue. `remedy` says what would make an unknown known."""
+    """A row of the catalogue. `remedy` says how to resolve an unknown."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class RuleCode:
 
     @property
     def unknown(self) -> bool:
-        """Whether it is a reason for something unknown, and no finding."""
+        """Whether it is a reason for an unknown rather than a finding."""
         return self.severity is Severity.unknown
 
 
@@ -181,7 +181,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (BLOCKS_DIFFER, "blocks-differ", "Blocks that should behave alike do not.",
              "run every block: --exhaustive"),
             (NOT_RUN, "not-run", "The emulation ended before it was counted.",
-             "a smaller --problem, a larger --timeout, or what the hint of the check says"),
+             "a smaller --problem, a larger --budget, or what the hint of the check says"),
         ]),
         *_rows(Severity.unknown, LINT, KERNEL, [
             (NOT_LAUNCHED, "not-launched", "No launch of the kernel is described, or its compiler is not installed.",
@@ -235,7 +235,7 @@ def named(text: str) -> RuleCode:
 
 
 def no_such(text: str) -> str:
-    """Return that there is no such code, and the nearest one."""
+    """Return a message that there is no such code, with the nearest one."""
     word = re.fullmatch(r"([A-Z]+)([0-9]+)", text.upper())
     padded = f"{word[1]}{int(word[2]):03}" if word else ""  # SW1, SW01 and SW0001 are SW001
     meant = f", did you mean {padded!r}?" if padded in CATALOGUE else did_you_mean(text.upper(), CATALOGUE)
@@ -243,7 +243,7 @@ def no_such(text: str) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page of a code, in Markdown; of LIST the one of all. Raises what `named` raises."""
+    """Return the page of a code, in Markdown; for LIST, that of all codes. Raises what `named` raises."""
     name = "index" if text == LIST else named(text).id
     return read_bytes(paths.docs() / "rules" / f"{name}.md").decode()
 
@@ -254,7 +254,7 @@ def uri(code: str) -> str:
 
 
 def web(code: str) -> str:
-    """Return the address of a code's page on the web; empty if it is not known where the documentation is."""
+    """Return the address of a code's page on the web; empty if the documentation's address is not known."""
     site = os.environ.get(DOCS, "") or _stated()
     if not site.startswith("https://"):
         return ""
@@ -263,7 +263,7 @@ def web(code: str) -> str:
 
 @cache
 def _stated() -> str:
-    """Return where the package says that its documentation is, else where pip got it from: a commit of a repository."""
+    """Return the documentation's address from the package's metadata, else the commit that pip installed it from."""
     from importlib import metadata  # takes longer than all of this module
 
     try:
@@ -279,7 +279,7 @@ def _stated() -> str:
     return f"{origin['url'].removesuffix('.git')}/blob/{commit}/docs" if commit else ""
 
 
-# The access kinds that a conflict's code is chosen by; every other one is a load or a store.
+# The access kinds that decide a conflict's code; all others are loads and stores.
 KINDS = {
     **dict.fromkeys(("LDSM", "STSM", "HGMMA", "QGMMA", "IGMMA", "BGMMA"), MATRIX),
     "LDGSTS": COPY,

@@ -1,6 +1,6 @@
-"""What is said of the accesses of a kernel in every launch with blocks of one shape: records of results.
+"""The degrees of a kernel's accesses in every launch with blocks of one shape: records of results.
 
-A degree is wavefronts / ideal wavefronts of a request, one instruction of one warp; 1 is free of conflicts.
+A degree is wavefronts / ideal wavefronts of a request, one instruction of one warp; 1 is conflict-free.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from fractions import Fraction
 from ncu_swizzle.base.texts import without_last_ones
 
 FREE, FIXED, DEPENDS, UNKNOWN = "free", "fixed", "depends", "unknown"
-# What the degree of an access may depend on, among others, and what holds as a rule.
+# Some of what the degree of an access may depend on, and what usually holds.
 WHO, WHERE = "which lanes take part", "where in lines of 128 bytes it reads"
 RULE = {WHO: "all lanes of its warps take part", WHERE: "its lanes read from a multiple of 128 bytes on"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """The degrees that an access has if something holds, which the launch or its data decide."""
+    """The degrees of an access under a condition that the launch or its data decide."""
 
     when: str
     least: Fraction
@@ -28,20 +28,20 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessDegree:
-    """One access: the least and the greatest degree of its requests; None if nothing is known, for a reason."""
+    """One access: the least and the greatest degree of its requests; None if unknown, with the reason."""
 
     offset: int
     sass: str
     opcode: str
     least: Fraction | None = None
     most: Fraction | None = None
-    depends_on: tuple[str, ...] = ()  # what decides it, if that is known
+    depends_on: tuple[str, ...] = ()  # what decides it, if known
     cases: tuple[Case, ...] = ()
     reason: str = ""
 
     @property
     def in_words(self) -> str:
-        """What is said of it: ``degree up to 32 if n is even; 1 if it is odd``."""
+        """Its degrees in a phrase: ``degree up to 32 if n is even; 1 if it is odd``."""
         if self.least is None or self.most is None:
             return f"not known: {self.reason}"
         return "free" if self.verdict == FREE else _decided(self)
@@ -93,7 +93,7 @@ def shape_of(block: tuple[int, int, int]) -> str:
 
 
 def by_shapes(said: Mapping[tuple[int, int, int], str]) -> str:
-    """Return what is said of some shapes of blocks: ``degree 16 with blocks of 16 x 16; free with 32 x 8``."""
+    """Join the phrases for several block shapes: ``degree 16 with blocks of 16 x 16; free with 32 x 8``."""
     groups: dict[str, list[tuple[int, int, int]]] = {}
     for block, text in said.items():
         groups.setdefault(text, []).append(block)

@@ -24,7 +24,7 @@
         └── HungUp         129  SIGHUP
 
 Every error says what failed (``str(error)``), and ``hint`` says what to type next, see `Hint`. Values that they quote
-are shortened, see `shortened`. What an OSError means is decided here too, by its number.
+are shortened, see `shortened`. OSErrors are also interpreted here, by their number.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ REMEDIES = {
 
 
 def did_you_mean(name: str, choices: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return what follows an unknown name in an error: ``, did you mean 'kernel2'?``, or nothing if none is close."""
+    """Return the end of an error about an unknown name: ``, did you mean 'kernel2'?``, or "" if none is close."""
     import difflib
 
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)
@@ -94,18 +94,18 @@ class Hint(str):
     parts: tuple[str, ...]
 
     def __new__(cls, *parts: str) -> Hint:
-        """Return the parts one after the other; a part that is a hint itself keeps its own."""
+        """Concatenate the parts; a part that is itself a hint keeps its own parts."""
         hint = super().__new__(cls, "".join(parts))
         hint.parts = tuple(inner for part in parts for inner in (part.parts if isinstance(part, Hint) else (part,)))
         return hint
 
     def as_json(self) -> list[list[str]]:
-        """Return plain data, for the way out of a process."""
+        """Return plain data, to leave the process."""
         return [["typed" if isinstance(part, Typed) else "said", str(part)] for part in self.parts]
 
     @classmethod
     def of_json(cls, parts: list[list[str]]) -> Hint:
-        """Return what `as_json` gave."""
+        """Return the hint that `as_json` encoded."""
         return cls(*(Typed(text) if kind == "typed" else text for kind, text in parts))
 
 
@@ -135,7 +135,7 @@ class UnknownKernel(UsageError):
 
 
 class LaunchLacking(UsageError):
-    """The hint is the missing options, or a command; if there is a `spec`, what is known of the kernel."""
+    """The hint is the missing options, or a command; `spec`, if any, is what is known about the kernel."""
 
     spec: object = None
 
@@ -226,7 +226,7 @@ def by_name(name: str) -> type[NcuSwizzleError]:
 
 
 def shortened(text: str) -> str:
-    """Return an error's text without the middle of overlong words and lines: what it quotes may have any length."""
+    """Return an error's text without the middle of overlong words and lines: quotations may have any length."""
     if len(text) <= LONGEST_WORD:
         return text
     words = re.sub(rf"(?<!\S)\S{{{LONGEST_WORD + 1},}}", lambda word: _cut(word[0], LONGEST_WORD), text[: 1 << 24])
@@ -244,12 +244,13 @@ def _shortened_parts(hint: Hint) -> Iterator[str]:
 
 
 def as_json(error: NcuSwizzleError) -> dict[str, Any]:
-    """Return an error as plain data, for the way out of the process that it was raised in."""
-    return {"type": type(error).__name__, "message": str(error), "hint": error.hint.as_json()}
+    """Return an error as plain data, to leave the process that raised it, as its nearest class of this module."""
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == __name__)
+    return {"type": kind, "message": str(error), "hint": error.hint.as_json()}
 
 
 def of_json(content: dict[str, Any]) -> NcuSwizzleError:
-    """Return the error that `as_json` gave."""
+    """Return the error that `as_json` encoded."""
     return by_name(content["type"])(content["message"], Hint.of_json(content["hint"]))
 
 
@@ -259,11 +260,11 @@ def reason(error: OSError) -> str:
 
 
 def remedy(error: OSError, otherwise: str) -> str:
-    """Return what to type after an OSError; `otherwise` if its number leaves that to what was being done."""
+    """Return what to type after an OSError; `otherwise` if its number does not decide that."""
     return REMEDIES.get(error.errno or 0, otherwise)
 
 
-def of_system(error: OSError) -> NcuSwizzleError:
+def error_of_system(error: OSError) -> NcuSwizzleError:
     """Return the error for an OSError that no caller handled: about a file, stdout, or the machine."""
     if error.filename is not None:
         return _of_file(error)
@@ -277,7 +278,7 @@ def of_system(error: OSError) -> NcuSwizzleError:
 
 
 def _of_file(error: OSError) -> NcuSwizzleError:
-    # Of a copy that fails, the first file is the source and the second what could not be written.
+    # In a failed copy, the first file is the source and the second the one that could not be written.
     if error.errno in (*FULL, errno.EROFS):
         return NotWritable(f"cannot write {_name(error.filename2 or error.filename)}: {reason(error)}",
                            remedy(error, "name another path"))  # fmt: skip

@@ -48,7 +48,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Do what `write_atomically` does, for a file that is nobody's result; `mode` is subject to the umask."""
+    """Do what `write_atomically` does, for a file that is not a result; `mode` is subject to the umask."""
     with replacing(path, mode) as file:
         file.write(data)
 
@@ -57,7 +57,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
 def replacing(path: Path, mode: int = 0o666, like_before: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that takes the path's place once it is complete; raise NotWritable.
 
-    `like_before`: with the owner, the mode and the access list of a file of this user that was there.
+    `like_before`: with the owner, the mode and the access list of this user's existing file.
     """
     if not path.name:  # such as . or /
         raise not_writable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
@@ -89,7 +89,7 @@ def _allow_as(path: Path, handle: int) -> None:
     with contextlib.suppress(OSError):  # only root gives files away
         os.fchown(handle, before.st_uid, before.st_gid)
     ours = os.fstat(handle).st_gid == before.st_gid
-    os.fchmod(handle, before.st_mode & (0o777 if ours else 0o707))  # what a group may was said of another one
+    os.fchmod(handle, before.st_mode & (0o777 if ours else 0o707))  # group permissions were for another group
     with contextlib.suppress(OSError):  # there is none, or the file system has none
         os.setxattr(handle, ACCESS_LIST, os.getxattr(path, ACCESS_LIST))
 
@@ -117,7 +117,7 @@ def _write_through(path: Path, data: bytes) -> None:
 
 
 def _waiting(path: Path) -> int:
-    """Open a device or a pipe to write to; wait a little for the pipe's reader, without whom opening would block."""
+    """Open a device or a pipe to write to; wait briefly for the pipe's reader, without which opening would block."""
     deadline = time.monotonic() + READER_S
     while True:
         try:
@@ -137,7 +137,7 @@ def note_finished(path: Path) -> None:
 
 
 def finished() -> list[Path]:
-    """Return what this process wrote and what is still there; of a folder and files in it, only the folder."""
+    """Return what this process wrote that still exists; for a folder and files in it, only the folder."""
     present = [path for path in _finished if os.path.exists(path)]  # noqa: PTH110 - Path.exists raises without permission
     return [path for path in present if not any(folder in path.parents for folder in present)]
 
@@ -196,7 +196,7 @@ def read_source(path: Path, largest: int = LARGEST_SOURCE) -> str:
 
 @contextlib.contextmanager
 def opened(path: Path, hint: str = OURS, largest: int = LARGEST) -> Iterator[BinaryIO]:
-    """Yield the open file; raise BadFile as `read_bytes` does, also for what goes wrong while it is read."""
+    """Yield the open file; raise BadFile as `read_bytes` does, also for errors while it is read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe without a writer would block
         try:
@@ -221,24 +221,24 @@ def _refuse_odd(path: Path, kind: os.stat_result, hint: str, largest: int) -> No
 
 
 def is_file(path: Path) -> bool:
-    """Return whether the path is a regular file; raise BadFile if nobody can tell, as for an overlong name."""
+    """Return whether the path is a regular file; raise BadFile if that cannot be told, as for an overlong name."""
     return stat.S_ISREG(_mode(path))
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether the path is a folder; raise BadFile if nobody can tell."""
+    """Return whether the path is a folder; raise BadFile if that cannot be told."""
     return stat.S_ISDIR(_mode(path))
 
 
 def exists(path: Path) -> bool:
-    """Return whether the path names anything; raise BadFile if nobody can tell."""
+    """Return whether the path exists; raise BadFile if that cannot be told."""
     return _mode(path) != 0
 
 
 def _mode(path: Path) -> int:
-    """Return the kind and the permissions of what the path names; 0 if there is nothing.
+    """Return the type and permissions at the path; 0 if it does not exist.
 
-    Where a folder may not be entered or a name is too long, Path.is_file raises OSError, or says no: versions differ.
+    If a folder may not be entered or a name is too long, Path.is_file raises OSError or returns False: versions differ.
     """
     try:
         return path.stat().st_mode
@@ -284,7 +284,7 @@ def _refuse_huge(value: Any) -> None:
 
 
 def brief(error: BaseException) -> str:
-    """Return an error's text in one short line, with its type if the text is empty or a mere key."""
+    """Return an error's text in one short line, with its type if the text is empty or only a key."""
     text = " ".join(str(error).split())
     if not text or isinstance(error, LookupError | RecursionError | MemoryError):
         text = f"{type(error).__name__} {text}".rstrip()

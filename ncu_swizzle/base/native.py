@@ -1,4 +1,4 @@
-"""Small C programs and libraries of ours, built on first use with the C compiler that is there, and cached."""
+"""Our small C programs and libraries, built on first use with the installed C compiler, and cached."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ INSTALL = "apt-get install gcc, or name a C compiler: CC=/usr/bin/clang"
 
 
 def compiler() -> str:
-    """Return the path of a C compiler: CC's if that is one, else the first on PATH. Raises EnvironmentLacking."""
+    """Return the path of a C compiler: CC if valid, else the first on PATH. Raises EnvironmentLacking."""
     folders = os.pathsep.join(paths.program_folders())
     for name in filter(None, (os.environ.get("CC"), *COMPILERS)):
-        if found := shutil.which(name, path=folders):
-            return found
+        if path := shutil.which(name, path=folders):
+            return path
     raise EnvironmentLacking("this builds a small C program, and there is no C compiler", INSTALL)
 
 
@@ -37,15 +37,15 @@ def build(
     generated: Mapping[str, str] | None = None,
     cached: bool = True,
 ) -> Path:
-    """Build a source, which may include the C files beside it, as the file `built`, whose folder only this user enters.
+    """Build a source, which may include neighbouring C files, as the file `built`, whose folder only this user enters.
 
     `generated` are further files that it includes. Raises EnvironmentLacking if it does not compile.
     """
     texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(source.parent.glob("*.[ch]"))}
     texts |= generated or {}
     program = compiler()
-    given = (program, source.name, *options, *libraries, *(text for item in texts.items() for text in item))
-    key = f"{source.stem}-{sha256_of_texts(*given)[:32]}"
+    inputs = (program, source.name, *options, *libraries, *(text for item in texts.items() for text in item))
+    key = f"{source.stem}-{sha256_of_texts(*inputs)[:32]}"
     content = cache.load(KIND, key) if cached else None
     if content is None:
         command = [program, *OPTIONS, *options, "-o", "built", source.name, *libraries]

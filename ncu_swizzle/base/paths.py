@@ -42,7 +42,7 @@ def recordings() -> Path:
 
 
 def docs() -> Path:
-    """Return the folder with the documentation's pages; a wheel has those that agents read."""
+    """Return the folder with the documentation's pages; a wheel has only those that agents read."""
     return data_root() / "docs"
 
 
@@ -62,7 +62,7 @@ def below(file: str, roots: Sequence[str]) -> str:
 
 
 def program_folders() -> list[str]:
-    """Return the absolute folders on PATH: a relative one may lie in a checkout that nobody trusts."""
+    """Return the absolute folders on PATH: a relative one may lie in an untrusted checkout."""
     return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if posixpath.isabs(folder)]
 
 

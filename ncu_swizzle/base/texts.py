@@ -71,14 +71,14 @@ _KEPT = "\n\t"
 # Printable to Python, but without ink: fillers and joiners that Unicode calls ignorable.
 _WITHOUT_INK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0]")
 
-# What build services run if a log line holds it: ::error …:: at its start, ##[error] and ##vso[…] anywhere.
+# Commands that build services run from log lines: ::error …:: at the start, ##[error] and ##vso[…] anywhere.
 _COMMAND_AT_START = re.compile(r"(?m)^([^\S\n]*):(?=:[\w-])")
 _COMMAND_ANYWHERE = re.compile(r"##(?=[\w.-]*\[)")
 
 _OURS = re.compile(r"\s*(?:error|note|try|usage)\s*:", re.IGNORECASE)  # how messages to the user start
 
 _FORMULA = re.compile(r"""[\s"'`]*(?:[=+\-@\uff1d\uff0b\uff0d\uff20]|::)""")
-# A SASS instruction behind its predicate, @!P0 LDS R1, [R2]: no function call, no DDE link (program|topic!item).
+# A SASS instruction after its predicate, @!P0 LDS R1, [R2]: not a function call or DDE link (program|topic!item).
 _PREDICATED = re.compile(r"@!?U?P[T\d] [A-Z](?![^|\n]*+\|[^!\n]*+!)[\w .,:;+\-~!\[\]{}|/*<>&]*")
 _NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
 
@@ -139,7 +139,7 @@ _TABLE = _Shown()
 
 
 def visible(text: str) -> str:
-    """Return a text in which nothing is hidden, moves the cursor or reorders other text.
+    """Return a text without anything hidden, and without characters that move the cursor or reorder text.
 
     Controls other than newline and tab, format characters such as those for right-to-left text, lone surrogates and
     whatever else is not printable become U+FFFD, one each. Windows line ends become newlines.
@@ -151,7 +151,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one visible line that no build service takes for a command: a name, a field, a message."""
+    """Return a text as one visible line that no build service mistakes for a command: a name, a field, a message."""
     line = visible(text).replace("\n", " ").replace("\t", " ")
     return _COMMAND_ANYWHERE.sub("## ", line)
 
@@ -182,7 +182,7 @@ def on_page(value: object) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Return text that Markdown shows verbatim, on one line, also in a table; it mentions and links nobody."""
+    """Return text that Markdown shows verbatim, on one line, also in a table, without mentions and links."""
     line = " ".join(one_line(text).split())
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         line = line.replace(character, entity)
@@ -203,14 +203,14 @@ def in_code(text: str) -> str:
 
 
 def in_csv(text: str) -> str:
-    """Return text for a cell of CSV: one line, with an apostrophe if a spreadsheet would take it for a formula."""
+    """Return text for a cell of CSV: one line, with an apostrophe if a spreadsheet would read it as a formula."""
     line = one_line(text)
     harmless = not _FORMULA.match(line) or _NUMBER.fullmatch(line) or _PREDICATED.fullmatch(line)
     return line if harmless else f"'{line}"
 
 
 def in_json(content: Any, indent: int | None = None, allow_nan: bool = False) -> str:
-    """Return plain data as JSON in ASCII with a newline: exact when read back, and nothing to see on a terminal."""
+    """Return plain data as JSON in ASCII with a newline: exact when read back, and harmless on a terminal."""
     text = json.dumps(content, indent=indent, allow_nan=allow_nan)  # noqa: TID251 - what others are to use
     return _COMMAND_ANYWHERE.sub(r"#\\u0023", text) + "\n"
 
@@ -250,7 +250,7 @@ class Printable(io.TextIOBase):
 
 
 def beneath(stream: TextIO) -> TextIO:
-    """Return the stream under a `Printable`, for what draws with control characters of its own; else the stream."""
+    """Return the stream under a `Printable`, for programs that draw with control characters; else the stream."""
     return getattr(stream, "beneath", stream)
 
 

@@ -1,4 +1,4 @@
-"""Who writes, who waits and who reads in shared memory: a record that profiles keep, and pages draw."""
+"""Which warps write, wait and read in shared memory: a record that profiles keep and pages draw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ncu_swizzle.base.validate import Count
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What warps do in columns [start, end) of a timeline: to a stage, or they wait or arrive, and it is None."""
+    """What warps do in columns [start, end) of a timeline: access a stage, or wait or arrive, with `stage` None."""
 
     row: Count
     start: Count
@@ -21,9 +21,9 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """Who writes, who waits, who reads: the rows' warps, the bytes [low, high) of each stage, and the steps.
+    """The warps of each row, the bytes [low, high) of each stage, and the steps.
 
-    `cut` says that they go on.
+    `cut` says that they continue.
     """
 
     rows: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What ncu counts of an instruction besides warps and shared memory: threads, sectors, tags, divergence.
+"""ncu's other counts of an instruction besides warps and shared memory: threads, sectors, tags, divergence.
 
 Measured, recorded and computed profiles share the record; its fields are ncu's per-instruction columns, by name.
 """
@@ -22,12 +22,12 @@ class Traffic:
     """
 
     threads: Count | None = None  # that executed it
-    predicated_on: Count | None = None  # those of them for which its guard held
+    predicated_on: Count | None = None  # those whose guard held
     sectors: Count | None = None  # of global memory, 32 bytes each
-    ideal: Count | None = None  # as few as hold the bytes that were asked for
+    ideal: Count | None = None  # the fewest that hold the requested bytes
     tags: Count | None = None  # lookups of 128-byte lines in L1
     local_sectors: Count | None = None
-    divergent: Count | None = None  # ways beyond the first that threads of a warp went
+    divergent: Count | None = None  # paths beyond the first that threads of a warp took
 
     @property
     def excessive(self) -> int | None:
@@ -48,7 +48,7 @@ class Traffic:
 
     @classmethod
     def total(cls, counts: Iterable[Traffic]) -> Traffic:
-        """Return the sums of the counts that instructions have; an unknown one is left out, as one that is none."""
+        """Return the sums of the counts; unknown ones are left out, like missing ones."""
         sums: dict[str, int] = {}
         for traffic in counts:
             for name, count in traffic.known.items():
@@ -58,7 +58,7 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """How the threads of an emulated instruction lie in global memory, in all of its requests.
+    """The access pattern of an emulated instruction in global memory, over all of its requests.
 
     `x`, `y`, `z`: the bytes from a thread to its neighbour along threadIdx.x, .y and .z; `block_x`, `block_y`,
     `block_z`: to the same thread of the next block; `loop`: from one iteration of its innermost loop to the next. None:
@@ -75,8 +75,8 @@ class Pattern:
     loop: int | None = None
     unaligned: bool = False  # requests without gaps take more sectors than are ideal
     gaps: bool = False  # requests with bytes between their threads' do
-    vector: Count = 0  # bytes of an access, always aligned, that could replace this one and others beside it; 0: none
-    vector_sectors: Count | None = None  # that it would take; None but for the first access of those that it replaces
+    vector: Count = 0  # bytes of an always aligned access that could replace this one and its neighbours; 0: none
+    vector_sectors: Count | None = None  # that it would take; None except for the first access that it replaces
 
 
 NO_TRAFFIC = Traffic()

@@ -19,16 +19,16 @@ from pathlib import Path
 # Marked names for unfinished files, the lock that says whether one is in use, and the removal of abandoned ones.
 #
 # A marked name is ``PREFIX.ncu-swizzle-HOST-PID-TOKEN``. Its file is locked from its creation on, and the kernel drops
-# the lock when the process ends, however that happens. So whoever gets the lock knows that the file is abandoned, even
-# in another PID namespace. Some file systems keep locks to one machine; so files of another machine, or of an earlier
-# boot, must also be older than ELSEWHERE_S. Without any locks nothing is removed.
+# the lock when the process ends, however that happens. So a process that gets the lock knows the file is abandoned,
+# even in another PID namespace. Some file systems keep locks to one machine, so files of another machine, or of an
+# earlier boot, must also be older than ELSEWHERE_S. Without any locks nothing is removed.
 
-FOLDER_LOCK = ".lock"  # what a marked folder's lock file, which lies beside it, adds to its name
+FOLDER_LOCK = ".lock"  # suffix of a marked folder's lock file, which lies next to it
 ELSEWHERE_S = 7 * 86400.0
 LONGEST_PREFIX = 100  # bytes; file systems allow 255 for the whole name
 
 _MARKED = re.compile(r"\.ncu-swizzle-([0-9a-f]{8})-[0-9]+-[0-9a-f]{8}(\.lock)?$")
-_cleared: set[Path] = set()  # folders without abandoned files, as far as this process cares
+_cleared: set[Path] = set()  # folders that this process has cleared
 
 
 def create(folder: Path, prefix: str, suffix: str = "", mode: int = 0o666) -> tuple[Path, int]:
@@ -41,11 +41,11 @@ def create(folder: Path, prefix: str, suffix: str = "", mode: int = 0o666) -> tu
     while True:
         path = folder / f"{prefix}.ncu-swizzle-{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        with contextlib.suppress(OSError):  # no locks on this file system: nobody removes anything there
+        with contextlib.suppress(OSError):  # no locks on this file system: nothing is removed there
             fcntl.flock(handle, fcntl.LOCK_EX)
         if _still_names(path, handle):
             return path, handle
-        os.close(handle)  # before it was locked, another process took it for abandoned
+        os.close(handle)  # before it was locked, another process removed it as abandoned
 
 
 def clear(folder: Path) -> None:

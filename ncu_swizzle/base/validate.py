@@ -39,10 +39,10 @@ Amount = Annotated[float, Within(0, sys.float_info.max)]  # a duration or an err
 T = TypeVar("T")
 
 
-def made(kind: type[T], content: Any) -> T:
-    """Return a value of a type from plain data, as JSON has it: lists become tuples, and objects dataclasses.
+def from_plain(kind: type[T], content: Any) -> T:
+    """Convert plain JSON data to a type: lists become tuples, and objects dataclasses.
 
-    What does not fit stays as it is, for `mismatch` to name. Raises TypeError for a field that is missing or unknown.
+    Values that do not fit stay unchanged, for `mismatch` to name. Raises TypeError for a missing or unknown field.
     """
     hint: Any = kind
     value: T = _maker(hint)(content)
@@ -51,7 +51,7 @@ def made(kind: type[T], content: Any) -> T:
 
 @cache
 def _maker(hint: Any) -> Callable[[Any], Any]:
-    """Return the function that makes values of a type; of a union, of the first type beside None."""
+    """Return the function that makes values of a type; for a union, of the first type that is not None."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _maker(arguments[0])
@@ -67,8 +67,10 @@ def _maker(hint: Any) -> Callable[[Any], Any]:
             else value
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        part = _maker(arguments[1])
-        return lambda value: {name: part(each) for name, each in value.items()} if isinstance(value, dict) else value
+        make_value = _maker(arguments[1])
+        return lambda value: (
+            {name: make_value(each) for name, each in value.items()} if isinstance(value, dict) else value
+        )
     if dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint)
         fields = {field.name: _maker(hints[field.name]) for field in dataclasses.fields(hint)}
@@ -217,8 +219,8 @@ def _shown(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------- what users type
 
 
-def whole(text: str) -> int:
-    """Return the integer that a text is; raise ValueError, in words for the user, for anything else."""
+def parse_integer(text: str) -> int:
+    """Parse an integer; raise ValueError, with a message for the user, for anything else."""
     digits = text.strip()
     return within_64_bits(int(digits) if len(digits.lstrip("+-0")) <= MOST_DIGITS else LIMIT)
 
@@ -230,8 +232,8 @@ def within_64_bits(number: int) -> int:
     return number
 
 
-def typed(text: str) -> str:
-    """Return an expression or a layout, stripped; raise ValueError if nobody would type that much."""
+def stripped_text(text: str) -> str:
+    """Return an expression or a layout, stripped; raise ValueError if it is implausibly long."""
     if len(text) > MOST_TYPED:
         raise ValueError(f"it has {len(text):,} characters, more than {MOST_TYPED:,}")
     return text.strip()

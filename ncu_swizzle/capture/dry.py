@@ -36,7 +36,7 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 
 # What the stand-in for CUDA's runtime wrote, as launches.
 
-INITIAL = "initial"  # a variable that nobody has written yet
+INITIAL = "initial"  # a variable that has not been written yet
 OF_CONSTANTS, OF_GLOBALS = ".nv.constant3", (".nv.global.init", ".nv.global")
 
 
@@ -74,7 +74,7 @@ def _kept(folder: Path, sha256: str, content: bytes) -> Path:
 
 
 def _initial(cubin: Cubin, name: str, size: int) -> bytes | None:
-    """Return what a variable holds when its module is loaded; None if the cubin has no such variable."""
+    """Return a variable's initial content; None if the cubin has no such variable."""
     for symbol in cubin.symbols:
         if symbol.name == name and symbol.size == size and symbol.section in (OF_CONSTANTS, *OF_GLOBALS):
             content = cubin.section(symbol.section)
@@ -119,7 +119,7 @@ def record(
     Raises UsageError for a program that is not linked with the shared runtime, EnvironmentLacking for what the stand-in
     lacks, ProgramFailed if the program fails, and NothingProfiled.
     """
-    program = _examined(argv[0], folder)
+    program = _inspect_program(argv[0], folder)
     into = scratch / "recording"
     into.mkdir(0o700)
     kernels = dict(_kernels(program, gpu, toolchain, cached))
@@ -147,8 +147,8 @@ def record(
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
     ended = f"{Path(argv[0]).name} exited with status {outcome.status}, as no kernel ran; its last lines:\n"
-    # A program that checks its results ends with an error, as no kernel computed any: what it launched until then
-    # counts. A signal is another matter.
+    # A program that checks its results ends with an error, as no kernel computed any: its launches until then
+    # count. A signal is different.
     if outcome.status < 0 or (outcome.status and not recording.launches):
         raise ProgramFailed(ended + bounds.last_lines(outcome.log), ON_A_GPU)
     if not recording.launches:
@@ -162,8 +162,8 @@ def record(
 # ---------------------------------------------------------------------------------------------- the program
 
 
-def _examined(name: str, folder: Path) -> DryProgram:
-    """Return the program; raise UsageError if there is no standing in for its runtime."""
+def _inspect_program(name: str, folder: Path) -> DryProgram:
+    """Inspect the program; raise UsageError if its runtime cannot be replaced by the stand-in."""
     path = folder / name if "/" in name else Path(shutil.which(name) or name)
     data = read_bytes(path, "name the program itself: ncu-swizzle capture --dry -- ./app")
     if data[:4] != b"\x7fELF":
@@ -204,7 +204,7 @@ def _read(data: bytes) -> DryProgram:
 def _kernels(
     program: DryProgram, gpu: StandInGpu, toolchain: Toolchain, cached: bool
 ) -> Iterator[tuple[int, Mapping[str, Cubin]]]:
-    """Yield the kernels of each fat binary by name, under its checksum: for the GPU, or from PTX that can be."""
+    """Yield the kernels of each fat binary by name, under its checksum: built for the GPU, or compilable from PTX."""
     for number, binary in enumerate(program.binaries):
         by_name: dict[str, Cubin] = {}
         for cubin in _cubins(binary, gpu, toolchain, cached, f"{number}.cubin"):
@@ -232,7 +232,7 @@ def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bo
 def _build(program: DryProgram, scratch: Path, gpu: StandInGpu, cached: bool) -> None:
     """Build the stand-in, under the name and with the symbol version that the program asks for."""
     match, present = _RUNTIME.match(program.runtime), defined()
-    # What the program calls and the stand-in lacks says so, and ends the program.
+    # Functions that the stand-in lacks report that and end the program.
     missing = [name for name in dict.fromkeys(program.called) if name not in present]
     generated: dict[str, Any] = {
         # As cudaRuntimeGetVersion counts: 13000 is 13.0.

@@ -1,8 +1,8 @@
-"""A launches file: what it holds, as plain data, and how it is written and read.
+"""A launches file: its content, as plain data, and how it is written and read.
 
-It is a zip with manifest.json, cubins/SHA256.cubin and memory/SHA256.bin, written whole or not at all. Nothing of it is
-extracted. Its entries are those that the manifest lists, each of the size that it states, and each is read into memory
-when it is needed, with limits. The digests detect damage, not somebody who recomputes them.
+It is a zip with manifest.json, cubins/SHA256.cubin and memory/SHA256.bin, written whole or not at all. Nothing in it is
+extracted. Its entries are those that the manifest lists, each of the stated size, and each is read into memory
+when needed, with limits. The digests detect damage, not deliberate forgery.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ncu_swizzle.base.validate import Count, Within
 from ncu_swizzle.cubin.names import KernelFilter, demangle, function
 from ncu_swizzle.reports.model import MachineInfo
 
-# From a manifest's JSON to a Manifest, and what no capture writes.
+# From a manifest's JSON to a Manifest, and values that no capture writes.
 
 MOST_LAUNCHES = 100_000
 MOST_BUFFERS = 4096  # of a launch, and as many variables
@@ -42,7 +42,7 @@ def checked_manifest(content: Mapping[str, Any]) -> Manifest:
     """Return the manifest; raise what a wrong shape raises. Types and values are checked afterwards."""
     if len(content["launches"]) > MOST_LAUNCHES:
         raise ValueError(f"it has more than {MOST_LAUNCHES:,} launches")
-    return validate.made(Manifest, content)
+    return validate.from_plain(Manifest, content)
 
 
 def implausible(manifest: Manifest, most_cubin: int, most_image: int) -> str:
@@ -83,10 +83,10 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
 
 
 def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
-    for part in launch.parts:
-        sha256 = part.contents.sha256
-        if sha256 and memory.get(sha256) != part.bytes:
-            return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
+    for contents in launch.parts:
+        sha256 = contents.contents.sha256
+        if sha256 and memory.get(sha256) != contents.bytes:
+            return f"contents {sha256[:80]!r} of {contents.bytes:,} bytes are not listed"
     ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
     for first, second in itertools.pairwise(ordered):
         if first.address + first.bytes > second.address:
@@ -96,10 +96,10 @@ def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
-# What is parsed of a manifest that anyone may have written: its digest covers what is parsed, so these come first.
+# Limits on parsing an untrusted manifest: its digest covers only parsed content, so these come first.
 MOST_MANIFEST = 16 << 20
-MOST_VALUES = 1 << 20  # that real manifests of this size do not come near: one takes 25 bytes or more
-DEEPEST = 16  # lists and objects in each other; a manifest has 7
+MOST_VALUES = 1 << 20  # far more than real manifests have: a value takes 25 bytes or more
+DEEPEST = 16  # nested lists and objects; a manifest has 7
 MOST_CUBIN = 512 << 20
 MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
@@ -109,7 +109,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # an unclosed
 _BRACKET = re.compile(rb"[][{}]")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
 
-# What a damaged or hostile zip raises, beside our own errors.
+# What a damaged or hostile zip raises besides our own errors.
 BROKEN = (
     zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
     RuntimeError, MemoryError,
@@ -125,10 +125,10 @@ def memory_entry(sha256: str) -> str:
 
 
 class LaunchesFile:
-    """A launches file that is open: its manifest, and the bytes that are read when they are asked for."""
+    """An open launches file: its manifest, and bytes that are read on demand."""
 
     def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
-        """Raise BadFile for a newer schema, DamagedFile for anything that does not hold."""
+        """Raise BadFile for a newer schema, DamagedFile for anything inconsistent."""
         self.name = name
         self._archive = archive
         with self._reading():
@@ -268,7 +268,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
-    """Return what a file holds, in numbers."""
+    """Return the numbers of a file's contents."""
     return {
         "launches": len(manifest.launches),
         "kernels": len({launch.kernel for launch in manifest.launches}),
@@ -278,7 +278,7 @@ def summary(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-# What a launches file holds: plain data, and the bytes that it names by their SHA-256.
+# The contents of a launches file: plain data, and bytes named by their SHA-256.
 
 GPU, DRY = "gpu", "dry"
 
@@ -290,7 +290,7 @@ Sizes = tuple[Size, Size, Size]
 
 @dataclass(frozen=True)
 class Contents:
-    """Bytes of device memory before the launch: the SHA-256 of what they were; empty if unknown, with the reason."""
+    """Bytes of device memory before the launch, by their SHA-256; empty if unknown, with the reason."""
 
     sha256: str = ""
     why: str = ""
@@ -359,7 +359,7 @@ class CapturedLaunch:
 
 @dataclass(frozen=True)
 class CapturedProgram:
-    """The program: its name, and its arguments unless they were left out."""
+    """The program: its name, and its arguments unless omitted."""
 
     name: str
     arguments: tuple[str, ...] | None = None
@@ -367,9 +367,9 @@ class CapturedProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything in a launches file but the bytes of cubins and memory, whose sizes it has by their SHA-256."""
+    """Everything in a launches file except the bytes of cubins and memory, whose sizes it lists by SHA-256."""
 
-    origin: str  # GPU, or DRY: no kernel ran, so what one wrote another did not read
+    origin: str  # GPU, or DRY: no kernel ran, so none read what another wrote
     generator: str
     when: str  # ISO 8601, UTC
     machine: MachineInfo
@@ -395,8 +395,8 @@ class LaunchFilter:
     def chosen(self, launches: Sequence[CapturedLaunch]) -> list[CapturedLaunch]:
         """Return the chosen launches; raise UsageError if there are none."""
         kernels = KernelFilter(self.kernel_name)
-        known = {name for name in {launch.kernel for launch in launches} if kernels.passes((name, demangle(name)))}
-        named = [launch for launch in launches if launch.kernel in known]
+        names = {name for name in {launch.kernel for launch in launches} if kernels.passes((name, demangle(name)))}
+        named = [launch for launch in launches if launch.kernel in names]
         chosen = named[self.skip :][: self.count]
         if not chosen:
             shown = list(dict.fromkeys(function(demangle(launch.kernel)) for launch in launches))

@@ -29,10 +29,10 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.reports.model import MachineInfo
 
-# Which cubin a launched function is of.
+# Which cubin a launched function belongs to.
 #
-# CUPTI hands out each cubin as it is loaded, but not for which module. What a program loads by cuModuleLoad… is known
-# by that call. Of the runtime's modules, the names of all functions tell, and what the driver says of the launched one:
+# CUPTI hands out each cubin as it is loaded, but not its module. What a program loads by cuModuleLoad… is known
+# from that call. The runtime's modules are told by the names of all functions, and the launched one's attributes:
 # registers, shared, constant and local bytes, and the layout of its parameters.
 
 STATIC_SHARED, REGISTERS = 1, 4  # in the attributes of a launch
@@ -40,7 +40,7 @@ STATIC_SHARED, REGISTERS = 1, 4  # in the attributes of a launch
 
 @dataclass
 class Kernels:
-    """A cubin that was loaded: its number, and what it holds."""
+    """A loaded cubin: its number, and its contents."""
 
     number: int
     file: Path
@@ -58,7 +58,7 @@ class Kernels:
         return frozenset(self.cubin.kernels) if self.cubin else frozenset()
 
     def fits(self, event: dict[str, Any]) -> bool:
-        """Return whether the launched kernel can be this cubin's."""
+        """Return whether the launched kernel can come from this cubin."""
         kernel = event["kernel"]
         if self.cubin is None or kernel not in self.names:
             return False
@@ -98,7 +98,7 @@ class Modules:
             self._modules[event["number"]] = {**event, "loaded": loaded}
 
     def cubin(self, event: dict[str, Any]) -> Path | str:
-        """Return the cubin that a launched kernel is of, or why it is not known."""
+        """Return the cubin of a launched kernel, or why it is not known."""
         if event["module"] not in self._modules:
             return "the driver does not name its module"
         key = (event["module"], event["kernel"])
@@ -126,14 +126,14 @@ _COUNTERS = struct.Struct("=5Q")  # as `Counters` of log.h
 
 _RECORD = re.compile(r"[0-9]+-[0-9]+")
 _OWN_FILE = re.compile(r"([0-9]+-[0-9]+)-[cm][0-9]+")  # next to the record that it is named after
-# What an event raises that is not as the libraries write it.
+# What a malformed event raises.
 _BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, NcuSwizzleError)
 _MOST_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """Launches that were asked for; of these, what -k leaves out, what CUDA refused, and what was to be recorded."""
+    """Requested launches; of these, those that -k excludes, that CUDA refused, and that were to be recorded."""
 
     seen: int = 0
     unwanted: int = 0
@@ -159,7 +159,7 @@ class Recording:
     damaged: int = 0  # events
 
     def accounts(self, most: int) -> list[str]:
-        """Return what became of the launches that are not among these, for each that was asked for."""
+        """Explain what became of each requested launch that is not among these."""
         left_out, counted = self.left_out.total(), self.counted
         lost = counted.claimed - len(self.launches) - left_out
         further = counted.seen - counted.unwanted - counted.refused - counted.claimed
@@ -259,7 +259,7 @@ class Record:
             recording.followed += 1
 
     def _drop(self, event: dict[str, Any]) -> None:
-        """Take back the launches that the driver refused, once they were recorded."""
+        """Take back recorded launches that the driver refused."""
         first, end, kernel = event["from"], event["to"], event["kernel"]
         for number in [number for number in self._launches if first <= number < end]:
             launch = self._launches.pop(number)
@@ -301,12 +301,12 @@ class Record:
         )
 
     def cubin(self, event: dict[str, Any]) -> str:
-        """Return the SHA-256 of the cubin that a launched kernel is of, which the recording has; else why not."""
+        """Return the SHA-256 of a launched kernel's cubin in the recording; else why there is none."""
         cubin = self._modules.cubin(event)
         return cubin if isinstance(cubin, str) else named(cubin, self.recording.cubins, self._hashes)
 
     def contents(self, part: dict[str, Any]) -> Contents:
-        """Return what a buffer or a variable held; the file with it is added to the memory by its SHA-256."""
+        """Return the contents of a buffer or variable; their file is added to the memory by its SHA-256."""
         if part["content"] is None:
             return Contents(why=part["why"])
         file = self.own(part["content"])
@@ -317,7 +317,7 @@ class Record:
         return Contents(named(file, self.recording.memory, self._hashes))
 
     def own(self, name: str) -> Path:
-        """Return a file that an event names; raise ValueError unless it is of this process."""
+        """Return a file that an event names; raise ValueError unless it belongs to this process."""
         match = _OWN_FILE.fullmatch(str(name))
         if match is None or match[1] != self.name:
             raise ValueError(f"{name!r} is not a file of this process")

@@ -18,7 +18,7 @@ from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.reports.model import MachineInfo
 
-# Where CUPTI is: in a toolkit, in an installed Python package, or beside ncu.
+# Where CUPTI is: in a toolkit, in an installed Python package, or next to ncu.
 
 VARIABLE = "NCU_SWIZZLE_CUPTI"
 CUPTI_INSTALL = f"pip install nvidia-cuda-cupti, or name libcupti.so: {VARIABLE}=/…/libcupti.so.13"
@@ -63,7 +63,7 @@ def _folders() -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class StandInGpu:
-    """A GPU to stand in for."""
+    """The GPU that the stand-in imitates."""
 
     name: str
     sm: int
@@ -90,7 +90,7 @@ H100 = StandInGpu(
     },
 )  # fmt: skip
 # A B200 as NVIDIA describes it (CUDA programming guide, "Technical Specifications per Compute Capability", 10.0; 148
-# SMs, 126 MB of L2). We had none: what is not listed there is not answered.
+# SMs, 126 MB of L2). We had none: values not listed there are not answered.
 B200 = StandInGpu(
     name="NVIDIA B200",
     sm=100,
@@ -143,8 +143,8 @@ def build(
     cached: bool = True,
 ) -> Path:
     """Return the library built from a source, as a file of that name in the folder: see `native.build`."""
-    given = (*native.LIBRARY, *options)
-    return native.build(sources() / source, folder / name, given, ("-ldl", "-lpthread"), generated, cached)
+    flags = (*native.LIBRARY, *options)
+    return native.build(sources() / source, folder / name, flags, ("-ldl", "-lpthread"), generated, cached)
 
 
 WITHOUT = "captured without --memory"
@@ -193,7 +193,7 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
 
 @contextmanager
 def injected(limits: CaptureLimits) -> Iterator[tuple[dict[str, str], Path]]:
-    """Yield the environment that captures a program, and the folder that it is recorded in; for benchmarks."""
+    """Yield the environment that captures a program, and the folder of its recording; for benchmarks."""
     with unfinished.scratch() as scratch, _prepared(limits, scratch, cached=True) as prepared:
         yield prepared
 
@@ -226,12 +226,12 @@ def plain_path(folder: Path) -> Iterator[Path]:
 
 
 def family(folder: Path, cached: bool) -> tuple[str]:
-    """Return what a program is started with, so that nothing it starts is left running."""
+    """Return the launcher for a program, so that nothing it starts is left running."""
     return (str(native.build(sources() / "family.c", folder / "family", (), (), cached=cached)),)
 
 
 def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
-    """Create what the C libraries count in; return the limits as they read them from the environment.
+    """Create the C libraries' counters; return the limits as they read them from the environment.
 
     Raises UsageError.
     """

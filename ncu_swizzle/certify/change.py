@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -136,64 +136,37 @@ def to_json(change: ChangeVerdict) -> dict[str, Any]:
     """Return the verdict as JSON has it; queries are in certificates alone."""
     return {
         "schema": SCHEMA,
-        "outcome": change.outcome.value,
+        "outcome": change.outcome,
         "compiler": change.compiler,
         "unknown": change.unknown,
         "assumes": list(assumes(change)),
         "not_covered": list(leaves_out(change)),
-        "units": [_unit(unit, change.compiler) for unit in change.units],
-    }
-
-
-def _unit(unit: UnitVerdict, compiler: str) -> dict[str, Any]:
-    return {
-        "source": str(unit.source),
-        "arch": unit.arch,
-        "options": list(unit.options),
-        "outcome": unit.outcome.value,
-        "obstacle": unit.obstacle,
-        "unchanged": [name_of(symbol) for symbol in unit.unchanged],
-        "kernels": [_kernel(kernel, unit, compiler) for kernel in unit.kernels],
+        "units": [
+            {name: _plain(getattr(unit, name)) for name in ("source", "arch", "options", "outcome", "obstacle")}
+            | {"unchanged": list(map(name_of, unit.unchanged))}
+            | {"kernels": [_kernel(kernel, unit, change.compiler) for kernel in unit.kernels]}
+            for unit in change.units
+        ],
     }
 
 
 def _kernel(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> dict[str, Any]:
-    obstacle, found = kernel.obstacle, kernel.counterexample
-    return {
+    content: dict[str, Any] = _plain(kernel)
+    del content["queries"]
+    return content | {
         "kernel": name_of(kernel.kernel),
         "symbol": kernel.kernel,
-        "outcome": kernel.outcome.value,
         "mapped": list(map(source_name, kernel.mapped)),
-        "block": kernel.block and list(kernel.block),
-        "dynamic": kernel.dynamic,
         "covers": covers(kernel, unit, compiler) if kernel.outcome is Outcome.PROVED else "",
-        "assumptions": [assumption.value for assumption in kernel.assumptions],
-        "accesses": kernel.accesses,
-        "obstacle": obstacle and {"reason": obstacle.reason, "line": _line(obstacle.line)},
-        "counterexample": found and _counterexample(found),
     }
 
 
-def _line(line: Location | None) -> dict[str, Any] | None:
-    return None if line is None else {"file": line[0], "line": line[1]}
-
-
-def _counterexample(found: Counterexample) -> dict[str, Any]:
-    accesses: Sequence[Access] = found.accesses
-    return {
-        "what": found.what,
-        "array": found.array,
-        "block": list(found.block),
-        "values": dict(found.values),
-        "accesses": [
-            {
-                "thread": list(access.thread),
-                "line": _line(access.line),
-                "width": access.width,
-                "write": access.write,
-                "before": access.before,
-                "after": access.after,
-            }
-            for access in accesses
-        ],
-    }
+def _plain(value: object) -> Any:
+    """Return a value as JSON has it: records, and lines, by the names of their fields."""
+    if isinstance(value, Location):
+        return value._asdict()
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return str(value) if isinstance(value, Path) else dict(value) if isinstance(value, Mapping) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,34 +91,24 @@ def copy_with(project: Project, texts: Mapping[Path, bytes]) -> Iterator[Tree]:
         inside = {path for path in texts if path.is_relative_to(project.folder)}
         if outside := set(texts) - inside:
             raise UsageError(f"{min(outside)} is outside of the project {project.folder}", "put it in one checkout")
-        made = {root}
         for file in {*project.checkout.files, *inside}:
             copy = root / file.relative_to(project.folder)
-            _make_folders(copy.parent, made)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             if file in inside:
                 copy.write_bytes(texts[file])
             elif not copy.exists() and file.exists():
                 copy.symlink_to(file)
-        _link_others(root, project.folder, made)
+        _link_others(root, project.folder)
         yield Tree(root, project.folder)
 
 
-def _make_folders(folder: Path, made: set[Path]) -> None:
-    missing = [folder]
-    while missing[-1] not in made:
-        missing.append(missing[-1].parent)
-    for each in reversed(missing[:-1]):
-        each.mkdir()
-        made.add(each)
-
-
-def _link_others(root: Path, project: Path, folders: Iterable[Path], known: Sequence[Path] = ()) -> None:
+def _link_others(root: Path, project: Path, known: Sequence[Path] = ()) -> None:
     """Link what git ignores, such as headers that a build wrote; not what is `known` to it, and new."""
     names = {name for path in known for name in (path, *path.parents)}
-    for folder in folders:
-        original = project / folder.relative_to(root)
+    for folder, _, _ in os.walk(root):
+        original = project / Path(folder).relative_to(root)
         for entry in os.scandir(original) if original.is_dir() else ():
-            copy = folder / entry.name
+            copy = Path(folder, entry.name)
             if entry.name != ".git" and not os.path.lexists(copy) and Path(entry.path) not in names:
                 copy.symlink_to(entry.path)
 
@@ -168,7 +158,7 @@ def compare_with_commit(
                 raise UsageError(f"{name} has no {source.name}", "prove BEFORE AFTER compares two files")
         changed = dict(_differing(root, project))
         known = [*project.checkout.files, *(project.folder / path for path in left_out)]
-        _link_others(root, project.folder, [Path(path) for path, _, _ in os.walk(root)], known)
+        _link_others(root, project.folder, known)
         own = list(dict.fromkeys(side.unit for side in sides))
         trees = (before, Tree(project.folder, project.folder))
         launches = [launch for side in sides for launch in side.launches]

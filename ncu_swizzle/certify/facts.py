@@ -14,13 +14,12 @@ from ncu_swizzle.certify.terms import (
     Term,
     apply,
     atom,
+    binary,
     both,
-    compare,
     const,
     either,
     equal,
     leaves,
-    mul,
     rebuilt,
 )  # fmt: skip
 
@@ -82,19 +81,19 @@ class Facts:
         block: Shape | None = self.runs[0].block
         if kind == "tid":
             size = atom(f"ntid.{axis}", 32) if block is None else const(block["xyz".index(axis)], 32)
-            yield compare("ult", leaf, size)
+            yield binary("ult", leaf, size)
         elif kind == "ntid":
-            yield compare("ule", const(1, 32), leaf)
-            yield compare("ule", leaf, const(64 if axis == "z" else MOST_THREADS, 32))
+            yield binary("ule", const(1, 32), leaf)
+            yield binary("ule", leaf, const(64 if axis == "z" else MOST_THREADS, 32))
             x, y, z = (atom(f"ntid.{each}", 32) for each in "xyz")
-            yield compare("ule", mul(mul(x, y), z), const(MOST_THREADS, 32))
+            yield binary("ule", binary("mul", binary("mul", x, y), z), const(MOST_THREADS, 32))
         elif kind == "ctaid":
-            yield compare("ult", leaf, atom(f"nctaid.{axis}", 32))
+            yield binary("ult", leaf, atom(f"nctaid.{axis}", 32))
         elif kind == "nctaid":
-            yield compare("slt", const(0, 32), leaf)
+            yield binary("slt", const(0, 32), leaf)
         elif name.startswith(SHARED):
-            yield compare("ule", leaf, const(SHARED_BYTES, 32))
-            align = self._align.get(name.removeprefix(SHARED), 1)
+            yield binary("ule", leaf, const(SHARED_BYTES, 32))
+            align = self._align.get(name, 1)
             yield equal(leaf & const(align - 1, 32), const(0, 32))
 
     def _entered(self, run: Run, phi: Phi) -> Term:

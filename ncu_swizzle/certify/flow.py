@@ -6,31 +6,22 @@ each edge. A loop's header has phis for what its body changes; which those are i
 
 Local memory at constant offsets is variables, too: parameters of calls, and what a compiler spills that does not
 optimise. Offsets that loops with constant bounds step through are enumerated; what else is accessed in an object is
-memory.
+memory. An object keeps its contents when its function returns, as it may: nothing accesses them before they are set.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from ncu_swizzle.certify.graph import Graph, declared_in
+from ncu_swizzle.certify.graph import Graph
 from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
-from ncu_swizzle.certify.terms import (
-    ATOM,
-    OBJECT,
-    Term,
-    atom,
-    concat,
-    extract,
-    leaves,
-    signed,
-    substituted,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import OBJECT, Term, atom, extract, joined, leaves, signed, substituted
 from ncu_swizzle.certify.verdict import Location
 
 Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
@@ -85,38 +76,12 @@ class State:
     registers: dict[str, Term] = field(default_factory=dict)
     slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
 
-    def copy(self) -> State:
-        """Return a copy. What an object holds is shared: a store replaces it."""
-        return State(dict(self.registers), dict(self.slots))
-
-    def kept(self, live: Set[str], objects: Callable[[str], bool]) -> State:
-        """Return a copy with the registers that are live, and with some of the objects."""
-        return State(
-            {name: self.registers[name] for name in live if name in self.registers},
-            {name: held for name, held in self.slots.items() if objects(name)},
-        )
+    def kept(self, live: Set[str]) -> State:
+        """Return a copy with the registers that are live. What an object holds is shared: a store replaces it."""
+        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
-
-
-@dataclass(eq=False, slots=True)
-class Lookup:
-    """A load from a table of constants: where, at which offset, and the last offset that the table has."""
-
-    block: int
-    table: str
-    offset: Term
-    last: int
-    size: int
-
-
-@dataclass(eq=False, slots=True)
-class Escape:
-    """A shared address that becomes more than an address of an access."""
-
-    reason: str
-    line: Location | None
 
 
 class Flow(ABC):
@@ -145,16 +110,11 @@ class Flow(ABC):
             for header, body in self.loops.items()
             for name in self._live[header] & graph.written_in(body)
         }
-        self._writers: dict[str, list[int]] = {}
-        for number, each in enumerate(graph.blocks):
-            for name in {name for instruction in each.instructions for name in instruction.results()}:
-                self._writers.setdefault(name, []).append(number)
         self._definitions = Counter(
             name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
         )
-        self._baseless: set[tuple[int, Key]] = set()
-        self._around: dict[tuple[int, Key], Term] = {}  # bases of what is only set within a loop
-        self._dynamic: dict[str, list[tuple[int, int]]] = {}  # parts of local objects that are memory
+        self._bases: dict[tuple[int, Key], Term | None] = {}  # of phis, if what enters first does not tell
+        self._opaque: dict[str, set[int]] = {}  # bytes of local objects that are memory
         self._memory: set[str] = set()  # local objects that are memory as a whole
         self._changed = False
 
@@ -165,11 +125,11 @@ class Flow(ABC):
             self._pass()
             self._close_loops()
             # What points where, and how far, is only known once the loops are.
-            for last in (self._resolve_offsets, self._give_up):
-                if not self._changed:
-                    last()
             if not self._changed:
-                self._check_tables()
+                self._resolve_offsets()
+            if not self._changed:
+                self._make_memory(self._lost)
+            if not self._changed:
                 return
         raise Unfollowed("its loops carry too many values")
 
@@ -183,14 +143,15 @@ class Flow(ABC):
         self.conditions: list[Term | None] = [None] * count
         self.effects: list[list[Effect]] = [[] for _ in range(count)]
         self.phis: dict[Term, Phi] = {}
-        self.escapes: dict[Term, list[Escape]] = {}
-        self.lookups: list[Lookup] = []
+        # Shared addresses that become more than addresses of accesses: why, and where.
+        self.escapes: dict[Term, tuple[str, Location | None]] = {}
         self._entry: list[State] = [State() for _ in range(count)]
         self._exit: list[State | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
         self._offsets: list[tuple[str, Term, int, int]] = []
         self._lost: set[str] = set()  # objects to which something may point that does not show it
-        self._count: dict[tuple[int, str, str], int] = {}  # phis of registers, by block, path and kind
+        self._count: Counter[tuple[int, str, str]] = Counter()  # phis of registers, by block, path and kind
+        self._turns: dict[int, dict[Term, list[Term]]] = {}  # values of loops' variables, by header
         for number in range(count):
             if self.reached[number]:
                 self.check()
@@ -201,7 +162,7 @@ class Flow(ABC):
         sources = [n for n in block.predecessors if n < number and self._exit[n] and (n, number) not in self.dead]
         self._number = number
         self._state = self._joined(number, sources)
-        self._entry[number] = self._state.copy()
+        self._entry[number] = self._state.kept(self._live[number])
         for instruction in block.instructions:
             self._step(instruction)
         self._exit[number] = self._state
@@ -231,48 +192,38 @@ class Flow(ABC):
             else:
                 self.dead.add((number, successor))
 
+    # Where paths join.
+
     def _joined(self, number: int, sources: Sequence[int]) -> State:
         """Return the state at a block's start: what its predecessors agree on, and phis."""
         live = self._live[number]
-        states = [self._kept(state, number) for n in sources if (state := self._exit[n]) is not None]
-        header = number in self.loops
-        if not states:
-            return State()
-        if len(states) == 1 and not header:
-            return states[0]
+        states = [state.kept(live) for n in sources if (state := self._exit[n]) is not None]
+        if not states or (len(states) == 1 and number not in self.loops):
+            return states[0] if states else State()
+        carried = {key for at, key in self._carried if at == number}
         state = State()
         for name in sorted(live, key=_register_order):
             values = [each.registers.get(name) for each in states]
-            if all(value is None for value in values) and (number, name) not in self._carried:
-                continue
-            state.registers[name] = self._merged(number, name, sources, values)
-        slots = set().union(*(each.parts() for each in states))
-        slots |= {key for at, key in self._carried if at == number and not isinstance(key, str)}
+            if name in carried or any(value is not None for value in values):
+                state.registers[name] = self._merged(number, name, sources, values, name in carried)
+        slots = set().union(*(each.parts() for each in states), (key for key in carried if not isinstance(key, str)))
         for key in sorted(slots, key=lambda slot: (slot[0], -slot[2], slot[1])):
             held = [self._loaded(each, key) for each in states]
-            self._store(state, key, self._merged(number, key, sources, held))
+            self._store(state, key, self._merged(number, key, sources, held, key in carried))
         return state
 
-    def _kept(self, state: State, number: int) -> State:
-        """Return what a block knows of a state before it.
-
-        What a function has for itself ends with it, and so do a call's parameters: another call begins with what is
-        not set.
-        """
-        block, owner = self.graph.blocks[number], self.graph.owner
-        return state.kept(self._live[number], lambda name: block.may_know(owner(name)))
-
-    def _merged(self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term | None]) -> Term:
+    def _merged(
+        self, number: int, key: Key, sources: Sequence[int], values: Sequence[Term | None], carried: bool
+    ) -> Term:
         """Return the value on which some paths agree, or a phi. None is one that a path does not set."""
-        if (number, key) not in self._carried and values[0] is not None and all(value is values[0] for value in values):
+        if not carried and values[0] is not None and all(value is values[0] for value in values):
             return values[0]
         label = self._label(number, key)
         # What is not set has any value: the same one in both versions, and an address within what the others point to.
         known = [value if value is not None else self._unset(number, label, key) for value in values]
-        base = None
-        if (number, key) not in self._baseless:
-            set_ = [each for each in known if not self._is_unset(each)]
-            base = common_base(set_) if set_ else self._around.get((number, key))
+        set_ = [each for each in known if not self._is_unset(each)]
+        base = common_base(set_) if set_ else self._bases.get((number, key))
+        base = None if self._bases.get((number, key), base) is None else base
         if base is None:
             self._lose(known)
         mark = f":{self.version}" if (number, label) in self.split else ""
@@ -291,8 +242,8 @@ class Flow(ABC):
             return f"{key[0]}+{key[1]}.{key[2]}"
         path, kind, _ = _register_order(key)
         kind += "" if self._definitions[key] > 1 else "once"
-        self._count[number, path, kind] = which = self._count.get((number, path, kind), 0) + 1
-        return f"{path}{kind}{which}"
+        self._count[number, path, kind] += 1
+        return f"{path}{kind}{self._count[number, path, kind]}"
 
     def _unset(self, number: int, label: str, key: Key) -> Term:
         width = self.graph.registers[key] if isinstance(key, str) else 8 * key[2]
@@ -305,38 +256,29 @@ class Flow(ABC):
                 state = self._exit[source]
                 if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
                     continue
-                state = self._kept(state, header)
                 for slot in state.parts():
                     old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
                     if (header, slot) not in self._keys and old is not new:
                         self._carried.add((header, slot))
                         self._changed = True
-                for (at, key), phi in self._keys.items():
+                for (at, _), phi in self._keys.items():
                     if at == header:
-                        self._enter(phi, key, source, state)
+                        self._enter(phi, source, state)
 
-    def _enter(self, phi: Phi, key: Key, source: int, state: State) -> None:
-        if isinstance(key, str):
-            value = state.registers.get(key)
-            value = value if value is not None else self._unset(phi.block, phi.label, key)
-        else:
-            value = self._loaded(state, key)
-        if phi.base is None:
+    def _enter(self, phi: Phi, source: int, state: State) -> None:
+        at = phi.block, phi.key
+        value = state.registers.get(phi.key) if isinstance(phi.key, str) else self._loaded(state, phi.key)
+        value = value if value is not None else self._unset(phi.block, phi.label, phi.key)
+        if not self._is_unset(value):
             base = common_base([value])
-            if self._is_unset(phi.value) and not self._is_unset(value):
-                if base is not None:
-                    self._around[phi.block, key] = base
-                else:
-                    self._baseless.add((phi.block, key))
-                self._changed = True
-            else:
+            if phi.base is None and self._is_unset(phi.value):
+                self._bases[at], self._changed = base, True
+            elif phi.base is None:
                 self._lose([value])
-        elif not self._is_unset(value):
-            if common_base([value]) is not phi.base:
-                self._baseless.add((phi.block, key))
-                self._changed = True
-                return
-            value = value - phi.base
+            elif base is phi.base:
+                value = value - base
+            else:
+                self._bases[at], self._changed = None, True
         phi.incoming.append((source, value))
 
     def _is_unset(self, value: Term) -> bool:
@@ -345,30 +287,18 @@ class Flow(ABC):
         while waiting:
             each = waiting.pop()
             phi = self.phis.get(each)
-            if phi is not None and phi.base is None and (phi.block, phi.key) not in self._baseless:
+            if phi is not None and phi.base is None and self._bases.get((phi.block, phi.key), phi) is not None:
                 fresh = [incoming for _, incoming in phi.incoming if incoming not in seen]
                 seen.update(fresh)
                 waiting += fresh
-            elif each.op != ATOM or not each.name.startswith("undef:"):
+            elif not each.is_atom("undef:"):
                 return False
         return True
 
     def _lose(self, values: Sequence[Term]) -> None:
         """Treat as memory what a phi without a base may point to: accesses through it do not show that."""
-        for value in values:
-            for leaf in leaves(value):
-                if leaf.op == ATOM and leaf.name.startswith(OBJECT):
-                    self._lost.add(leaf.name.removeprefix(OBJECT))
-
-    def _give_up(self) -> None:
-        for name in self._lost:
-            self._make_memory(name)
-
-    def _undefined(self, name: str) -> Term:
-        """Return the value of a register that nothing on the way here has set: any, and the same in both versions."""
-        if any(self.graph.dominates(at, self._number) and at != self._number for at in self._writers.get(name, ())):
-            raise AssertionError(f"{name} was set, and is lost")
-        return atom(f"undef:{name}", self.graph.registers[name])
+        every = (leaf for value in values for leaf in leaves(value))
+        self._lost |= {leaf.name.removeprefix(OBJECT) for leaf in every if leaf.is_atom(OBJECT)}
 
     # Local objects.
 
@@ -376,163 +306,130 @@ class Flow(ABC):
         """Return what a part of an object holds, assembled from what was stored there."""
         name, offset, size = slot
         slots = state.slots.get(name, {})
-        if (known := slots.get((offset, size))) is not None:
-            return known
+        if (offset, size) in slots:
+            return slots[offset, size]
         if not any(start < offset + size and offset < start + length for start, length in slots):
-            return self._initial(name, offset, 8 * size)
-        parts: list[Term] = []
-        for byte in range(offset, offset + size):
-            within = next((part for part in slots if part[0] <= byte < sum(part)), None)
-            if within is None:
-                parts.append(self._initial(name, byte, 8))
-            else:
-                at = 8 * (byte - within[0])
-                parts.append(extract(slots[within], at + 7, at))
-        result = parts[0]
-        for part in parts[1:]:
-            result = concat(part, result)
-        return result
+            return self._initial(name, offset, size)
+        return joined(self._byte(state, name, byte) for byte in range(offset, offset + size))
 
-    def _initial(self, name: str, offset: int, width: int) -> Term:
+    def _byte(self, state: State, name: str, byte: int) -> Term:
+        slots = state.slots.get(name, {})
+        within = next((part for part in slots if part[0] <= byte < sum(part)), None)
+        if within is None:
+            return self._initial(name, byte, 1)
+        at = 8 * (byte - within[0])
+        return extract(slots[within], at + 7, at)
+
+    def _initial(self, name: str, offset: int, size: int) -> Term:
         kind = "param" if name in self.parameters.values() else "undef"
-        return atom(f"{kind}:{name}+{offset}.{width // 8}", width)
+        return atom(f"{kind}:{name}+{offset}.{size}", 8 * size)
 
-    @staticmethod
-    def _store(state: State, slot: Slot, value: Term) -> None:
+    def _store(self, state: State, slot: Slot, value: Term) -> None:
         name, offset, size = slot
-        slots = state.slots[name] = dict(state.slots.get(name, {}))
+        slots = dict(state.slots.get(name, {}))
         for start, length in list(slots):
-            if start < offset + size and offset < start + length and (start, length) != (offset, size):
-                old = slots.pop((start, length))
-                for byte in range(length):  # what remains of it
-                    if not offset <= start + byte < offset + size:
-                        slots[start + byte, 1] = extract(old, 8 * byte + 7, 8 * byte)
-        slots[offset, size] = value
+            if start < offset + size and offset < start + length:
+                rest = {*range(start, start + length)} - {*range(offset, offset + size)}
+                slots |= {(byte, 1): self._byte(state, name, byte) for byte in rest}
+                del slots[start, length]
+        state.slots[name] = {**slots, (offset, size): value}
 
     def _slot(self, address: Term, size: int, instruction: Instruction) -> Slot | None:
         """Return the part of a local object that an instruction's address means, if that is a variable."""
-        objects = [leaf for leaf in address.atoms if leaf.op == ATOM and leaf.name.startswith(OBJECT)]
+        objects = [leaf for leaf in address.atoms if leaf.is_atom(OBJECT)]
         if not objects:
             return None
         name = objects[0].name.removeprefix(OBJECT)
-        if not instruction.path.startswith(declared_in(name)):
+        if not instruction.path.startswith(name[: name.rfind("~") + 1]):
             raise Unfollowed("a local variable is accessed after its function has returned", instruction.line)
-        rest = address - objects[0] if len(objects) == 1 else address
+        rest = address - objects[0]
         if len(objects) > 1 or objects[0] in rest.atoms:
-            for each in objects:
-                self._make_memory(each.name.removeprefix(OBJECT))
+            self._make_memory(each.name.removeprefix(OBJECT) for each in objects)
         elif not rest.is_const:
             self._offsets.append((name, rest, size, self._number))
-        else:
+        elif name not in self._memory:
             offset = signed(rest.value, rest.width)
-            return None if self._is_memory(name, offset, size) else (name, offset, size)
+            part = range(offset, offset + size)
+            if self._opaque.get(name, set()).isdisjoint(part):
+                return name, offset, size
+            self._reserve(name, part)
         return None
 
-    def _is_memory(self, name: str, offset: int, size: int) -> bool:
-        if name in self._memory:
-            return True
-        for n, (low, high) in enumerate(self._dynamic.get(name, ())):
-            if offset < high and low < offset + size:
-                if not low <= offset <= offset + size <= high:
-                    self._dynamic[name][n] = (min(low, offset), max(high, offset + size))
-                    self._changed = True
-                return True
-        return False
-
-    def _make_memory(self, name: str) -> None:
-        if name not in self._memory:
+    def _make_memory(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._changed |= name not in self._memory
             self._memory.add(name)
-            self._changed = True
+
+    def _reserve(self, name: str, part: Iterable[int]) -> None:
+        """Let bytes of an object be memory."""
+        opaque = self._opaque.setdefault(name, set())
+        count = len(opaque)
+        opaque.update(part)
+        self._changed |= len(opaque) > count
 
     def _resolve_offsets(self) -> None:
         """Find which parts of local objects are accessed at offsets that are no constants."""
-        states: dict[int, dict[Term, list[Term]]] = {}
         for name, offset, size, number in self._offsets:
             if name in self._memory:
                 continue
-            values = [self._stepped(leaf, number, states) for leaf in offset.atoms]
-            count = 1
-            for found in values:
-                count *= len(found)
-            if count == 0 or count > MOST_OFFSETS:
-                self._make_memory(name)
-                continue
-            offsets = []
-            for combination in itertools.product(*values):
-                meant = dict(zip(offset.atoms, combination, strict=True))
-                offsets += substituted(meant, [offset])
-            if not all(each.is_const for each in offsets):
-                self._make_memory(name)
-                continue
-            numbers = [signed(each.value, each.width) for each in offsets]
-            self._reserve(name, min(numbers), max(numbers) + size)
+            leaves_ = list(offset.atoms)
+            values = [self._stepped(leaf, number) for leaf in leaves_]
+            offsets: list[Term] = []
+            if math.prod(map(len, values)) <= MOST_OFFSETS:
+                for meant in itertools.product(*values):
+                    offsets += substituted(dict(zip(leaves_, meant, strict=True)), [offset])
+            if not offsets or not all(each.is_const for each in offsets):
+                self._make_memory([name])
+            starts = {signed(each.value, each.width) for each in offsets if each.is_const}
+            self._reserve(name, {start + byte for start in starts for byte in range(size)})
 
-    def _reserve(self, name: str, low: int, high: int) -> None:
-        parts = self._dynamic.setdefault(name, [])
-        for n, (start, end) in enumerate(parts):
-            if low <= end and start <= high:
-                wide = (min(low, start), max(high, end))
-                if wide != parts[n]:
-                    parts[n] = wide
-                    self._changed = True
-                return
-        parts.append((low, high))
-        self._changed = True
-
-    def _stepped(self, leaf: Term, number: int, states: dict[int, dict[Term, list[Term]]]) -> list[Term]:
+    def _stepped(self, leaf: Term, number: int) -> list[Term]:
         """Return the values that a loop's variable takes where a block reads it; none if they are not known."""
         phi = self.phis.get(leaf)
         if phi is None or phi.block not in self.loops:
             return []
-        header = phi.block
-        if header not in states:
-            states[header] = self.iterations(header)
-        values = states[header].get(leaf, [])
-        body = self.loops[header]
+        header, body = phi.block, self.loops[phi.block]
+        values = self.iterations(header).get(leaf, [])
         # Its value at the exit is not one of the body's, if the loop is left where it begins.
-        inside = number in body and number != header and self._leaves_at_header(header)
-        return values[:-1] if inside else values
-
-    def _leaves_at_header(self, header: int) -> bool:
-        body = self.loops[header]
-        return all(
-            number == header or set(self.graph.blocks[number].successors) <= body
-            for number in body
-            if self.reached[number]
-        )
+        blocks = self.graph.blocks
+        at_start = all(n == header or {*blocks[n].successors} <= body for n in body if self.reached[n])
+        return values[:-1] if number in body and number != header and at_start else values
 
     def iterations(self, header: int) -> dict[Term, list[Term]]:
         """Return the values of a loop's variables at its header, turn by turn; none unless constants decide its end."""
-        body = self.loops.get(header, set())
-        back = [n for n in self.graph.blocks[header].predecessors if n in body and self.reached[n]]
+        if header not in self._turns:
+            self._turns[header] = self._iterated(header)
+        return self._turns[header]
+
+    def _iterated(self, header: int) -> dict[Term, list[Term]]:
+        body, blocks = self.loops[header], self.graph.blocks
+        back = [n for n in blocks[header].predecessors if n in body and self.reached[n]]
         if len(back) != 1:
             return {}
-        phis = [phi for phi in self.phis.values() if phi.block == header]
         value: dict[Term, Term] = {}
         following: dict[Term, Term] = {}
-        for phi in phis:
+        for phi in self.phis.values():
             first = {term for source, term in phi.incoming if source not in body}
             again = [term for source, term in phi.incoming if source in body]
-            if len(first) == 1 and again and (start := next(iter(first))).is_const:
+            if phi.block == header and len(first) == 1 and again and (start := first.pop()).is_const:
                 value[phi.value], following[phi.value] = start, again[0]
         while lost := [leaf for leaf in value if not following[leaf].atoms <= value.keys()]:
             for leaf in lost:
                 del value[leaf], following[leaf]
         exits = [
-            (number, condition)
+            (blocks[number].successors, condition)
             for number in body
             if (condition := self.conditions[number]) is not None
-            and condition.atoms
             and condition.atoms <= value.keys()
-            and not set(self.graph.blocks[number].successors) <= body
+            and not {*blocks[number].successors} <= body
             and self.graph.dominates(number, back[0])
-            and self.graph.blocks[number].instructions[-1].opcode == "bra"
+            and blocks[number].instructions[-1].opcode == "bra"
         ]
         seen = {leaf: [start] for leaf, start in value.items()}
         for _ in range(MOST_ITERATIONS if exits else 0):
-            for number, condition in exits:
+            for successors, condition in exits:
                 [holds] = substituted(value, [condition])
-                if holds.is_const and self.graph.blocks[number].successors[0 if holds.value else -1] not in body:
+                if holds.is_const and successors[0 if holds.value else -1] not in body:
                     return seen
             value = dict(zip(value, substituted(value, [following[leaf] for leaf in value]), strict=True))
             for leaf, term in value.items():
@@ -553,10 +450,6 @@ class Flow(ABC):
     def _guard(self, instruction: Instruction) -> Term:
         """Return the condition under which an instruction is executed."""
 
-    @abstractmethod
-    def _check_tables(self) -> None:
-        """Refuse what only shows once all is run."""
-
 
 def _register_order(name: str) -> tuple[str, str, int]:
     """Return a register's path, kind and number."""
@@ -570,10 +463,8 @@ def common_base(values: Sequence[Term]) -> Term | None:
     bases: set[Term | None] = set()
     for value in values:
         found = [
-            part
-            for part, factor in value.coefficients()
-            if factor == 1 and (part.symbols or (part.op == ATOM and part.name.startswith(OBJECT)))
+            part for part, factor in value.coefficients() if factor == 1 and (part.symbols or part.is_atom(OBJECT))
         ]
-        plain = len(found) == 1 and (found[0].op == ATOM or (found[0].op == "zext" and len(found[0].symbols) == 1))
+        plain = len(found) == 1 and (found[0].op == "atom" or (found[0].op == "zext" and len(found[0].symbols) == 1))
         bases.add(found[0] if plain and not (value - found[0]).symbols else None)
     return bases.pop() if len(bases) == 1 else None

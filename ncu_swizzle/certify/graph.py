@@ -27,18 +27,11 @@ class Block:
     instructions: list[Instruction]
     successors: list[int]
     predecessors: list[int] = field(default_factory=list)
-    returned: tuple[str, ...] = ()  # the calls that end where it begins
 
     @property
     def traps(self) -> bool:
         """Whether it ends the whole grid, which no edge shows."""
         return bool(self.instructions) and self.instructions[-1].opcode == "trap"
-
-    def may_know(self, owner: str) -> bool:
-        """Return whether what belongs to a call may be accessed from here on, before that call begins again."""
-        if not self.instructions or owner in self.returned:
-            return True
-        return self.instructions[0].path.startswith(owner)
 
     @property
     def line(self) -> Location | None:
@@ -52,7 +45,6 @@ class Graph:
     blocks: list[Block]
     registers: dict[str, int]  # bits
     objects: set[str]  # parameters of calls, and local memory
-    owners: dict[str, str] = field(default_factory=dict)  # the calls that objects are parameters or results of
     dominators: list[int] = field(init=False)  # immediate
 
     def __post_init__(self) -> None:
@@ -68,27 +60,18 @@ class Graph:
                     raise Unfollowed("a loop has two entries", block.line)
 
     def _dominators(self) -> list[int]:
-        """Return each block's immediate dominator (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm)."""
-        found = [-1] * len(self.blocks)
-        found[0] = 0
-        changed = True
-        while changed:
-            changed = False
-            for number in range(1, len(self.blocks)):
-                known = [source for source in self.blocks[number].predecessors if found[source] >= 0]
-                best = known[0]
-                for source in known[1:]:
-                    one, other = source, best
-                    while one != other:
-                        one, other = (one, found[other]) if other > one else (found[one], other)
-                    best = one
-                changed |= found[number] != best
-                found[number] = best
-        return found
+        """Return each block's immediate dominator: where the ways to its predecessors part.
 
-    def owner(self, name: str) -> str:
-        """Return the calls that lead to the function which an object belongs to, or which it is passed to."""
-        return self.owners.get(name) or declared_in(name)
+        Edges that lead back change nothing, as they lead to what dominates where they start: which is checked.
+        """
+        found = [0]
+        for number in range(1, len(self.blocks)):
+            ways = {source for source in self.blocks[number].predecessors if source < number}
+            while len(ways) > 1:
+                ways.add(found[latest := max(ways)])
+                ways.remove(latest)
+            found += ways
+        return found
 
     def dominates(self, one: int, other: int) -> bool:
         while other > one:
@@ -124,7 +107,7 @@ class Graph:
             raise Unfollowed("its loops are too long to be unrolled")
         at = {key: number for number, key in enumerate(order)}
         blocks = [replace(self.blocks[key[0]], successors=[at[to] for to in copies[key]]) for key in order]
-        return Graph(blocks=blocks, registers=self.registers, objects=self.objects, owners=self.owners)
+        return Graph(blocks=blocks, registers=self.registers, objects=self.objects)
 
     def live(self) -> list[set[str]]:
         """Return the registers that each block's start has to know."""
@@ -207,7 +190,6 @@ class _Inliner:
         self._registers: dict[str, int] = {}
         self._objects: set[str] = set()
         self._calls = 0
-        self._bound: dict[str, list[tuple[str, int]]] = {}  # by object: the calls that it is passed to, and from where
 
     def inline(self, function: Function, path: str, bound: dict[str, str], end: str) -> None:
         """Write out a function: `bound` has its parameters' and results' names at the call; it returns to `end`."""
@@ -242,10 +224,8 @@ class _Inliner:
                 opcode, operands = "bra", (end,)
             elif head == "bra":
                 operands = (path + operands[0],)
-            elif head == "brx":
-                operands = (_renamed(operands[0], renamed),)
             else:
-                operands = tuple(_renamed(operand, renamed) for operand in operands)
+                operands = tuple(_NAME.sub(lambda found: renamed(found[0]), operand) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
             instruction = Instruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
             self._items.append(instruction)
@@ -267,8 +247,6 @@ class _Inliner:
         self._calls += 1
         inner = f"{path}{self._calls}~"
         bound = dict(zip((*called.parameters, *called.returns), (*passed, *returned), strict=True))
-        for name in (*passed, *returned):
-            self._bound.setdefault(name, []).append((inner, len(self._items)))
         self.inline(called, inner, bound, f"{inner}end")
         self._items.append(f"{inner}end")
 
@@ -276,49 +254,22 @@ class _Inliner:
         """Return the graph of what was written out, without what is never reached."""
         lists: list[list[Instruction]] = [[], []]  # the first has no predecessors, whatever leads back to the start
         labels: dict[str, int] = {}
-        returned: dict[int, tuple[str, ...]] = {}
-        within: list[int] = []  # by item: its block
         for item in self._items:
             if isinstance(item, str):
                 if lists[-1]:
                     lists.append([])
-                labels[item] = number = len(lists) - 1
-                if item.endswith("~end"):
-                    returned[number] = (*returned.get(number, ()), item.removesuffix("end"))
-                within.append(number)
+                labels[item] = len(lists) - 1
                 continue
-            within.append(len(lists) - 1)
             lists[-1].append(item)
             if item.opcode in ENDS:
                 lists.append([])
         successors = {number: self._successors(number, each, labels, len(lists)) for number, each in enumerate(lists)}
         order = _reverse_postorder(0, successors)
         at = {number: position for position, number in enumerate(order)}
-        blocks = [
-            Block(instructions=lists[n], successors=[at[to] for to in successors[n]], returned=returned.get(n, ()))
-            for n in order
-        ]
+        blocks = [Block(instructions=lists[n], successors=[at[to] for to in successors[n]]) for n in order]
         if len(blocks) > MOST_BLOCKS:
             raise Unfollowed(f"it has {len(blocks):,} blocks, more than {MOST_BLOCKS:,}")
-        owners = dict(self._owners(within, labels))
-        return Graph(blocks=blocks, registers=self._registers, objects=self._objects, owners=owners)
-
-    def _owners(self, within: Sequence[int], labels: dict[str, int]) -> Iterator[tuple[str, str]]:
-        """Yield what is one call's alone: its caller sets it right before, and reads it right after."""
-        named: dict[str, set[tuple[str, int]]] = {}  # by object: from which calls it is named, and in which blocks
-        for item, number in zip(self._items, within, strict=True):
-            if isinstance(item, str):
-                continue
-            place = number if item.opcode.startswith(("ld.param", "st.param")) else -1
-            for name in (name for operand in item.operands for name in _INLINED.findall(operand)):
-                if name in self._bound:
-                    named.setdefault(name, set()).add((item.path, place))
-        for name, calls in self._bound.items():
-            (call, at), *more = calls
-            near = {within[min(at, len(within) - 1)], labels[f"{call}end"]}
-            outside = {number for path, number in named.get(name, ()) if not path.startswith(call)}
-            if not more and outside <= near:
-                yield name, call
+        return Graph(blocks=blocks, registers=self._registers, objects=self._objects)
 
     @staticmethod
     def _successors(number: int, block: list[Instruction], labels: dict[str, int], count: int) -> list[int]:
@@ -331,12 +282,3 @@ class _Inliner:
         if last.opcode == "bra":
             return [labels[last.operands[0]], *(following if last.guard else ())]
         return following if last.guard else []
-
-
-def declared_in(name: str) -> str:
-    """Return the calls that lead to the function which an object is declared in."""
-    return name[: name.rfind("~") + 1]
-
-
-def _renamed(operand: str, renamed: Callable[[str], str]) -> str:
-    return _NAME.sub(lambda match: renamed(match[0]), operand)

@@ -1,68 +1,45 @@
-"""Mappings of an array's bytes that are one-to-one, found from a few accesses: a guess, which is checked for all."""
+"""Mappings of an array's bytes that are one-to-one: guessed from a few accesses, and then shown of all of them.
+
+They only save time: any two accesses that one such mapping moves meet alike.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from ncu_swizzle.certify.terms import Term, const, scale, shift
-
-
-class ByteMapping(Protocol):
-    """Where each byte goes, one-to-one."""
-
-    @property
-    def together(self) -> int:
-        """How many bytes, from a multiple of that number on, stay next to each other."""
-
-    def of(self, offset: Term) -> Term:
-        """Return where a byte goes."""
+from ncu_swizzle.certify.terms import Term, binary, const, scale
 
 
 @dataclass(frozen=True)
-class Xor:
-    """Bits from `low` on are XORed with as many bits from `high` on: one-to-one, as those above are unchanged."""
+class ByteMapping:
+    """Where each byte goes, one-to-one; those from a multiple of `together` on stay next to each other."""
 
-    high: int
-    bits: int
-    low: int
-
-    @property
-    def together(self) -> int:
-        return 1 << self.low
-
-    def number(self, offset: int) -> int:
-        return offset ^ (offset >> self.high & (1 << self.bits) - 1) << self.low
-
-    def of(self, offset: Term) -> Term:
-        field = shift("lshr", offset, const(self.high, 64)) & const((1 << self.bits) - 1, 64)
-        return offset ^ scale(field, 1 << self.low)
-
-    def __str__(self) -> str:
-        return f"offset ^ ((offset >> {self.high} & {(1 << self.bits) - 1:#x}) << {self.low})"
+    name: str
+    of: Callable[[Term], Term]
+    together: int
 
 
-@dataclass(frozen=True)
-class Padding:
-    """Rows of a power of two of bytes are longer by some bytes: one-to-one, as it grows with the offset."""
+def swizzle(high: int, bits: int, low: int) -> ByteMapping:
+    """Return that bits from `low` on are XORed with those from `high` on: one-to-one, as those above are unchanged."""
+    mask = (1 << bits) - 1
 
-    row: int
-    by: int
+    def moved(term: Term) -> Term:
+        field = binary("lshr", term, const(high, term.width)) & const(mask, term.width)
+        return term ^ scale(field, 1 << low)
 
-    @property
-    def together(self) -> int:
-        return self.row
+    return ByteMapping(f"offset ^ ((offset >> {high} & {mask:#x}) << {low})", moved, 1 << low)
 
-    def number(self, offset: int) -> int:
-        return offset + offset // self.row * self.by
 
-    def of(self, offset: Term) -> Term:
-        return offset + scale(shift("lshr", offset, const(self.row.bit_length() - 1, 64)), self.by)
+def padding(row: int, by: int) -> ByteMapping:
+    """Return that rows of a power of two of bytes are longer by some bytes: one-to-one, as it grows with the offset."""
+    exponent = row.bit_length() - 1
 
-    def __str__(self) -> str:
-        return f"offset + offset / {self.row} * {self.by}"
+    def moved(term: Term) -> Term:
+        return term + scale(binary("lshr", term, const(exponent, term.width)), by)
+
+    return ByteMapping(f"offset + offset / {row} * {by}", moved, row)
 
 
 def mappings_of(samples: Collection[tuple[int, int]]) -> Iterator[ByteMapping]:
@@ -73,15 +50,11 @@ def mappings_of(samples: Collection[tuple[int, int]]) -> Iterator[ByteMapping]:
     if not changed:
         return
     low = (changed & -changed).bit_length() - 1
-    for distance, bits in itertools.product(range(1, 14), range(1, 7)):
-        swizzle = Xor(low + distance, bits, low)
-        if all(swizzle.number(before) == after for before, after in samples):
-            yield swizzle
     before, after = max(samples)
-    for exponent in range(4, 15):
-        row = 1 << exponent
-        rows = before // row
-        if rows and after > before and (after - before) % rows == 0:
-            padding = Padding(row, (after - before) // rows)
-            if all(padding.number(old) == new for old, new in samples):
-                yield padding
+    tried = [swizzle(low + distance, bits, low) for distance, bits in itertools.product(range(1, 14), range(1, 7))]
+    for row in (1 << exponent for exponent in range(4, 15)):
+        if (rows := before // row) and after > before and (after - before) % rows == 0:
+            tried.append(padding(row, (after - before) // rows))
+    for mapping in tried:
+        if all(mapping.of(const(old, 64)) is const(new, 64) for old, new in samples):
+            yield mapping

@@ -143,7 +143,7 @@ class Module:
 
     def add(self, kind: str, name: str, statements: Sequence[str]) -> None:
         """Enter a part by its statements."""
-        said = (_LINE_DIRECTIVE.sub(r"\g<labels>", each) for each in statements if each not in INLINE)
+        said = (_LINE.sub(r"\1", each) for each in statements if each not in INLINE)
         text = ";\n".join(" ".join(each.split()) for each in said if each)
         self.parts[name] = Part(kind, f"{self.parts[name].text}\n{text}" if name in self.parts else text)
 
@@ -170,13 +170,23 @@ def split(text: str) -> list[str]:
 
 _DEPOT = re.compile(r"(__local_depot)\d+")
 _UNIT = re.compile(r"(\d{1,4})(_INTERNAL_[0-9a-f]{8}_)")
-_TOKEN = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)|[{};\n]|[^"/{};\n]+|.', re.DOTALL)
-_LINE_DIRECTIVE = re.compile(
-    r"\A(?P<labels>\s*+(?:[%$\w]++\s*+:\s*+)*+)\.(loc|file|version|target|address_size)\b.*", re.DOTALL
+_COMMENT = re.compile(
+    r'(?P<string>"[^"\n]*")|// (?P<asm>begin|end) inline asm[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
+)
+_LABELS = r"(?:\s*+[%$\w]++\s*+:(?!:))"
+_LINE = re.compile(rf"^({_LABELS}*+)\s*+\.(?:loc|file|version|target|address_size)\b[^\n]*+", re.MULTILINE)
+_STATEMENT = re.compile(
+    rf"""\s*+(?:
+    (?P<section> \.section\b[^{{}};]*+\{{[^{{}}]*+\}} )  # of debug information
+    | (?P<brace> [{{}}] )                                # of a scope
+    | (?P<labels> {_LABELS}++ )(?=\s*+[{{}}])
+    | (?P<header> (?:\.(?!entry|func)\w++\s++)*+\.(?:entry|func)\b[^{{}};]*+ )(?=\{{)
+    | (?P<statement> (?:[^{{}};"] | "[^"\n]*+" | \{{(?:[^{{}}]|\{{[^{{}}]*+\}})*+\}})*+ )(?:;|(?=\}})|\Z)
+    )""",
+    re.VERBOSE,
 )
 _PARAMETER = re.compile(r"\.param\s++((?:\.(?!param)\w++\s++(?:\d++\s++)?)++)[\w$]++(\[\d++\])?")
 _WORD = re.compile(r"[\w$]+")
-_LABELS = re.compile(r"(?:\s*+[%$\w]++\s*+:(?!:))*+")
 _LABEL = re.compile(r"\s*+([%$\w]++)\s*+:(?!:)\s*+")
 _HEADER = re.compile(
     r"\.(entry|func)\s*+(?:\((?P<returns>[^()]*+)\))?\s*+(?P<name>[$\w]++)\s*+"
@@ -191,54 +201,26 @@ _DECLARED = re.compile(
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
 _GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
 
-INLINE = ("// begin inline asm", "// end inline asm")  # what the compiler puts around asm statements
+INLINE = (".inline begin", ".inline end")  # for the comments that the compiler puts around asm statements
 
 
-def _statements(text: str) -> Iterator[str]:  # noqa: PLR0912 - one case for each kind of token
-    """Yield what semicolons, braces of scopes and the ends of line directives separate; braces by themselves."""
-    buffer, depth, skipping = "", 0, False
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token.strip() in INLINE and depth == 0:
-            yield token.strip()
-        elif token.startswith(("//", "/*")):
-            buffer += " "
-        elif token == "\n":
-            if depth == 0 and _LINE_DIRECTIVE.match(buffer):
-                yield buffer.strip()
-                buffer = ""
-            else:
-                buffer += " "
-        elif token == ";" and depth == 0:
-            if buffer.strip():
-                yield buffer.strip()
-            buffer = ""
-        elif token == "{":
-            labels = _LABELS.match(buffer)
-            bare = buffer[labels.end() if labels else 0 :].strip()
-            if depth == 0 and (not bare or re.search(r"\.(entry|func)\b", bare)):
-                if buffer.strip():
-                    yield buffer.strip()
-                yield "{"
-                buffer = ""
-            else:  # a vector, an initialiser, or a section of debug information
-                skipping = skipping or bare.startswith(".section")
-                depth += 1
-                buffer += "" if skipping else token
-        elif token == "}":
-            if depth == 0:
-                if buffer.strip():  # labels of what follows the last instruction
-                    yield buffer.strip()
-                yield "}"
-                buffer = ""
-                continue
-            depth -= 1
-            if skipping and depth == 0:
-                buffer, skipping = "", False
-            elif not skipping:
-                buffer += token
-        elif not skipping:
-            buffer += token
+def _statements(text: str) -> Iterator[str]:
+    """Yield what semicolons, braces of scopes and the ends of line directives separate; braces by themselves.
+
+    Raises ValueError for what is no statement.
+    """
+
+    def plain(found: re.Match[str]) -> str:
+        return found["string"] or (f".inline {found['asm']};" if found["asm"] else " ")
+
+    text, at = _LINE.sub(r"\g<0>;", _COMMENT.sub(plain, text)), 0
+    while at < len(text):
+        found = _STATEMENT.match(text, at)
+        if found is None or found.end() == at:
+            raise ValueError(f"this is not PTX: {text[at : at + 40].strip()!r}")
+        at = found.end()
+        if not found["section"] and (statement := found[0].strip("; \t\r\n")):
+            yield statement
 
 
 def _without_unit(text: str) -> str:
@@ -260,10 +242,10 @@ def parse(text: str) -> Module:
     if text and not re.search(r"^[^\S\n]*+\.version\s", text, re.MULTILINE):
         raise ValueError("this is not PTX: it has no .version")
     module = Module(ptx=text)
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.MULTILINE))
     reader: _FunctionReader | None = None
     pending: Function | None = None
     told: list[str] = []  # the statements of a function
-    files: dict[str, str] = {}
     for statement in _statements(_without_unit(text)):
         if reader is not None:
             told.append(statement)
@@ -274,29 +256,18 @@ def parse(text: str) -> Module:
         elif statement == "{":
             if pending is None:
                 raise ValueError("this is not PTX: a brace opens outside of a function")
-            reader, pending = _FunctionReader(pending, module.symbols), None
+            reader, pending = _FunctionReader(pending, module.symbols, files), None
             told.append(statement)
-        elif found := re.match(r'\.file\s+(\d+)\s+"([^"]*)"', statement):
-            files[found[1]] = found[2]
         elif header := _HEADER.search(statement):
             if pending is not None:  # which is declared
                 module.add("func", pending.name, told)
             pending, told = _function(header), [statement]
-        elif not _LINE_DIRECTIVE.match(statement):
+        elif not _LINE.match(statement):
             symbol = _declare(statement, module.symbols)
             module.add(symbol.space if symbol else OTHER, symbol.name if symbol else statement, [statement])
     if pending is not None:
         module.add("func", pending.name, told)
-    for function in module.functions.values():
-        function.body = [_located(each, files) for each in function.body]
     return module
-
-
-def _located(each: Instruction | str, files: dict[str, str]) -> Instruction | str:
-    """Return the instruction with the name of its file in place of the number."""
-    if isinstance(each, str) or each.line is None:
-        return each
-    return replace(each, line=(files.get(each.line[0], each.line[0]), each.line[1]))
 
 
 def _function(header: re.Match[str]) -> Function:
@@ -342,15 +313,13 @@ def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
 class _FunctionReader:
     """Reads the statements of one function's body. Names that an inner scope declares are renamed."""
 
-    def __init__(self, function: Function, symbols: dict[str, Symbol]) -> None:
-        self.function, self._symbols = function, symbols
+    def __init__(self, function: Function, symbols: dict[str, Symbol], files: dict[str, str]) -> None:
+        self.function, self._symbols, self._files = function, symbols, files
         self._scopes: list[dict[str, str]] = [{}]
         self._starts = [0]  # where each scope's instructions begin
-        self._count, self._line = 0, None
+        self._count, self._inline = 0, False
+        self._line: Location | None = None
         self._targets: dict[str, tuple[str, ...]] = {}
-
-    _line: Location | None
-    _inline = False
 
     def read(self, statement: str) -> bool:
         """Take a statement; return False if it is the function's last brace."""
@@ -409,7 +378,8 @@ class _FunctionReader:
 
     def _declare(self, statement: str) -> None:
         if found := re.match(r"\.loc\s+(\d+)\s+(\d+)", statement):
-            self._line = (found[1], int(found[2])) if int(found[2]) else self._line
+            line = Location(self._files.get(found[1], found[1]), int(found[2]))
+            self._line = line if line.line else self._line
         elif found := re.match(r"\.reg\s+\.(\w+)\s+(.*)", statement, re.DOTALL):
             for name in split(found[2]):
                 stem = name.partition("<")[0]

@@ -1,15 +1,14 @@
-"""Whether conditions on bit vectors can all hold: asked of Bitwuzla, in the words of a certificate."""
+"""Whether conditions on bit vectors can all hold: asked of Bitwuzla, in SMT-LIB 2, the words of a certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.certify import smtlib
-from ncu_swizzle.certify.terms import Term, subterms
+from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed, subterms
 
 if TYPE_CHECKING:
     import bitwuzla
@@ -30,7 +29,6 @@ LIMIT_MS = 5_000  # of one query: those of real kernels take one to 400
 class Solver:
     """Asks Bitwuzla. A term is defined once. Raises EnvironmentLacking if Bitwuzla is not installed."""
 
-    queries: int = 0
     _terms: dict[Term, bitwuzla.Term] = field(default_factory=dict)
     _defined: set[Term] = field(default_factory=set)
 
@@ -50,7 +48,6 @@ class Solver:
         asked = list(dict.fromkeys(conditions))
         if any(term.is_const and not term.value for term in asked):
             return Answer.NEVER, []
-        self.queries += 1
         options = self._api.Options()
         options.set(self._api.Option.PRODUCE_MODELS, True)
         options.set(self._api.Option.TIME_LIMIT_PER, LIMIT_MS)
@@ -70,6 +67,60 @@ class Solver:
         if term not in self._terms:
             new = [part for part in subterms(term) if part not in self._defined]
             self._defined.update(new)
-            self._parser.parse("\n".join([*smtlib.definitions(new), "\n"]), True, False)
-            self._terms[term] = self._parser.parse_term(smtlib.named(term))
+            self._parser.parse("\n".join([*_definitions(new), "\n"]), True, False)
+            self._terms[term] = self._parser.parse_term(_named(term))
         return self._terms[term]
+
+
+def script(conditions: Iterable[Term]) -> str:
+    """Return a script of the logic QF_BV whose answer is unsat if the conditions cannot all hold."""
+    asked = [term for term in dict.fromkeys(conditions) if not (term.is_const and term.value)]
+    parts = {part for term in asked for part in subterms(term)}
+    asserted = (f"(assert (= {_named(term)} #b1))" for term in asked)
+    return "\n".join(["(set-logic QF_BV)", *_definitions(parts), *asserted, "(check-sat)", ""])
+
+
+# A term that is not a constant has a definition of its own, by its number: what is shared is written once. Comparisons
+# are bit vectors of one bit, as they are in terms.
+
+
+def _definitions(terms: Iterable[Term]) -> Iterator[str]:
+    """Yield what defines some terms, those that others of them are made of first."""
+    for term in sorted(terms, key=lambda term: term.id):  # what a term is made of was made before it
+        if term.op in (ATOM, APPLY):
+            plain = "".join(character if character.isprintable() else "?" for character in term.name)
+            yield f"(declare-fun t{term.id} () (_ BitVec {term.width})) ; {plain}"
+        elif term.op != CONST:
+            yield f"(define-fun t{term.id} () (_ BitVec {term.width}) {_defined(term)})"
+
+
+def _value(value: int, width: int) -> str:
+    return f"(_ bv{value % (1 << width)} {width})"
+
+
+def _named(term: Term) -> str:
+    """Return a term's name, or a constant."""
+    return _value(term.value, term.width) if term.op == CONST else f"t{term.id}"
+
+
+def _defined(term: Term) -> str:
+    parts = [_named(part) for part in term.terms()]
+    if term.op == LINEAR:
+        total = _value(term.constant, term.width)
+        for part, factor in term.coefficients():
+            counted = _named(part) if factor == 1 else f"(bvmul {_named(part)} {_value(factor, term.width)})"
+            counted = f"(bvneg {_named(part)})" if signed(factor, term.width) == -1 else counted
+            total = f"(bvadd {total} {counted})" if total != _value(0, term.width) else counted
+        return total
+    if (operation := OPERATIONS.get(term.op)) is not None:
+        applied = f"({operation.smt} {parts[0]} {parts[1]})"
+        return f"(ite {applied} #b1 #b0)" if operation.compares else applied
+    if term.op == "ite":
+        return f"(ite (= {parts[0]} #b1) {parts[1]} {parts[2]})"
+    if term.op in ("zext", "sext"):
+        how = "zero" if term.op == "zext" else "sign"
+        return f"((_ {how}_extend {term.width - next(term.terms()).width}) {parts[0]})"
+    if term.op in ("extract", "low"):
+        high, low = term.args[1:] or (31, 0)
+        return f"((_ extract {high} {low}) {parts[0]})"
+    return f"({'bvnot' if term.op == 'not' else term.op} {' '.join(parts)})"

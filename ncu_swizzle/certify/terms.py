@@ -12,12 +12,56 @@ difference, such as a comparison with another pointer, is an escape (`symbolic`)
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
 
 ATOM, APPLY, CONST, LINEAR = "atom", "apply", "const", "linear"
 SHARED = "sym:"  # the address of a shared array
 OBJECT = "obj:"  # … of a local object, or of a parameter
 GLOBAL = "glob:"  # … of a variable in global or constant memory
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on two terms: its name in SMT-LIB, what it is of two constants, and how it is to be taken."""
+
+    smt: str
+    of: Callable[[int, int], int]
+    signed: bool = False  # whether the constants have signs
+    compares: bool = False  # whether the result has one bit, which is 1 if it holds
+    commutes: bool = False
+
+
+def _shifted(left: bool) -> Callable[[int, int], int]:
+    """Return a shift; what is shifted by the width or more is shifted out, as in PTX: no width is over 128."""
+    return lambda a, b: a << min(b, 128) if left else a >> min(b, 128)
+
+
+def _quotient(a: int, b: int) -> int:
+    """Return a quotient that is rounded towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+OPERATIONS = {
+    "mul": Operation("bvmul", operator.mul, commutes=True),
+    "and": Operation("bvand", operator.and_, commutes=True),
+    "or": Operation("bvor", operator.or_, commutes=True),
+    "xor": Operation("bvxor", operator.xor, commutes=True),
+    "shl": Operation("bvshl", _shifted(left=True)),
+    "lshr": Operation("bvlshr", _shifted(left=False)),
+    "ashr": Operation("bvashr", _shifted(left=False), signed=True),
+    "udiv": Operation("bvudiv", _quotient),
+    "sdiv": Operation("bvsdiv", _quotient, signed=True),
+    "urem": Operation("bvurem", lambda a, b: a - _quotient(a, b) * b),
+    "srem": Operation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
+    "eq": Operation("=", operator.eq, compares=True, commutes=True),
+    "ult": Operation("bvult", operator.lt, compares=True),
+    "ule": Operation("bvule", operator.le, compares=True),
+    "slt": Operation("bvslt", operator.lt, signed=True, compares=True),
+    "sle": Operation("bvsle", operator.le, signed=True, compares=True),
+}
 
 
 class Term:
@@ -47,6 +91,10 @@ class Term:
     def is_const(self) -> bool:
         return self.op == CONST
 
+    def is_atom(self, *kinds: str) -> bool:
+        """Return whether it is an atom, whose name begins with one of these if they are given."""
+        return self.op == ATOM and (not kinds or self.name.startswith(kinds))
+
     def terms(self) -> Iterator[Term]:
         """Yield the terms that it is made of."""
         if self.op == LINEAR:
@@ -66,13 +114,9 @@ class Term:
     @property
     def constant(self) -> int:
         """The constant of a sum, or the value of a constant."""
-        if self.op == LINEAR:
-            assert isinstance(self.args[1], int)
-            return self.args[1]
-        return self.value if self.op == CONST else 0
-
-    def __repr__(self) -> str:
-        return show(self)
+        number = self.args[1] if self.op == LINEAR else self.args[0] if self.op == CONST else 0
+        assert isinstance(number, int)
+        return number
 
     def __add__(self, other: Term) -> Term:
         return add(self, other)
@@ -81,16 +125,18 @@ class Term:
         return add(self, other, -1)
 
     def __and__(self, other: Term) -> Term:
-        return bitwise("and", self, other)
+        return binary("and", self, other)
 
     def __or__(self, other: Term) -> Term:
-        return bitwise("or", self, other)
+        return binary("or", self, other)
 
     def __xor__(self, other: Term) -> Term:
-        return bitwise("xor", self, other)
+        return binary("xor", self, other)
 
     def __invert__(self) -> Term:
-        return invert(self)
+        if self.is_const:
+            return const(~self.value, self.width)
+        return _term(self, 0) if self.op == "not" else _make("not", self.width, self)
 
 
 _MADE: dict[tuple[object, ...], Term] = {}
@@ -110,27 +156,15 @@ def _make(op: str, width: int, *args: object) -> Term:
     parts = list(term.terms())
     term.atoms = frozenset((term,)) if op in (ATOM, APPLY) else frozenset().union(*(part.atoms for part in parts))
     symbols: frozenset[Term] = frozenset().union(*(part.symbols for part in parts))
-    term.symbols = frozenset((term,)) if op == ATOM and term.name.startswith(SHARED) else symbols
+    term.symbols = frozenset((term,)) if term.is_atom(SHARED) else symbols
     _MADE[key] = term
     return term
 
 
-def show(term: Term, depth: int = 0) -> str:
-    """Return a term for messages and logs, deep parts left out."""
-    if term.op == CONST:
-        return str(signed(term.value, term.width))
-    if term.op == ATOM:
-        return term.name
-    if depth > 5:
-        return "…"
-    if term.op == LINEAR:
-        parts = [
-            show(part, depth + 1) if factor == 1 else f"{signed(factor, term.width)}*{show(part, depth + 1)}"
-            for part, factor in term.coefficients()
-        ]
-        return f"({' + '.join([*parts, *([str(signed(term.constant, term.width))] if term.constant else [])])})"
-    inner = (show(arg, depth + 1) if isinstance(arg, Term) else str(arg) for arg in term.args)
-    return f"{term.op}{term.width}({', '.join(inner)})"
+def _term(term: Term, position: int) -> Term:
+    found = term.args[position]
+    assert isinstance(found, Term)
+    return found
 
 
 def signed(value: int, width: int) -> int:
@@ -148,6 +182,9 @@ def atom(name: str, width: int) -> Term:
 
 def apply(function: str, width: int, *args: Term) -> Term:
     return _make(APPLY, width, function, *args)
+
+
+# Sums.
 
 
 def linear(coefficients: Mapping[Term, int], constant: int, width: int) -> Term:
@@ -173,12 +210,71 @@ def scale(term: Term, factor: int) -> Term:
     return linear({part: c * factor for part, c in term.coefficients()}, term.constant * factor, term.width)
 
 
-def mul(one: Term, other: Term) -> Term:
-    if one.is_const:
-        one, other = other, one
-    if other.is_const:
-        return scale(one, other.value)
-    return _make("mul", one.width, *sorted((one, other), key=lambda term: term.id))
+# Operations on two terms.
+
+
+def binary(op: str, one: Term, other: Term) -> Term:
+    """Return an operation on two terms of one width."""
+    operation = OPERATIONS[op]
+    width = 1 if operation.compares else one.width
+    if one.is_const and other.is_const and (other.value or not op.endswith(("div", "rem"))):
+        a, b = (signed(t.value, t.width) if operation.signed else t.value for t in (one, other))
+        return const(operation.of(a, other.value if op == "ashr" else b), width)
+    if operation.commutes:
+        one, other = sorted((one, other), key=lambda term: (term.is_const, term.id))
+    if (simpler := _simpler(op, one, other)) is not None:
+        return simpler
+    return _make(op, width, one, other)
+
+
+def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 - one law after the other
+    """Return what two terms come to by a law; a constant comes last. None if there is none for them."""
+    width = one.width
+    if one is other and op in ("and", "or", "xor", "eq", "ult", "ule", "slt", "sle"):
+        result = {"xor": const(0, width), "and": one, "or": one}.get(op)
+        return result or const(op in ("eq", "ule", "sle"), 1)
+    if op == "eq":
+        difference = one - other
+        if difference.is_const:  # not 0: they would be one term
+            return const(difference.value == 0, 1)
+        if len(difference.atoms) < len(one.atoms | other.atoms):
+            return _make("eq", 1, difference, const(0, width))
+    if not other.is_const:
+        return None
+    value, ones = other.value, (1 << width) - 1
+    if op == "mul" or (op == "shl" and value < width):
+        return scale(one, value if op == "mul" else 1 << value)
+    if op in ("shl", "lshr") and value >= width:
+        return const(0, width)
+    if (op, value) in (("and", ones), ("or", 0), ("xor", 0), ("lshr", 0), ("ashr", 0), ("udiv", 1), ("sdiv", 1)):
+        return one
+    if (op, value) in (("and", 0), ("or", ones), ("urem", 1), ("srem", 1)):
+        return const(ones if op == "or" else 0, width)
+    return ~one if (op, value) == ("xor", ones) else None
+
+
+def equal(one: Term, other: Term) -> Term:
+    return binary("eq", one, other)
+
+
+def both(terms: Iterable[Term]) -> Term:
+    """Return whether all conditions hold."""
+    return reduce(operator.and_, terms, const(1, 1))
+
+
+def either(terms: Iterable[Term]) -> Term:
+    """Return whether one of the conditions holds."""
+    return reduce(operator.or_, terms, const(0, 1))
+
+
+def choose(condition: Term, one: Term, other: Term) -> Term:
+    """Return one term if a condition holds, else the other."""
+    if condition.is_const:
+        return one if condition.value else other
+    return one if one is other else _make("ite", one.width, condition, one, other)
+
+
+# Widths.
 
 
 def zext(term: Term, width: int) -> Term:
@@ -188,11 +284,11 @@ def zext(term: Term, width: int) -> Term:
     if term.is_const:
         return const(term.value, width)
     if term.op == "zext":
-        return zext(_first(term), width)
+        return zext(_term(term, 0), width)
     if term.width == 32 and width == 64 and (base := _base(term)) is not None:
         # A 32-bit shared address of an array: the array plus a signed offset, which does not wrap if the access is in
         # bounds. That is assumed of the old version, and shown of the new one with this very offset.
-        wide = _first(base) if base.op == "low" else _make("zext", 64, base)
+        wide = _term(base, 0) if base.op == "low" else _make("zext", 64, base)
         return add(wide, sext(term - base, 64))
     return _make("zext", width, term)
 
@@ -211,36 +307,25 @@ def sext(term: Term, width: int) -> Term:
         return term
     if term.is_const:
         return const(signed(term.value, term.width), width)
-    if term.op == "sext":
-        return sext(_first(term), width)
-    if term.op == "zext":
-        return zext(_first(term), width)
+    if term.op in ("sext", "zext"):
+        return (sext if term.op == "sext" else zext)(_term(term, 0), width)
     return _make("sext", width, term)
 
 
-def _first(term: Term) -> Term:
-    first = term.args[0]
-    assert isinstance(first, Term)
-    return first
-
-
-def _second(term: Term) -> Term:
-    second = term.args[1]
-    assert isinstance(second, Term)
-    return second
+def narrowed(term: Term, width: int) -> Term:
+    """Return a term's low bits, or all of them with zeros in front."""
+    return extract(term, width - 1, 0) if term.width > width else zext(term, width)
 
 
 def _bits(term: Term) -> tuple[int, int]:
     """Return the highest and the lowest bit that is extracted."""
-    if term.op == "low":
-        return 31, 0
-    _, high, low = term.args
+    high, low = term.args[1:] or (31, 0)
     assert isinstance(high, int)
     assert isinstance(low, int)
     return high, low
 
 
-def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911, PLR0912 - one rule for each operation
+def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rule for each operation
     """Return bits ``high`` to ``low`` of a term."""
     width = high - low + 1
     if width == term.width:
@@ -249,31 +334,27 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911, PLR0912 
         return const(term.value >> low, width)
     if low == 0 and width == 32 and term.width == 64 and len(term.symbols) == 1:
         return _make("low", 32, term)  # `zext` gives back the 64-bit offset
-    if term.op == "low":
-        return extract(_first(term), high, low)
+    if term.op in ("extract", "low"):
+        offset = _bits(term)[1]
+        return extract(_term(term, 0), high + offset, low + offset)
     if low == 0:
         if term.op == LINEAR:
             total = const(term.constant, width)
             for part, coefficient in term.coefficients():
                 total = add(total, scale(extract(part, high, 0), coefficient))
             return total
-        if term.op == "mul":
-            return mul(extract(_first(term), high, 0), extract(_second(term), high, 0))
-        if term.op in ("and", "or", "xor"):
-            return bitwise(term.op, extract(_first(term), high, 0), extract(_second(term), high, 0))
+        if term.op in ("mul", "and", "or", "xor"):
+            return binary(term.op, *(extract(part, high, 0) for part in (_term(term, 0), _term(term, 1))))
         if term.op in ("zext", "sext"):
-            inner = _first(term)
+            inner = _term(term, 0)
             extend = zext if term.op == "zext" else sext
             return extract(inner, high, 0) if width <= inner.width else extend(inner, width)
     if term.op == "concat":
-        split = _second(term).width
+        split = _term(term, 1).width
         if high < split:
-            return extract(_second(term), high, low)
+            return extract(_term(term, 1), high, low)
         if low >= split:
-            return extract(_first(term), high - split, low - split)
-    if term.op == "extract":
-        offset = _bits(term)[1]
-        return extract(_first(term), high + offset, low + offset)
+            return extract(_term(term, 0), high - split, low - split)
     return _make("extract", width, term, high, low)
 
 
@@ -284,119 +365,16 @@ def concat(high: Term, low: Term) -> Term:
     if high.op == low.op == "extract" and high.args[0] is low.args[0]:
         (top, middle), (below, bottom) = _bits(high), _bits(low)
         if middle == below + 1:
-            return extract(_first(high), top, bottom)
+            return extract(_term(high, 0), top, bottom)
     return _make("concat", width, high, low)
 
 
-_BITWISE: Mapping[str, Callable[[int, int], int]] = {
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-}
+def joined(parts: Iterable[Term]) -> Term:
+    """Return parts as one value, the first one lowest."""
+    return reduce(lambda low, high: concat(high, low), parts)
 
 
-def bitwise(op: str, one: Term, other: Term) -> Term:
-    """Return ``and``, ``or`` or ``xor`` of two terms."""
-    width = one.width
-    if one.is_const and other.is_const:
-        return const(_BITWISE[op](one.value, other.value), width)
-    if one.is_const:
-        one, other = other, one
-    if one is other:
-        return const(0, width) if op == "xor" else one
-    if other.is_const:
-        ones = (1 << width) - 1
-        if other.value == 0:
-            return other if op == "and" else one
-        if other.value == ones:
-            return {"and": one, "or": other}.get(op) or invert(one)
-    else:
-        one, other = sorted((one, other), key=lambda term: term.id)
-    return _make(op, width, one, other)
-
-
-def invert(term: Term) -> Term:
-    if term.is_const:
-        return const(~term.value, term.width)
-    return _first(term) if term.op == "not" else _make("not", term.width, term)
-
-
-def both(terms: Iterable[Term]) -> Term:
-    """Return whether all conditions hold."""
-    result = const(1, 1)
-    for term in terms:
-        result = result & term
-    return result
-
-
-def either(terms: Iterable[Term]) -> Term:
-    """Return whether one of the conditions holds."""
-    result = const(0, 1)
-    for term in terms:
-        result = result | term
-    return result
-
-
-def shift(op: str, term: Term, count: Term) -> Term:
-    """Return ``shl``, ``lshr`` or ``ashr``; a count of the width or more shifts everything out, as in PTX."""
-    width = term.width
-    if count.is_const:
-        n = count.value
-        if n == 0:
-            return term
-        if op == "shl":
-            return const(0, width) if n >= width else scale(term, 1 << n)
-        if term.is_const:
-            value = signed(term.value, width) if op == "ashr" else term.value
-            return const(value >> min(n, width), width)
-    return _make(op, width, term, count)
-
-
-def divide(op: str, one: Term, other: Term) -> Term:
-    """Return ``udiv``, ``sdiv``, ``urem`` or ``srem``, rounded towards zero."""
-    if other.is_const and other.value:
-        if one.is_const:
-            a, b = (signed(t.value, t.width) if op[0] == "s" else t.value for t in (one, other))
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return const(quotient if op.endswith("div") else a - quotient * b, one.width)
-        if other.value == 1:
-            return one if op.endswith("div") else const(0, one.width)
-    return _make(op, one.width, one, other)
-
-
-_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-}
-
-
-def compare(op: str, one: Term, other: Term) -> Term:
-    """Return ``eq``, ``ult``, ``ule``, ``slt`` or ``sle`` of two terms, one bit wide."""
-    if one.is_const and other.is_const:
-        a, b = (signed(t.value, t.width) if op[0] == "s" else t.value for t in (one, other))
-        return const(_COMPARED[op if op == "eq" else op[1:]](a, b), 1)
-    if one is other:
-        return const(op in ("eq", "ule", "sle"), 1)
-    if op == "eq":
-        difference = one - other
-        if difference.is_const:
-            return const(difference.value == 0, 1)
-        if len(difference.atoms) < len(one.atoms | other.atoms):
-            one, other = difference, const(0, one.width)
-        one, other = sorted((one, other), key=lambda term: term.id)
-    return _make(op, 1, one, other)
-
-
-def equal(one: Term, other: Term) -> Term:
-    return compare("eq", one, other)
-
-
-def choose(condition: Term, one: Term, other: Term) -> Term:
-    """Return one term if a condition holds, else the other."""
-    if condition.is_const:
-        return one if condition.value else other
-    return one if one is other else _make("ite", one.width, condition, one, other)
+# What terms are made of.
 
 
 def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
@@ -419,28 +397,18 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
             result = add(result, scale(rebuilt(part, replace, memo), coefficient))
     else:
         parts = [rebuilt(part, replace, memo) for part in term.terms()]
-        result = _remade(term, parts)
+        if term.op in OPERATIONS:
+            result = binary(term.op, *parts)
+        elif term.op in ("zext", "sext"):
+            result = (zext if term.op == "zext" else sext)(parts[0], term.width)
+        elif term.op in ("extract", "low"):
+            result = extract(parts[0], *_bits(term))
+        elif term.op == "not":
+            result = ~parts[0]
+        else:
+            result = (choose if term.op == "ite" else concat)(*parts)
     memo[term] = result
     return result
-
-
-def _remade(term: Term, parts: list[Term]) -> Term:  # noqa: PLR0911
-    op, width = term.op, term.width
-    if op in ("zext", "sext"):
-        return (zext if op == "zext" else sext)(parts[0], width)
-    if op in ("extract", "low"):
-        return extract(parts[0], *_bits(term))
-    if op in ("and", "or", "xor"):
-        return bitwise(op, *parts)
-    if op in ("shl", "lshr", "ashr"):
-        return shift(op, *parts)
-    if op in ("udiv", "sdiv", "urem", "srem"):
-        return divide(op, *parts)
-    if op in ("eq", "ult", "ule", "slt", "sle"):
-        return compare(op, *parts)
-    if op == "not":
-        return invert(parts[0])
-    return choose(parts[0], parts[1], parts[2]) if op == "ite" else (mul if op == "mul" else concat)(parts[0], parts[1])
 
 
 def leaves(term: Term) -> set[Term]:

@@ -267,7 +267,7 @@ class Project:
 
     @cached_property
     def checkout(self) -> CheckoutFiles:
-        return CheckoutFiles(self.folder)
+        return CheckoutFiles(self.folder, frozenset(source for source, _ in self._named))
 
     @cached_property
     def described(self) -> tuple[Target, ...]:
@@ -284,9 +284,9 @@ class Project:
         yield from own
         leading = {*changed, *self.checkout.including(changed)}
         if self.checkout.computed:  # what a macro includes may be any file
-            leading |= {*self.checkout.computed, *self.checkout.including(self.checkout.computed)}
+            leading |= self.checkout.computed | self.checkout.including(self.checkout.computed)
         seen = {(unit.source, unit.options) for unit in own}
-        for source, unit in self._named():
+        for source, unit in self._named:
             if source not in leading and source.name != halves.COMMANDS:  # of which nothing is known
                 continue
             if not isinstance(unit, Unit):
@@ -298,15 +298,16 @@ class Project:
             if halves.is_compiled(source):
                 yield halves.like(own[0], source)
 
-    def _named(self) -> Iterator[tuple[Path, Unit | UsageError]]:
-        """Yield the sources that compile_commands.json and ncu-swizzle.toml name, with their units."""
+    @cached_property
+    def _named(self) -> tuple[tuple[Path, Unit | UsageError], ...]:
+        """The sources that compile_commands.json and ncu-swizzle.toml name, with their units."""
+        found: list[tuple[Path, Unit | UsageError]] = []
         for file in halves.command_files(self.folder):
             try:
-                yield from halves.of_commands(file, self.sources.trust)
+                found += halves.of_commands(file, self.sources.trust)
             except BadFile as error:
-                yield file, error
-        for target in self.described:
-            yield limits.plain(target.source), halves.of_target(target)
+                found.append((file, error))
+        return (*found, *((limits.plain(target.source), halves.of_target(target)) for target in self.described))
 
     def verdicts(
         self,

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-Location = tuple[str, int]  # a file as the compiler names it, and its line
+
+class Location(NamedTuple):
+    """A file as the compiler names it, and a line of it."""
+
+    file: str
+    line: int
 
 
 class Outcome(StrEnum):
@@ -31,7 +37,7 @@ class Access:
     """One access of a counterexample: which thread, where in the source, at which byte of the array in each version."""
 
     thread: tuple[int, int, int]
-    line: Location
+    line: Location | None
     width: int  # bytes
     write: bool
     before: int  # bytes from the array's start; negative if it is below it
@@ -47,7 +53,6 @@ class Counterexample:
     accesses: tuple[Access, ...]
     block: tuple[int, int, int]  # index of the block
     values: Mapping[str, int]  # of parameters, by name, and of what was loaded or counted
-    exact: bool  # whether every value is free: none is a loop variable, or was loaded
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from ncu_swizzle.sweep.folder import Sweep
 
 
 class WithPage:
-    """An answer with a page of its own."""
+    """An answer with its own page."""
 
     def html(self) -> str:
         """Return the report, one HTML document."""
@@ -62,7 +62,7 @@ class Profile(WithPage, model.Profile):
 
     def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
         """Return a table as a DataFrame: instructions, lines, accesses, stalls or metrics; see `frames.COLUMNS`."""
-        return frames.of_profile(self, kind)
+        return frames.profile_table(self, kind)
 
     def html(self) -> str:
         """Return the report of just this profile, one HTML document."""
@@ -84,8 +84,8 @@ class Comparison(WithPage, comparison.Comparison):
         return cls(**{**_fields(compared), "profiles": tuple(map(Profile.of, compared.profiles))})
 
     def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
-        """Return a table of all profiles, one below the other, with their labels; see `frames.of_comparison`."""
-        return frames.of_comparison(self, kind)
+        """Return a table of all profiles, one below the other, with their labels; see `frames.comparison_table`."""
+        return frames.comparison_table(self, kind)
 
     def html(self) -> str:
         """Return the report, one HTML document."""
@@ -138,7 +138,7 @@ class Profiles(Sequence[Profile]):
 
     def to_frame(self, kind: Kind = "accesses") -> pd.DataFrame:
         """Return a table of all profiles, one below the other; see `Comparison.to_frame`."""
-        return frames.of_comparison(comparison.compare(self._profiles), kind)
+        return frames.comparison_table(comparison.compare(self._profiles), kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +220,7 @@ class BankMaps(tuple[BankMap, ...]):
     title: str
 
     def __new__(cls, maps: Iterable[BankMap], title: str) -> BankMaps:
-        """Return the maps; `title` says what they are of."""
+        """Return the maps; `title` names their subject."""
         drawn = super().__new__(cls, maps)
         drawn.title = title
         return drawn

@@ -28,7 +28,7 @@ from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.groups import Emulating, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.groups import Emulating, OfPrograms, Only, Pairs, keyword_names, keyworded, with_options
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
@@ -40,7 +40,7 @@ from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery, Ke
 from ncu_swizzle.frontends.compiled import refuse_while_imported
 from ncu_swizzle.gate import checking, reporting
 from ncu_swizzle.gate.baseline import Policy, typed_rules
-from ncu_swizzle.gate.linting import in_every_launch
+from ncu_swizzle.gate.linting import lint_every_launch
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
@@ -51,7 +51,6 @@ from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-OfPrograms = Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")]
 
 # Profiles that are made.
 
@@ -123,7 +122,7 @@ vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_
 
 @contextlib.contextmanager
 def _in_python() -> Iterator[None]:
-    """Say in keywords what a kernel's launch lacks."""
+    """State in keywords what a kernel's launch lacks."""
     try:
         yield
     except LaunchLacking as error:
@@ -190,7 +189,7 @@ def profile_sweep(
     """Profile variants over problem sizes: ``profile_sweep("gemm", problem={"n": [1024, 2048]})``.
 
     A point that fails is a row with its error. Nothing is saved unless `export` names a folder; `resume` continues what
-    is there. Other keywords are those of `profile`, and where the points run: ``workers=2``.
+    is there. Other keywords are those of `profile`, and where the points run: ``jobs=2``, ``workers="gpus"``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
     points = profiling.planned(
@@ -277,10 +276,10 @@ def check(
         return _gathered(entries, request, on_progress, description, engine)
 
     words = [entry for entry in entries if isinstance(entry, str | Path)]
-    rest, files = checking.without_launch([str(word) for word in words], description)
-    kernels = in_every_launch(files, description, request, rules, on_progress)
+    rest, files = checking.split_by_launch([str(word) for word in words], description)
+    kernels = lint_every_launch(files, description, request, rules, on_progress)
     entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
-    verdict = checking.judged(gather, rules, request) if entries or not kernels else None
+    verdict = checking.judge_profiles(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)
     if raising:
@@ -335,7 +334,7 @@ def lint(
     """Return a check per line that conflicts, like ``ncu-swizzle lint``; with `against`, only what got worse fails.
 
     Keywords are the command's options: those that describe a .cu file, ``cubin`` for captured launches,
-    ``workers=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
+    ``jobs=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
     words, description = list(map(str, files)), own.described(request.problem, sources)

@@ -119,7 +119,7 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
 
 
 def _unknown(launches: tuple[CapturedLaunch, ...]) -> list[str]:
-    """Say which contents were wanted and could not be kept."""
+    """Name the requested contents that could not be kept."""
     from ncu_swizzle.capture.running import WITHOUT
 
     reasons: dict[str, int] = {}

@@ -20,7 +20,7 @@ PROGRAM = "ncu-swizzle"
 
 
 def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
-    """Return what to type in place of a command whose kernel could not be launched, given its words."""
+    """Return the corrected command line for one whose kernel could not be launched."""
     # Slow to import, and most commands end well.
     from ncu_swizzle.kernels import build
     from ncu_swizzle.kernels.check import NO_PARAMETERS
@@ -80,7 +80,7 @@ class Output(Console):
         super().__init__(file=file, highlight=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the parts of what is printed; styles and the cursor's movements are parts of their own."""
+        """Yield the parts of the output; styles and cursor movements are separate parts."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(on_terminal(segment.text), segment.style)
 

@@ -158,7 +158,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectEntry:
-    """An entry: the kernel's name, its source relative to the file, what the user gave, and what is known besides."""
+    """An entry: the kernel's name, its source relative to the file, the user's values, and other known ones."""
 
     name: str
     source: str
@@ -201,7 +201,7 @@ class ProjectEntry:
 
 
 def _said(key: str, typed: str, known: Sequence[int] | None, what: str, launch: WrittenLaunch | None) -> str:
-    """Return a line with what was typed, else what is known, else what is to be done."""
+    """Return a line with the typed value, else the known one, else a TODO."""
     if typed or not known:
         return _line(f"{key} = {quoted(typed or TODO)}", "" if typed else what)
     where = f"{Path(launch.file).name}:{launch.line}" if launch and launch.file else ""

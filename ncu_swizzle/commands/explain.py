@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.base import codes
+from ncu_swizzle.base import codes, pool
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.commands import output
@@ -161,7 +161,8 @@ def report(
         with output.progress() as progress:
             result = run_kernel.compare_all(entries, with_options(request, options), progress, choice)
     file = out or run_kernel.page_of(profiles)
-    write_atomically(file, page.render_all(result.comparisons, result.notes, result.title).encode())
+    jobs = pool.jobs_for(request.jobs)
+    write_atomically(file, page.render_all(result.comparisons, result.notes, result.title, jobs).encode())
     output.show(result, formats, (file,))
 
 

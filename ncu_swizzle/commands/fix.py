@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ncu_swizzle.base.errors import GateFailed, NotComparable
+from ncu_swizzle.base.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Emulating, Only, grouped
@@ -19,6 +20,7 @@ from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
 from ncu_swizzle.reports.options import Formats
 
 if TYPE_CHECKING:
+    from ncu_swizzle.base.pool import Outcome
     from ncu_swizzle.fix.sources import SourceFix
 
 
@@ -45,7 +47,9 @@ class FixExtras:
 
 @grouped
 def fix(
-    what: Annotated[str, typer.Argument(metavar="FILE|KERNEL", help="A .cu file, or a kernel of ncu-swizzle.toml.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE|KERNEL…", help=".cu files, or kernels of ncu-swizzle.toml.")
+    ],
     extras: FixExtras,
     formats: Annotated[Formats, Only("json")],
     request: Emulating,
@@ -57,6 +61,7 @@ def fix(
     \b
     ncu-swizzle fix my.cu --kernel transpose --grid 32,32 --block 32,8 --arg …
     ncu-swizzle fix my.cu            all that ncu-swizzle.toml describes of it
+    ncu-swizzle fix a.cu b.cu        side by side, on all cores
     ncu-swizzle fix my.cu --apply    write the file, not just my.cu.patch
     ncu-swizzle fix my.cu --only padding --max-shared 49152
     \f
@@ -70,25 +75,68 @@ def fix(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown
     from ncu_swizzle.fix.candidates import FixOptions, MappingKind
-    from ncu_swizzle.fix.sources import FixQuery, fix_all
+    from ncu_swizzle.fix.sources import FixQuery, fix_all, fix_each
 
     options = FixOptions(MappingKind(extras.only) if extras.only else None, extras.max_shared, extras.slower)
+    if len(what) > 1 and formats != Formats():
+        raise UsageError("--json is for one file", "each file has its patch and its page: ls *.patch *.fix.html")
     with output.progress() as progress:
-        fixed = fix_all(
-            what,
-            FixQuery(
-                request=request,
-                description=own.described(request.problem, sources),
-                options=options,
-                progress=progress,
-                on_gpu=extras.gpu,
-            ),
+        query = FixQuery(
+            request=request,
+            description=own.described(request.problem, sources),
+            options=options,
+            progress=progress,
+            on_gpu=extras.gpu,
         )
+        if len(what) > 1:
+            outcomes = list(fix_each(what, query))
+        else:
+            fixed = fix_all(what[0], query)
+    if len(what) > 1:
+        _show_each(what, outcomes, extras)
+        return
     files = shown.write(fixed, extras.out, applied=extras.apply)
     if not formats.write({"json": lambda: shown.to_json(fixed, files.patch)}):
         shown.show(fixed, Output())
         shown.announce(files, Output())
     _conclude(fixed)
+
+
+def _show_each(what: Sequence[str], outcomes: Sequence[Outcome], extras: FixExtras) -> None:
+    """Write and print what became of several files, and raise the first error.
+
+    Of two whose patches change what the other was proved with, the first is written; the next run fixes what is left.
+    """
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.fix import shown
+    from ncu_swizzle.fix.sources import meet
+    from ncu_swizzle.render.listing import table_line
+
+    applied: list[SourceFix] = []
+    errors: list[tuple[str, NcuSwizzleError]] = []
+    for word, outcome in zip(what, outcomes, strict=True):
+        fixed: SourceFix | None = outcome.value
+        if fixed is None:
+            assert outcome.error is not None
+            errors.append((word, outcome.error))
+            Output().print(table_line(f"failed: {word}: {outcome.error}", style="red"))
+            continue
+        other = next((one for one in applied if extras.apply and fixed.changed and meet(fixed, one)), None)
+        files = shown.write(fixed, extras.out, applied=extras.apply and other is None)
+        shown.show(fixed, Output())
+        shown.announce(files, Output())
+        if other is not None:
+            Output().print(table_line(f"Not written: it shares a file with {other.source}. Run the command again."))
+        elif fixed.changed:
+            applied.append(fixed)
+        try:
+            _conclude(fixed)
+        except NcuSwizzleError as error:
+            errors.append((word, error))
+    if errors:
+        word, first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise type(first)(f"{len(errors)} of {len(what)} were not fixed; {word}: {first}{more}", first.hint)
 
 
 def _conclude(fixed: SourceFix) -> None:

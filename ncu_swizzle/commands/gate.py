@@ -15,7 +15,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import beneath, on_terminal
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Emulating, grouped, with_options
+from ncu_swizzle.commands.groups import Emulating, Only, grouped, with_options
 from ncu_swizzle.commands.helping import refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Options, Request
 from ncu_swizzle.kernels.options import (
@@ -54,7 +54,7 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    fleet: FleetOptions,
+    fleet: Annotated[FleetOptions, Only("scheduler", "scheduler_file")],
     options: LintOptions,
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
@@ -64,7 +64,6 @@ def lint(
     ncu-swizzle lint src/*.cu --sarif lint.sarif     described by ncu-swizzle.toml
     ncu-swizzle lint src/*.cu --against origin/main  fail what a branch made worse
     ncu-swizzle lint app.launches                    what capture kept
-    ncu-swizzle lint src/*.cu --workers 8            as many files at a time
     ncu-swizzle lint my.cu --fix                     as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --grid 128 --block 256 --arg x=float32[4096]:random
     \f
@@ -80,7 +79,7 @@ def lint(
         if options.run:
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
-    if options.run:  # what it launched is gone
+    if options.run:  # its launches are gone
         lasting = (replace(each, hint=BUILD if files[0] in each.hint else each.hint) for each in verdict.checks)
         verdict = replace(verdict, checks=tuple(lasting))
     alone = options.html == STDOUT  # the page: the list goes to stderr
@@ -162,7 +161,7 @@ def linted(
 
 
 def _write(fixes: Sequence[SourceFix], options: LintOptions, show: Callable[[str], None]) -> None:
-    """Show and write what was proved, as asked."""
+    """Show and write the proved changes, as requested."""
     from ncu_swizzle.fix import shown, sources
     from ncu_swizzle.gate.verdict import in_checkout
 
@@ -187,7 +186,7 @@ def _with_page(path: Path, kernels: Sequence[KernelLint], base: Base | None, ver
     from ncu_swizzle.reports import comparison
 
     comparisons = []
-    for now, before in against.paired(kernels, base) if base else ((kernel, None) for kernel in kernels):
+    for now, before in against.with_earlier_kernels(kernels, base) if base else ((kernel, None) for kernel in kernels):
         if now.profile is None:
             continue
         shown = [now.profile]
@@ -256,12 +255,12 @@ def check(
         return
     with output.progress() as progress:
         rules = checking.policy(judging, sources, Path.cwd())
-        rest, files = checking.without_launch(profiles, description)
-        kernels = linting.in_every_launch(files, description, request, rules, progress)
+        rest, files = checking.split_by_launch(profiles, description)
+        kernels = linting.lint_every_launch(files, description, request, rules, progress)
         verdict = None
         if rest:
             gather = checking.named_by(rest, description, progress)
-            verdict = checking.judged(gather, rules, replace(request, build=build))
+            verdict = checking.judge_profiles(gather, rules, replace(request, build=build))
         verdict = checking.with_degrees(verdict, kernels) if kernels or verdict is None else verdict
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict, listed=True, judged=profiles)

@@ -28,7 +28,7 @@ import typer
 
 from ncu_swizzle.base.errors import LaunchLacking, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.texts import KEY, Option, listed, option
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.commands.helping import HELP_ALL
 from ncu_swizzle.engines.settings import Done, Progress, Request
 from ncu_swizzle.kernels.nvcc_options import TRUST
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs"}  # fields, as keywords
+# Fields, as keywords.
+RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "overwrite", "pair": "pairs"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,9 @@ class Only:
         self.names = names
 
 
-Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")]
+SPENT = ("timeout_s", "jobs", "budget_s")  # what a command may take
+Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "no_cache", *SPENT)]
+OfPrograms = Annotated[Request, Only("engine", "ncu", "nvcc", "exhaustive", "no_cache", *SPENT)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,17 +74,17 @@ class RecordParameter:
 
     @classmethod
     def of(cls, hint: Any) -> RecordParameter | None:
-        """Return what a parameter's type says; None for one that is no record."""
+        """Return a parameter's record type; None if it is not a record."""
         kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             return None
         only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
-        # A field that is a record itself, such as a request's options, is a parameter of its own.
+        # A field that is itself a record, such as a request's options, is a separate parameter.
         single = (field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field)))
         return cls(kind, tuple(field for field in single if only is None or field.name in only))
 
     def record(self, keywords: dict[str, Any]) -> Any:
-        """Take the record's fields out of keywords, and return it. Raises UsageError for a value that is no choice."""
+        """Take the record's fields out of keywords, and return it. Raises UsageError for an invalid choice."""
         hints = typing.get_type_hints(self.kind)
         given = {field: RENAMED.get(field.name, field.name) for field in self.fields}
         return self.kind(
@@ -266,7 +269,7 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
         if not equals or not value.strip().isdecimal():
             raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
         try:
-            values[name.strip()] = whole(value)
+            values[name.strip()] = parse_integer(value)
         except ValueError as error:
             raise typer.BadParameter(f"{part!r}: {error}") from error
     return values

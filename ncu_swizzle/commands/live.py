@@ -1,7 +1,7 @@
 """A function of the caller's own, with tensors and numbers, as the texts that describe a kernel.
 
 The function is compiled in another process, from its file. Tensors go there as files, with what they hold; a text such
-as ``"float16[2048,2048]"`` stands for one that nobody has made yet.
+as ``"float16[2048,2048]"`` describes one that does not exist yet.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _laid(tensor: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _bits(tensor: Any) -> np.ndarray:
-    """Return a tensor's memory as NumPy has it, what it has no dtype for as unsigned integers."""
+    """Return a tensor's memory as a NumPy array; types that NumPy lacks become unsigned integers."""
     if isinstance(tensor, np.ndarray):
         return np.ascontiguousarray(tensor)
     if not hasattr(tensor, "detach"):
@@ -164,6 +164,6 @@ def _bits(tensor: Any) -> np.ndarray:
         import torch
 
         # NumPy has no such dtype, so the bits go over as integers; int16, which every PyTorch has, unlike uint16.
-        whole = flat.cpu().contiguous().view({1: torch.uint8, 2: torch.int16}[bytes_]).numpy()
-        return np.atleast_1d(whole.view({1: np.uint8, 2: np.uint16}[bytes_]))
+        integers = flat.cpu().contiguous().view({1: torch.uint8, 2: torch.int16}[bytes_]).numpy()
+        return np.atleast_1d(integers.view({1: np.uint8, 2: np.uint16}[bytes_]))
     return np.atleast_1d(flat.cpu().contiguous().numpy())

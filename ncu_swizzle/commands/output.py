@@ -1,6 +1,6 @@
 """How commands print, and how one ends that fails: results go to stdout, everything else to stderr.
 
-A failure is one message, what to type next, and the exit code. Whatever nobody foresaw is a bug: its traceback goes to
+A failure is one message, what to type next, and the exit code. Any unforeseen error is a bug: its traceback goes to
 a file, and the exit code is that of `InternalError`. Imports only what is quick.
 """
 
@@ -22,8 +22,8 @@ from ncu_swizzle.base.errors import (
     InternalError,
     Interrupted,
     NcuSwizzleError,
+    error_of_system,
     interruption,
-    of_system,
     reason,
 )
 from ncu_swizzle.base.files import brief, finished
@@ -65,7 +65,7 @@ def _as_ours(error: BaseException) -> NcuSwizzleError:
     if isinstance(error, OSError):
         if error.filename is None:  # stdout, maybe: flushing its buffer at exit would fail again
             discard(sys.stdout.fileno())
-        return of_system(error)
+        return error_of_system(error)
     return lacking(error) or _unforeseen(error)
 
 
@@ -77,7 +77,7 @@ def stopped(stop: BaseException) -> int:
 
 
 def kept() -> str:
-    """Say what a command that was stopped had already written, and left."""
+    """Tell what a stopped command had already written, and left behind."""
     paths = finished()
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
     names = ", ".join(one_line(str(path)) for path in paths[:MOST_NAMED])
@@ -85,7 +85,7 @@ def kept() -> str:
 
 
 def discard(descriptor: int) -> None:
-    """Let what is still written to stdout or stderr vanish."""
+    """Discard any further output to stdout or stderr."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
@@ -176,13 +176,17 @@ class _Bars:
         return Progress(*columns, console=Output(beneath(sys.stderr)), transient=True)
 
 
+def _said(_: str, done: Done) -> None:
+    """Print what is to be said once."""
+    if done.aside:
+        print(one_line(done.aside), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress() -> Iterator[OnProgress]:
-    """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
-    from ncu_swizzle.engines.settings import silent
-
+    """Yield a callback that shows progress on stderr: a bar per kernel on a terminal, else only what is said once."""
     if not sys.stderr.isatty():
-        yield silent
+        yield _said
         return
     with _Bars() as bars:
         yield bars.move

@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
-from ncu_swizzle.commands.groups import Only, Pairs, grouped, with_options
+from ncu_swizzle.commands.groups import OfPrograms, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
@@ -188,7 +188,7 @@ def _launches(
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
-    """Raise UsageError if a program, or options for ncu, are given beside kernels."""
+    """Raise UsageError if a program, or options for ncu, are given along with kernels."""
     if program:
         typed = ["ncu-swizzle", *sys.argv[1:][: -1 - len(program)]]
         if program[0].startswith("-"):
@@ -236,7 +236,7 @@ def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
 
 
 def _refuse_beside_launches(path: str, request: Request, companions: Companions) -> None:
-    """Raise UsageError if options that are ncu's own are given for captured launches."""
+    """Raise UsageError if ncu's own options are given for captured launches."""
     own = [given for given in request.options.launches.given if given not in ("--kernel-name", "--launch-skip")]
     given = [*own, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
     if given:
@@ -287,7 +287,7 @@ def sweep(
     kernels: Annotated[
         list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, kernels of one, or a .cu file.")
     ],
-    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")],
+    request: OfPrograms,
     destination: Destination,
     formats: Formats,
     options: Options,
@@ -347,4 +347,4 @@ def planned(
     family, chosen = naming.resolve_together(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)
-    return plan.make_plan(family, chosen, plan.listed(variants), sizes)
+    return plan.make_plan(family, chosen, plan.items_of(variants), sizes)

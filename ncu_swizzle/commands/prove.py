@@ -143,7 +143,7 @@ def _side(word: str, description: KernelDescription, options: Sequence[str] = ()
 
 
 def _sides(word: str, description: KernelDescription, options: Sequence[str] = ()) -> Iterator[Side]:
-    """Yield what a word names: a file with all that is in it, or a kernel of the catalogue or of a project."""
+    """Yield the kernels that a word names: all of a file, or one of the catalogue or of a project."""
     from ncu_swizzle.certify.changes import Side
     from ncu_swizzle.certify.units import KnownLaunch
     from ncu_swizzle.kernels import build, halves, naming
@@ -178,7 +178,7 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
 
 
 def _typed_launch(description: KernelDescription) -> KnownLaunch:
-    """Return what the command line says of a launch."""
+    """Return the launch that the command line describes."""
     from ncu_swizzle.certify.units import KnownLaunch
     from ncu_swizzle.kernels import limits
 
@@ -212,8 +212,10 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
 
 def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import located, name_of
+    from ncu_swizzle.certify.verdict import Location
 
-    what = " and ".join(filter(None, unit.named)) if unit.named else located((str(unit.source), 0)).rpartition(":")[0]
+    source = located(Location(str(unit.source), 0)).rpartition(":")[0]
+    what = " and ".join(filter(None, unit.named)) if unit.named else source
     yield f"{what}, {unit.arch}{f', built with {unit.origin}' if unit.origin else ''}"
     for kernel in unit.kernels:
         yield from _kernel_lines(kernel, unit, compiler)
@@ -257,7 +259,7 @@ def conclude(change: ChangeVerdict) -> None:
 
 
 def _hint(change: ChangeVerdict) -> str:
-    """Return what would help: the shape of blocks, if none is known."""
+    """Return the remedy: the shape of blocks, if none is known."""
     from ncu_swizzle.certify.verdict import Outcome
 
     unproved = [kernel for kernel in change.kernels if kernel.outcome is Outcome.UNPROVED]

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import paths, pool
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.measured import has_torch
-from ncu_swizzle.engines.profiles import choose_engine, engine_for, profiles_of, saved_profiles
+from ncu_swizzle.engines.profiles import choose_engine, engine_for, outcomes_of, saved_profiles
 from ncu_swizzle.engines.settings import Context, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
@@ -75,7 +75,9 @@ class RunRows:
     notes: Sequence[str] = ()
 
 
-def make_run(name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows]) -> JobResult:
+def make_run(
+    name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows], jobs: int = 1
+) -> JobResult:
     """Make the folder of a run: `collected` leaves the reports in it, and returns the profiles to compare.
 
     Nothing is left of a run that fails. Raises NotWritable, before anything is collected for a destination that is
@@ -92,23 +94,32 @@ def make_run(name: str, engine: Engine, destination: Destination, collected: Cal
             files = save_rows(staged, run.rows, run.columns)
         else:
             files = run_folder.save_profiles(staged, comparisons[0].labels, comparisons[0].profiles)
-        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title, jobs).encode())
         run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else ())
         folder = run_folder.publish(staged, slug(name), destination)
     return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
 
 
-def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
+def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str], *, saved: bool = False) -> list[str]:
+    """Save each launch under its number and name, a baseline's with the baseline's name in front.
+
+    `saved`: those of the last column are there already.
+    """
     files = []
     for row in rows:
         for column, launched in zip(columns, row, strict=True):
             if launched is not None:
-                prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = names.function(launched.kernel.function) or launched.kernel.name
-                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
-                launched.save(staged / files[-1])
+                last = column == columns[-1]
+                files.append(f"{'' if last else f'{slug(column)}.'}{launch_file(launched)}")
+                if not (last and saved):
+                    launched.save(staged / files[-1])
     return files
+
+
+def launch_file(launched: Profile) -> str:
+    """Return the name of the file that a program's launch is saved in."""
+    kernel = names.function(launched.kernel.function) or launched.kernel.name
+    return f"{launched.launch.index:03d}-{slug(kernel)}.json"
 
 
 # The main job: profile a kernel with its baseline and its reference.
@@ -166,21 +177,19 @@ def profile(
         context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
         profiles: list[Profile] = []
         notes = _unchecked(entries, engine)
-        for entry in entries:
-            try:
-                profiles += profiles_of(entry, context)
-            except NcuSwizzleError as error:
-                if entry is not library:  # which nobody asked for
-                    raise
-                notes.append(f"Without {library.name}: {error}.")
+        for entry, outcome in zip(entries, outcomes_of(entries, context), strict=True):
+            if outcome.error and library is not None and entry is library:  # which was not requested
+                notes.append(f"Without {library.name}: {outcome.error}.")
+            else:
+                profiles += outcome.result()
         return RunRows(rows=[tuple(profiles)], notes=notes)
 
     with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
-        return make_run(target.name, engine, destination, collected)
+        return make_run(target.name, engine, destination, collected, pool.jobs_for(request.jobs))
 
 
 def _request(request: Request, entries: Sequence[TargetOrFile]) -> Request:
-    """Return the request for entries, of which several are compared."""
+    """Return the request for entries; several are compared."""
     return request.comparing if len(entries) > 1 else request
 
 
@@ -224,7 +233,7 @@ def compare_all(
         return _of_run(entries[0], engine, choice)
     with scratch() as folder:
         context = Context(request=_request(request, entries), engine=engine, folder=folder, progress=progress)
-        reports = [profiles_of(entry, context) for entry in entries]
+        reports = [outcome.result() for outcome in outcomes_of(entries, context)]
     return _result(reports, texts, engine, choice)
 
 
@@ -272,11 +281,13 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
     launches = [profile for row in run.rows for profile in row if profile is not None]
     chosen = {id(profile) for profile in choice.chosen(launches)}
     rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
-    return _laid_out(rows, run.columns, run.columns, engine)
+    return _laid_out(rows, run.columns, run.columns, engine, run.notes)
 
 
-def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> JobResult:
-    comparisons, notes = pairing.lay_out(rows, columns)
+def _laid_out(
+    rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine, notes: Sequence[str] = ()
+) -> JobResult:
+    comparisons, notes = pairing.lay_out(rows, columns, notes)
     return JobResult(comparisons=comparisons, engine=engine, notes=notes, title=" → ".join(title))
 
 
@@ -308,20 +319,26 @@ def profile_each(
 ) -> list[KernelOutcome]:
     """Return what became of each kernel, in order. A failing one does not stop the others.
 
-    Each has a folder of its own: in the destination, if it is named. Before anything runs, raises what
+    Each has its own folder: in the destination, if it is named. Before anything runs, raises what
     `refuse_to_overwrite` raises.
     """
     places = [_place(lineup.target, destination) for lineup in lineups]
     for place in places:
         run_folder.refuse_to_overwrite(place)
-    outcomes = []
-    for lineup, place in zip(lineups, places, strict=True):
-        name = lineup.target.name
-        try:
-            outcomes.append(KernelOutcome(name, profile(lineup, request, place, progress)))
-        except NcuSwizzleError as error:
-            outcomes.append(KernelOutcome(name, error=error))
-    return outcomes
+    # A GPU measures one kernel after the other.
+    emulated = all(engine_for(lineup.target, request).name != NCU for lineup in lineups)
+    jobs = pool.jobs_for(request.jobs) if emulated and len(lineups) > 1 else 1
+    given = replace(request, jobs=1) if jobs > 1 else request
+    found = pool.in_order(pool.outcomes(_profiled, given, list(zip(lineups, places, strict=True)), jobs, progress))
+    return [
+        KernelOutcome(lineup.target.name, outcome.value, outcome.error)
+        for lineup, outcome in zip(lineups, found, strict=True)
+    ]
+
+
+def _profiled(request: Request, given: tuple[Lineup, Destination], progress: Progress) -> JobResult:
+    lineup, place = given
+    return profile(lineup, request, place, progress)
 
 
 def conclude(outcomes: Sequence[KernelOutcome]) -> None:

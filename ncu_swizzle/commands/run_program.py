@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import shutil
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from ncu_swizzle.base import bounds
+from ncu_swizzle.base import bounds, pool
 from ncu_swizzle.base.errors import (
     CountersForbidden,
     EnvironmentLacking,
@@ -19,18 +21,20 @@ from ncu_swizzle.base.errors import (
     NothingProfiled,
     ProgramFailed,
     UsageError,
+    interruption,
 )
 from ncu_swizzle.base.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
-from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
-from ncu_swizzle.engines.settings import MOST_LAUNCHES, Context, Launches, Progress, Request, silent
+from ncu_swizzle.engines.settings import MOST_LAUNCHES, Context, Done, Launches, Progress, Request, silent
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.options import LAUNCHES
-from ncu_swizzle.reports.comparison import JobResult
+from ncu_swizzle.reports import run_folder
+from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.container import facts_path, seal
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
@@ -113,7 +117,7 @@ def profile_program(
     most = request.options.launch_count or MOST_LAUNCHES
     options = replace(request.options, launches=launches, launch_count=most)
     request = replace(request, ncu=_usable_ncu(program, request), options=options)
-    engine, before = Engine(NCU), baseline_profiles(baseline)
+    engine, before = Engine(NCU), baseline_profiles(baseline, request)
 
     def collected(staged: Path) -> RunRows:
         after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
@@ -127,7 +131,7 @@ def profile_program(
 
 
 def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
-    """Return the lines that capture and replay what was to be profiled: the same launches, with the same baseline."""
+    """Return the commands that capture and replay the same launches, with the same baseline."""
     launches, most = request.options.launches, request.options.launch_count or MOST_LAUNCHES
     skipped = launches.launch_skip or 0
     captured = ["-k", launches.kernel_name] if launches.kernel_name and not launches.kernel_name_base else []
@@ -141,7 +145,7 @@ def _beside(
     before: Sequence[Profile], after: Sequence[Profile], pairs: Sequence[Forced], names: tuple[str, str],
     notes: Sequence[str],
 ) -> RunRows:  # fmt: skip
-    """Return a program's launches, each beside the baseline's that it matches if there is one."""
+    """Return a program's launches, each with the matching one of the baseline, if any."""
     from ncu_swizzle.reports import pairing
 
     if not before:
@@ -170,13 +174,13 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
     return machine.find(request.ncu)
 
 
-def baseline_profiles(baseline: str) -> Sequence[Profile]:
+def baseline_profiles(baseline: str, request: Request) -> Sequence[Profile]:
     """Return the profiles of a baseline; none for "auto" and "none". Raises UsageError if it does not exist."""
     if baseline in ("", AUTO, NONE):
         return ()
     if not exists(Path(baseline)):
         raise UsageError(f"--baseline {baseline} does not exist", "give a run, a .ncu-rep or a saved profile")
-    return saved_profiles(Path(baseline))
+    return saved_profiles(Path(baseline), ReplaySettings(EmulationSettings.of(request), jobs=request.jobs))
 
 
 def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
@@ -199,7 +203,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
-    kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
+    kernels = python_kernels.known_kernels(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))
     seal(file, notes)
     return reader.read(file)
@@ -249,38 +253,118 @@ def profile_launches(
     if request.engine not in ("auto", EMULATED):
         raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
     name = slug(path.name.removesuffix(LAUNCHES))
+    with replay.opened(path, ReplaySettings.of(request), progress) as launches:
+        before = baseline_profiles(baseline, request)  # fails before anything slow starts
+        run = _LaunchesRun(launches, progress)
+        with run_folder.filled(name, destination, launches.depends_on(), len(launches.chosen)) as folder:
+            try:
+                run.fill(folder)
+            except (KeyboardInterrupt, SystemExit) as stop:
+                error = interruption(stop)
+                if error is None or not run.profiles:
+                    raise
+                notes = [
+                    *launches.manifest.notes,
+                    f"The run was {error.word}: {run.missing}; the same command goes on.",
+                ]
+                run.laid_out(folder, _beside(before, run.chosen, pairs, (baseline, name), notes))
+                raise error(
+                    f"the run was {error.word}: {len(run.profiles)} of {len(launches.chosen)} launches are saved in "
+                    f"{folder}",
+                    "the same command goes on with the others",
+                ) from stop
+            columns = (baseline, str(path) if before else name)
+            rows = _beside(before, run.chosen, pairs, columns, [*launches.manifest.notes, *run.failed])
+            comparisons, said = run.laid_out(folder, rows)
+            files = run_kernel.save_rows(folder, rows.rows, rows.columns, saved=True)
+            run_folder.finish(folder, name, files, rows.columns, rows.rows)
+    return JobResult(
+        comparisons=comparisons, engine=Engine(EMULATED), folder=folder, notes=said, title=" → ".join(rows.columns)
+    )
 
-    def collected(staged: Path) -> RunRows:
-        with replay.opened(path, ReplaySettings.of(request), progress) as launches:
-            after, failed = _emulated(launches, staged)
-            notes = [*launches.manifest.notes, *failed]
-        before = baseline_profiles(baseline)
-        return _beside(before, after, pairs, (baseline, str(path) if before else name), notes)
 
-    return make_run(name, Engine(EMULATED), destination, collected)
+ALL = "all launches"
 
 
-def _emulated(launches: ChosenLaunches, folder: Path) -> tuple[list[Profile], list[str]]:
-    """Return the profiles of the launches, whose cubins are saved, and notes on those that cannot be emulated."""
-    profiles: list[Profile] = []
-    errors: list[tuple[str, NcuSwizzleError]] = []
-    for launch in launches.chosen:
-        try:
-            profiles.append(_saved(launches.emulate(launch), folder))
-        except UsageError:
-            raise
-        except NcuSwizzleError as error:
-            errors.append((replay.title(launch), error))
-    if not profiles:
-        raise errors[0][1]
-    return profiles, [f"Launch {title} was not emulated: {error}." for title, error in errors]
+class _LaunchesRun:
+    """The launches of a file on their way into a run's folder: the profiles of those that are there, by number."""
+
+    def __init__(self, launches: ChosenLaunches, progress: Progress) -> None:
+        self._launches, self._progress = launches, progress
+        self.profiles: dict[int, Profile] = {}
+        self._errors: dict[int, NcuSwizzleError] = {}
+
+    def fill(self, folder: Path) -> None:
+        """Emulate what is not in the folder yet; each is saved when it ends. Raises the first error if all fail."""
+        saved = {file.name: file for file in folder.glob(run_folder.PIECES)}
+        numbers = {launch.index: number for number, launch in enumerate(self._launches.chosen)}
+        for name, file in sorted(saved.items()):
+            with contextlib.suppress(NcuSwizzleError):  # what a crash of the machine left of it is made again
+                self.profiles[numbers[int(name.partition("-")[0])]] = run_folder.load_profile(file)
+        left = [number for number in range(len(self._launches.chosen)) if number not in self.profiles]
+        self._tell(f"{len(self.profiles)} launches are in {folder} already" if self.profiles else "")
+        for number, outcome in self._launches.replayed(partial(_saved, folder), left):
+            if outcome.error:
+                self._errors[number] = outcome.error
+            else:
+                self.profiles[number] = outcome.value
+            self._tell(self._row(number))
+        if not self.profiles:
+            raise self._errors[min(self._errors)]
+
+    def _tell(self, row: str) -> None:
+        done, total = len(self.profiles) + len(self._errors), len(self._launches.chosen)
+        self._progress(ALL, Done(done / total, f"{done} of {total}", row))
+
+    def _row(self, number: int) -> str:
+        """Return the line that is shown as soon as a launch is done."""
+        title = replay.title(self._launches.chosen[number])
+        if error := self._errors.get(number):
+            return f"{title}: unknown: {error}"
+        total = self.profiles[number].total
+        if total.excessive is None:
+            return f"{title}: excessive wavefronts unknown"
+        return f"{title}: {total.excessive:,} excessive wavefronts"
+
+    @property
+    def chosen(self) -> list[Profile]:
+        """The profiles in the order of their launches."""
+        return [profile for _, profile in sorted(self.profiles.items())]
+
+    @property
+    def failed(self) -> list[str]:
+        """Notes on the launches that could not be emulated."""
+        chosen = self._launches.chosen
+        return [
+            f"Launch {replay.title(chosen[number])} was not emulated: {error}; {error.hint}."
+            for number, error in sorted(self._errors.items())
+        ]
+
+    @property
+    def missing(self) -> str:
+        """Which launches are not there."""
+        chosen = self._launches.chosen
+        titles = [replay.title(launch) for number, launch in enumerate(chosen) if number not in self.profiles]
+        return f"{len(titles)} of {len(chosen)} launches are missing: {bounds.some(titles)}"
+
+    def laid_out(self, folder: Path, run: RunRows) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
+        """Write the page; return the comparisons in it, and its notes."""
+        from ncu_swizzle.render import page
+        from ncu_swizzle.reports import pairing
+
+        comparisons, notes = pairing.lay_out(run.rows, run.columns, run.notes)
+        jobs = pool.jobs_for(self._launches.settings.jobs)
+        text = page.render_all(comparisons, notes, " → ".join(run.columns), jobs)
+        write_atomically(folder / run_folder.REPORT, text.encode())
+        return comparisons, notes
 
 
-def _saved(emulated: Emulated, folder: Path) -> Profile:
-    """Return the profile, whose report is its cubin: kernels of one name may have several."""
+def _saved(folder: Path, emulated: Emulated) -> Profile:
+    """Save a launch's profile and its cubin, and return the profile: kernels of one name may have several cubins."""
     profile = emulated.profile
     report = f"{slug(profile.kernel.name)}-{profile.report_sha256[:8]}.cubin"
     named = replace(emulated, profile=replace(profile, report=report))
     if not (folder / report).exists():
         emulation.save_cubin(named, folder)
+    named.profile.save(folder / run_kernel.launch_file(named.profile))
     return named.profile

@@ -31,7 +31,7 @@ RESERVED_FROM = 80  # ncu counts the reserved bytes from sm_80 on
 FORMAT_SIZED = 4  # an attribute followed by its size in bytes; the others hold their value in place
 PARAMETER, PARAMETER_2 = 0x17, 0x45  # the second form has room for parameters of any size
 SIZE_SHIFT = 18  # of a parameter's size in bytes, in its attribute's last word
-ADDRESS_BYTES = 4  # the least that a relocation writes
+ADDRESS_BYTES = 4  # the fewest that a relocation writes
 SYMBOL_BYTES = {32: 16, 64: 24}  # by the file's class
 MOST_NAMES = 1 << 26  # characters of all symbols' names
 MOST_ADDRESS = 1 << 48
@@ -58,7 +58,7 @@ class ParameterSlot:
 class Symbol:
     """A symbol: its section, its offset in that section and its size, in bytes.
 
-    Of a variable in shared memory, before code is linked, `offset` is the alignment.
+    For a variable in shared memory, before code is linked, `offset` is the alignment.
     """
 
     name: str
@@ -118,6 +118,9 @@ class Cubin:
         if not self.kernels:
             raise BadFile(f"{name} has no kernel", UNLAUNCHABLE)
 
+    def __reduce__(self) -> tuple[type[Cubin], tuple[bytes, str]]:
+        return type(self), (self.data, self.name)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Turn whatever a damaged file makes pyelftools and this class raise into DamagedFile."""
@@ -165,6 +168,15 @@ class Cubin:
             if function and f".nv.constant0.{name}" in self._named:
                 kernels.append(name)
         return tuple(symbols), tuple(kernels)
+
+    def reachable(self, kernel: str) -> tuple[int, ...]:
+        """Return the numbers of the symbols of a kernel, and of each function that kernels may call."""
+        others = {f".text.{each}" for each in self.kernels if each != kernel}
+        return tuple(
+            number
+            for number, symbol in enumerate(self.symbols)
+            if symbol.section.startswith(".text.") and symbol.section not in others and symbol.size
+        )
 
     def section(self, name: str) -> bytes:
         """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""
@@ -299,10 +311,10 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
         )
     slots = cubin.attributes(function).parameters
     sizes = [slot.size for slot in slots]
-    given = [len(argument) for argument in arguments]
-    if sizes != given:
+    given_sizes = [len(argument) for argument in arguments]
+    if sizes != given_sizes:
         raise ProgramFailed(
-            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given}",
+            f"{function} takes parameters of {sizes} bytes, but family.toml describes {given_sizes}",
             "describe every parameter of the kernel as an [[argument]], in order",
         )
     buffer = bytearray(max((slot.offset + slot.size for slot in slots), default=0))
@@ -314,7 +326,7 @@ def pack(cubin: Cubin, function: str, arguments: Sequence[bytes]) -> np.void:
 MOST = 8  # variants of one family, opened once: a sweep emulates each at many sizes
 
 
-def opened(data: bytes, name: str) -> Cubin:
+def open_cubin(data: bytes, name: str) -> Cubin:
     """Return the cubin; raises what Cubin raises. Threads do not share one: it is read through a stream."""
     return _opened(data, name, threading.get_ident())
 

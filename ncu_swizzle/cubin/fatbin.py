@@ -1,8 +1,8 @@
 """The cubins and PTX in files: programs, libraries, objects, archives, wheels, and fat binaries themselves.
 
 A program's section .nv_fatbin holds one fat binary per translation unit. A fat binary is a header of 16 bytes (magic,
-version, header's size, size of the rest) and entries: each a header with its kind, its own size, that of what follows,
-the architecture and the compression, and then the cubin or PTX. The layout is documented nowhere; it was read off what
+version, header's size, size of the rest) and entries: each a header with its kind, its own size, the size of its data,
+the architecture and the compression, and then the cubin or PTX. The layout is undocumented; it was read off files that
 nvcc 13.0 writes.
 """
 
@@ -82,7 +82,7 @@ def _entries(data: bytes) -> Iterator[FatEntry]:
         flags, _, size = struct.unpack_from("<QQQ", data, at + 40)
         start = at + header
         if header < ENTRY or start + padded > len(data) or packed > padded or size > MOST_BYTES:
-            raise ValueError("an entry's sizes cannot be")
+            raise ValueError("an entry has implausible sizes")
         compressed = bool(flags & (LZ4 | ZSTD))
         yield FatEntry(
             kind=kind,
@@ -95,7 +95,7 @@ def _entries(data: bytes) -> Iterator[FatEntry]:
 
 
 def _zstd(packed: bytes, size: int) -> bytes:
-    """Unpack with what there is: Python's own module, a package, or the system's library."""
+    """Unpack with whatever is available: Python's own module, a package, or the system's library."""
     if importlib.util.find_spec("compression") and importlib.util.find_spec("compression.zstd"):
         module: Any = importlib.import_module("compression.zstd")
         return bytes(module.ZstdDecompressor().decompress(packed, max_length=size))
@@ -168,7 +168,7 @@ MOST_NESTED = 3  # an object in an archive in a wheel
 
 @dataclass(frozen=True)
 class DeviceImage:
-    """A cubin or PTX for one architecture, and the file, or the part of one, that it is in.
+    """A cubin or PTX for one architecture, and the file, or the member of one, that it is in.
 
     Images of the same `unit` are of one translation unit: a program loads one of them.
     """
@@ -198,7 +198,7 @@ def is_built(path: Path) -> bool:
         return holds_device_code(file.read(8))
 
 
-def built_in(folder: Path) -> list[Path]:
+def built_files_in(folder: Path) -> list[Path]:
     """Return the files below a folder that may hold compiled kernels, by name."""
     found: list[Path] = []
     for inside, folders, files in os.walk(folder):
@@ -236,7 +236,7 @@ def _numbered(found: Iterator[tuple[str, FatBinary]]) -> Iterator[DeviceImage]:
 
 
 def _binaries(data: bytes, name: str, depth: int) -> Iterator[tuple[str, FatBinary]]:
-    """Yield the fat binaries in a file's bytes, each with the name of what holds it."""
+    """Yield the fat binaries in a file's bytes, each with the name of its container."""
     if data[:4] == MAGIC:
         yield from ((name, binary) for binary in fat_binaries(data))
     elif data[:4] == b"\x7fELF":
@@ -257,7 +257,7 @@ def _binaries(data: bytes, name: str, depth: int) -> Iterator[tuple[str, FatBina
 def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the files in an archive or a wheel that may hold device code."""
     if data[:8] == ARCHIVE:
-        yield from _archived(data)
+        yield from _archive_members(data)
     elif data[:4] == PACKED:
         with zipfile.ZipFile(io.BytesIO(data)) as wheel:
             for entry in wheel.infolist():
@@ -266,7 +266,7 @@ def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
                     yield entry.filename, wheel.read(entry)
 
 
-def _archived(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _archive_members(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the members of a library for linking (ar, with GNU's long names)."""
     at, long_names = len(ARCHIVE), b""
     while at + _MEMBER <= len(data):

@@ -23,9 +23,9 @@ from elftools.elf.sections import SymbolTableSection
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.elf import open_elf
 
-# Which source files are headers of CUDA or of a library, and not the user's own: told by their path alone.
+# Which source files are headers of CUDA or of a library, and not the user's own, judged by their path alone.
 #
-# A report may come from another machine, so nothing is looked up on this one.
+# A report may come from another machine, so nothing is looked up here.
 
 _INSTALLED = (
     r"^/usr/(local/)?(include|lib\w*|share)/",
@@ -87,7 +87,7 @@ _MOST_SHIFT = 63  # bits of a number, before its last byte
 _BEYOND_ASCII = re.compile(rb"\\([23][0-7]{2})")  # a byte as nvcc writes it in octal digits: \303
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}  # bytes that nvcc escapes by a letter
 _MOST_KEPT = 8  # tables: a sweep asks for the same ones at each of its sizes
-_DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
+_DEEPEST = 1000  # nested inlined calls; a damaged table may have cycles
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _path(folder: str, name: str) -> str:
     """Return a file's path. nvcc writes bytes beyond ASCII in octal, and ends the folder at the last backslash, too."""
     path = _plain(folder)
     if "\udc80" <= path[-1:] <= "\udcff" and _BEYOND_ASCII.match(b"\\" + name.encode(errors="surrogateescape")):
-        return _plain(f"{folder}\\{name}")  # half a character is no end of a folder's name
+        return _plain(f"{folder}\\{name}")  # a folder's name does not end with half a character
     return str(PurePosixPath(path, _plain(name)))
 
 
@@ -175,9 +175,9 @@ def _plain(text: str) -> str:
 
 
 def as_listed(path: str) -> str:
-    """Return what is read in a line table as the path of a source with unprintable characters.
+    """Return how a line table lists the path of a source with unprintable characters.
 
-    nvcc escapes them, as in C, and takes the last backslash for the end of the folder.
+    nvcc escapes them, as in C, and treats the last backslash as the end of the folder.
     """
     escaped = "".join(
         _SHORT.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in os.fsencode(path)
@@ -246,7 +246,7 @@ class _Program:
             elif opcode == _SET_FILE:
                 self.file = self._unsigned()
             elif opcode == _CONST_ADD_PC:
-                # As far as the special opcode 255 would, which is the farthest, but no row begins.
+                # Advances like special opcode 255, the largest step, but begins no row.
                 self.address += (255 - self.opcode_base) // self.line_range * self.minimum_length
             elif opcode == _FIXED_ADVANCE_PC:
                 self.address += self._fixed(2)

@@ -1,11 +1,11 @@
-"""Kernels by name: as people read and write C++ names, found in a cubin, declared by a source, let pass by the filter.
+"""Kernels by name: C++ names as people read and write them, in a cubin, declared by a source, or passing the filter.
 
 A demangled name is ``RETURN NAMESPACE::FUNCTION<TEMPLATE ARGUMENTS>(PARAMETERS)``, as ncu and c++filt print it. A cubin
 has mangled names (Itanium C++ ABI); the C++ runtime demangles them.
 
 The filter is `-k` of every command, of captures and of the Python API. It means what ncu's `--kernel-name` means: a
-plain text is the whole name, and what follows ``regex:`` is searched for. Numbers are names too; launches have options
-of their own.
+plain text is the whole name, and text after ``regex:`` is searched for. Numbers are names too; launches have their own
+options.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.base.bounds import NamePattern, OutOfTime, answered
+from ncu_swizzle.base.bounds import NamePattern, OutOfTime, answer_of
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import one_line
 from ncu_swizzle.cubin.elf import Cubin
 
 MOST = 60  # characters of a shortened name
-LONGEST = 20_000  # characters of a name that are looked at; a longer one is cut
+LONGEST = 20_000  # characters of a name that are considered; a longer one is cut
 LONGEST_MANGLED = 20_000
 LONGEST_DEMANGLED = 200_000
 FEW_REFERENCES = 8  # in a mangled name: with so few, what it repeats stays small
@@ -52,8 +52,8 @@ def demangle_all(names: Iterable[str]) -> dict[str, str]:
     mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
     simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
     others = tuple(name for name in mangled if name not in set(simple))
-    known = translated(simple) | _translated_elsewhere(others)
-    return {name: known.get(name) or name for name in every}
+    demangled = translated(simple) | _translated_elsewhere(others)
+    return {name: demangled.get(name) or name for name in every}
 
 
 def translated(names: Iterable[str]) -> dict[str, str]:
@@ -72,7 +72,7 @@ answer = {name: text for name, text in found.items() if len(text) <= names.LONGE
 def _translated_elsewhere(names: tuple[str, ...]) -> dict[str, str]:
     """Demangle in a process that may run out of time and memory: a reference may double a name, again and again."""
     try:
-        return dict(answered(_PROGRAM, names, DEMANGLING_S)) if names else {}
+        return dict(answer_of(_PROGRAM, names, DEMANGLING_S)) if names else {}
     except OutOfTime:
         return {}
 
@@ -177,10 +177,10 @@ def _last_part(demangled: str) -> str:
     return split(qualified(demangled), "::")[-1]
 
 
-def _head(part: str) -> str:
+def _head(name: str) -> str:
     """Return a part of a name up to its first bracket."""
-    end = next((index for index, letter in _top_level(part) if letter in "<(" and index), len(part))
-    return part[:end]
+    end = next((index for index, letter in _top_level(name) if letter in "<(" and index), len(name))
+    return name[:end]
 
 
 def split(text: str, mark: str) -> list[str]:
@@ -250,7 +250,7 @@ def find(cubin: Cubin, wanted: str) -> str:
 
 
 def find_among(symbols: Sequence[str], wanted: str, file: str) -> str:
-    """Return the one of a file's kernels that is called `wanted`, see `find`."""
+    """Return the kernel of a file that is called `wanted`, see `find`."""
     if not wanted:
         return _only(symbols, file)
     if wanted in symbols:
@@ -292,7 +292,7 @@ def _only(symbols: Sequence[str], file: str) -> str:
 
 
 def spelled(demangled: str, others: Iterable[str]) -> str:
-    """Return the shortest name that `find` takes for this kernel alone: with its parameters if it is overloaded."""
+    """Return the shortest name that identifies this kernel to `find`: with parameters if it is overloaded."""
     name = qualified(demangled)
     return name if sum(qualified(other) == name for other in others) < 2 else demangled
 
@@ -313,7 +313,7 @@ def declared_kernels(text: str) -> list[str]:
 def declared_parameters(text: str, function: str, count: int) -> list[str]:
     """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not.
 
-    Of overloads, it is the first with that many parameters.
+    If it is overloaded, these are the first with that many parameters.
     """
     code = _COMMENT.sub(" ", text)
     for match in _DECLARATION.finditer(code):
@@ -342,7 +342,7 @@ class KernelFilter:
 
     @property
     def expression(self) -> str:
-        """What is searched for; empty for a plain name."""
+        """The searched expression; empty for a plain name."""
         return self.text.removeprefix(REGEX) if self.text.startswith(REGEX) else ""
 
     def checked(self) -> KernelFilter:
@@ -364,7 +364,7 @@ class KernelFilter:
         every = dict.fromkeys((*full, *short))
         if not self.text.startswith(REGEX):
             return self.text in every
-        # Nobody means the letters of a mangled name; one that cannot be demangled has nothing else.
+        # A filter never means the letters of a mangled name, unless it cannot be demangled.
         return self._pattern.found_in([name for name in every if not name.startswith("_Z")] or every)
 
     @property

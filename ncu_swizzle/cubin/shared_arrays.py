@@ -1,4 +1,4 @@
-"""What the PTX that nvcc -lineinfo keeps in a cubin says of a kernel: its parameters, and where its shared arrays lie.
+"""What the PTX that nvcc -lineinfo keeps in a cubin tells about a kernel: its parameters and shared arrays.
 
 A cubin has no symbols for the arrays, but the PTX declares them, and ptxas lays them out in
 the order of the declarations, each at its alignment; dynamic shared memory follows. The sum is checked against the size
@@ -37,7 +37,7 @@ _PARAMETER = re.compile(
 class PtxEntry:
     """An entry: each parameter's kind ("pointer", "f", "u", "s", "b" or "struct"), and what its code uses.
 
-    `threads` and `blocks` are how many axes of the block and of the grid it asks for; nothing more is known of a
+    `threads` and `blocks` are how many axes of the block and of the grid it reads; nothing more is known about a
     64-bit integer that is not marked as a pointer: its kind is "".
     """
 
@@ -95,7 +95,7 @@ def _kinds(parameters: str, body: str) -> Iterator[str]:
         elif ".ptr" in match["marks"]:
             yield "pointer"
         elif match["bits"] == "64" and match["kind"] != "f":
-            # What is converted to a global address is a pointer.
+            # A value converted to a global address is a pointer.
             yield "" if loaded[match["name"]].isdisjoint(converted) else "pointer"
         else:
             yield match["kind"]

@@ -1,4 +1,4 @@
-"""What simulations say of launches: cycles, savings, where warps wait. Importing this loads no emulator."""
+"""Results of simulated launches: cycles, savings, where warps wait. Importing this loads no emulator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InstructionWaits:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """What an H100 would take for a launch; without an estimate, `lacking` and `remedy` say why and what to do.
+    """An H100's estimated cycles for a launch; without an estimate, `lacking` and `remedy` say why and what to do.
 
     `saved` is the share of the cycles that removing the excessive wavefronts saves, None if that is not known.
     """
@@ -43,8 +43,8 @@ class Simulated:
     remedy: str = ""
 
 
-def around(point: float, spread: tuple[float, float]) -> Span:
-    """Return a saving with its interval; `spread` is how much it may be off: always, and per saving."""
+def with_interval(point: float, spread: tuple[float, float]) -> Span:
+    """Return a saving with its interval; `spread` is how far off it may be: always, and per saving."""
     always, per_saving = spread
     off = always + per_saving * abs(point)
     return Span(point=point, low=point - off, high=min(1.0, point + off))
@@ -54,4 +54,4 @@ def saved_by(before: Simulated | None, after: Simulated | None) -> Span | None:
     """Return the share of the cycles that the second launch saves, which may cost some; None if one has no estimate."""
     if not (before and after and before.cycles and after.cycles and before.saved and after.saved):
         return None
-    return around(1 - after.cycles.point / before.cycles.point, intervals.BOTH)
+    return with_interval(1 - after.cycles.point / before.cycles.point, intervals.BOTH)

@@ -1,8 +1,8 @@
-"""An SM of an H100, simulated: sm.c, as a program in a process of its own, and the numbers of the machine.
+"""An SM of an H100, simulated: sm.c, run in its own process, and the numbers of the machine.
 
 The launch's busiest share of blocks runs. Its warps execute what the emulator executed (`execution`); how long each
 instruction takes comes from microbenchmarks (`units`) and from the control bits of SASS. Caches start empty, as under
-ncu: what a block asks for the first time comes from L2, and from DRAM as far as the buffers are large.
+ncu: a block's first requests come from L2, and from DRAM in proportion to the size of the buffers.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ class Predicted:
 def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
     """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
-    found = next(
+    launch = next(
         each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
     )
-    return float(found[what])
+    return float(launch[what])
 
 
 def machine() -> SimulatedSm:
@@ -127,7 +127,7 @@ def machine() -> SimulatedSm:
 
 
 def _lateness(lines: int) -> float:
-    """Return by how much the last of some lines comes later from DRAM than one alone, if few SMs ask for any."""
+    """Return how much later the last of some lines arrives from DRAM than a single one, if few SMs load any."""
     late = []
     for who in ("1 SM", "8 SMs", "33 SMs"):
         some, one = (
@@ -139,28 +139,28 @@ def _lateness(lines: int) -> float:
 
 
 def _lines_of(count: int) -> float:
-    """Return the lines of code of a kernel of bench/recording/bursts.cu with so many instructions in a row."""
+    """Return the lines of code of a kernel of bench/recording/bursts.cu with `count` instructions in a row."""
     return (count + AROUND) / PER_LINE
 
 
 def _fetched(count: int, sms: int) -> float:
-    """Return the cycles of a launch of so many instructions in a row."""
+    """Return the cycles of a launch of `count` instructions in a row."""
     return launched(f"code<{count}>", sms, 128, "longest")
 
 
 def _fetch_interval(sms: int) -> float:
-    """Return the cycles between two lines of code, if so many SMs run the same."""
+    """Return the cycles between two lines of code, if `sms` SMs run the same."""
     return (_fetched(4096, sms) - _fetched(512, sms)) / (_lines_of(4096) - _lines_of(512))
 
 
 def _jumped(count: int) -> float:
-    """Return how much longer than without it a jump over so many instructions takes."""
+    """Return the cost of a jump over `count` instructions."""
     straight = _fetched(16, SMS) + (JUMPING - _lines_of(16)) * _fetch_interval(SMS)
     return launched(f"jump<{count}>", SMS, 128, "longest") - straight
 
 
-def of_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, float] | None = None) -> SimulatedSm:
-    """Return the machine with what the launch's size says; `of_dram` are DRAM's bytes, if they were counted."""
+def machine_for_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, float] | None = None) -> SimulatedSm:
+    """Return the machine adapted to the launch's size; `of_dram` are DRAM's bytes, if they were counted."""
     read, written = work.of_dram if of_dram is None else of_dram
     loaded, stored = work.asked
     active, threads = min(SMS, work.grid), 32 * work.warps
@@ -168,9 +168,9 @@ def of_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, float] | None
     starts = [(launched("nothing", 135168, width, "elapsed") - launched("nothing", SMS, width, "elapsed")) / 1023
               for width in WIDTHS]  # fmt: skip
     dram = measured(f"DRAM {'copy' if written else 'read'}, 1 GB, all SMs")
-    few = SMS / active  # all SMs share what L2 and DRAM have
+    few = SMS / active  # all SMs share the bandwidth of L2 and DRAM
     dram_bytes, apart = min(measured("DRAM read, 1 GB, one SM"), few * dram), work.execution.partly
-    own: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "l2_bytes": min(measured("L2 read, 18 MB, one SM"), few * _shared_bytes(work)),
         "l2_written": min(base.store_bytes, few * measured(f"stores of 16 bytes, {STORED}, 132 SMs, L2")),
         "dram_bytes": dram_bytes,
@@ -178,13 +178,13 @@ def of_launch(base: SimulatedSm, work: Work, of_dram: tuple[float, float] | None
         "apart_written": apart[1],
         "line_written": 32 / measured("stores of 16 bytes, rows of 32 bytes, 4224 apart, 132 SMs, DRAM") / few,
         "of_dram": from_dram,
-        # Blocks that run side by side ask for what they share at the same time: all wait for DRAM, which reads it once.
+        # Concurrent blocks load shared data at the same time: all wait for DRAM, which reads it once.
         "cold": min(1.0, from_dram * min(work.grid, SMS * work.resident)),
         "written": min(1.0, written / stored) if stored else 0.0,
         "block_start": np.interp(threads, WIDTHS, starts),
         "fetch_interval": np.interp(active, (1, SMS), (_fetch_interval(1), _fetch_interval(SMS))),
     }
-    return SimulatedSm(**{**base.fields, **{name: float(value) for name, value in own.items()}})
+    return SimulatedSm(**{**base.fields, **{name: float(value) for name, value in changes.items()}})
 
 
 def _part_read() -> float:
@@ -196,14 +196,14 @@ def _part_read() -> float:
 
 
 def _shared_bytes(work: Work) -> float:
-    """Return what L2 gives each of all SMs per cycle, of which so many ask for the same lines at a time."""
+    """Return L2's bytes per cycle for each SM, if groups of SMs load the same lines at a time."""
     loaded, read = work.asked[0], work.buffers[0]
     together = min(1.0, SMS / work.grid) * loaded / read if read else 1.0
-    given = {1: measured("L2 read, 18 MB, all SMs, 2 blocks each")}
+    bytes_by_group = {1: measured("L2 read, 18 MB, all SMs, 2 blocks each")}
     for groups in (12, 4, 2, 1):
         many, some = (measured(f"burst of {lines} lines, {groups} groups of SMs, L2") for lines in (512, 64))
-        given[SMS // groups] = (512 - 64) * 128 / (many - some)
-    return float(np.interp(np.log(max(1.0, together)), np.log(list(given)), list(given.values())))
+        bytes_by_group[SMS // groups] = (512 - 64) * 128 / (many - some)
+    return float(np.interp(np.log(max(1.0, together)), np.log(list(bytes_by_group)), list(bytes_by_group.values())))
 
 
 class Simulator:
@@ -219,9 +219,9 @@ class Simulator:
         return launched("nothing", SMS, 256, "elapsed") - launched("nothing", SMS, 256, "longest")
 
     def predicted(self, work: Work, sm: SimulatedSm, code: np.ndarray | None = None) -> Predicted:
-        """Return what the launch takes; with other `code`, if instructions cost other than they do.
+        """Return the launch's predicted cycles; with other `code`, for modified instruction costs.
 
-        Raises TimeLimit, and ProgramFailed if what was executed is not all that its barriers wait for.
+        Raises TimeLimit, and ProgramFailed if the executed instructions do not complete all barriers.
         """
         code = np.ascontiguousarray(work.code if code is None else code)
         executed, numbers = work.execution, sm.array()
@@ -244,7 +244,7 @@ class Simulator:
         if taken < 0:
             raise ProgramFailed("warps wait for a phase of a barrier that nobody completes")
         cycles = taken + self._start
-        # As ncu defines them: of what is elapsed on all SMs, or of the cycles in which SMs are active.
+        # As ncu defines them: of the elapsed cycles of all SMs, or of the cycles in which SMs are active.
         elapsed, pipes = cycles * SMS * work.blocks / work.grid, 5 + len(PIPES)
         used = {
             "shared": busy[pipes] / elapsed,

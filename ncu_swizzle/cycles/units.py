@@ -1,6 +1,6 @@
-"""What instructions cost on an H100, as bench/recording/latencies.py measured it, in the form in which sm.c reads it.
+"""The cost of instructions on an H100, measured by bench/recording/latencies.py, in the form that sm.c reads.
 
-What was not measured there: S2R is taken for as slow as a load of a constant, and opcodes without an entry for as slow
+Not measured there: S2R is assumed to be as slow as a load of a constant, and opcodes without an entry as slow
 as MUFU if they set a scoreboard.
 """
 
@@ -86,33 +86,33 @@ PRODUCT = measured("HGMMA.64x64x16 alone, with its wait") - measured("HGMMA.64x6
 def entry(opcode: str, sass: str, wavefronts: float, box: tuple[float, float]) -> np.ndarray:
     """Return an instruction's costs; `wavefronts` per execution, `box`: bytes and rows of a copy by TMA."""
     base, *modifiers = opcode.split(".")
-    found = np.zeros((), INSTRUCTION)
-    found["pipe"], found["sets"], found["frees"] = -1, -1, -1
-    found["latency"] = LATENCIES.get(base, USUAL_LATENCY)
+    costs = np.zeros((), INSTRUCTION)
+    costs["pipe"], costs["sets"], costs["frees"] = -1, -1, -1
+    costs["latency"] = LATENCIES.get(base, USUAL_LATENCY)
     if base in COSTS:
-        pipe, found["interval"] = COSTS[base]
-        found["pipe"] = PIPES[pipe]
+        pipe, costs["interval"] = COSTS[base]
+        costs["pipe"] = PIPES[pipe]
     kind = _kind(base, modifiers)
-    found["kind"] = KINDS[kind]
+    costs["kind"] = KINDS[kind]
     if kind in ("SHARED", "LOAD", "STORE", "COPY"):
-        found["pipe"], found["interval"] = PIPES["memory"], _ALU
-        found["latency"] = SHARED.get(base, 0.0)
-        found["argument"] = base == "SHFL"  # takes the pipe, and is no access
+        costs["pipe"], costs["interval"] = PIPES["memory"], _ALU
+        costs["latency"] = SHARED.get(base, 0.0)
+        costs["argument"] = base == "SHFL"  # takes the pipe, but is not an access
         if kind in ("LOAD", "STORE"):
             wavefronts = LANES * width(modifiers) / LINE
-        found["wavefronts"] = max(1.0, wavefronts)
-        found["past_l1"] = base in ("ATOM", "ATOMG") or "BYPASS" in modifiers or "GPU" in modifiers
+        costs["wavefronts"] = max(1.0, wavefronts)
+        costs["past_l1"] = base in ("ATOM", "ATOMG") or "BYPASS" in modifiers or "GPU" in modifiers
     elif kind == "GROUP_WAIT":
         pending = re.search(r"0x([0-9a-f]+)", sass.rpartition(",")[2])
-        found["argument"] = int(pending[1], 16) if pending else 0
+        costs["argument"] = int(pending[1], 16) if pending else 0
     elif kind in ("ARRIVE", "COPY_ARRIVE", "WAIT"):
-        found["latency"] = ROUND_TRIP
+        costs["latency"] = ROUND_TRIP
     elif kind == "BOX":
-        found["bytes"], found["wavefronts"] = box
+        costs["bytes"], costs["wavefronts"] = box
     elif "MMA" in base:
-        found["pipe"], found["interval"] = PIPES["tensor"], _products(opcode)
-        found["latency"] = PRODUCT
-    return found
+        costs["pipe"], costs["interval"] = PIPES["tensor"], _products(opcode)
+        costs["latency"] = PRODUCT
+    return costs
 
 
 _BY_KIND = {
@@ -135,7 +135,7 @@ OF_OPCODE = {opcode: kind for kind, opcodes in _BY_KIND.items() for opcode in op
 
 
 def _kind(base: str, modifiers: list[str]) -> str:
-    """Return what an opcode is; one with a modifier comes before it alone."""
+    """Return the kind of an opcode; an entry with a modifier takes precedence."""
     names = (*(f"{base}.{word}" for word in modifiers), base)
     return next((OF_OPCODE[name] for name in names if name in OF_OPCODE), "FIXED")
 

@@ -1,8 +1,8 @@
-"""What a launch gives an SM to do: what its instructions cost, what each warp of a block executes, how many blocks fit.
+"""An SM's work in a launch: the cost of its instructions, what each warp of a block executes, how many blocks fit.
 
-Every iteration of every loop runs, of the block in the middle of the grid (of a cluster, of all its blocks). The
-instructions of its warps are written down as they are issued, and with each a detail: the sectors of global memory that
-it asks for, or the phase of a barrier that it completes or waits for.
+Every iteration of every loop runs, for the block in the middle of the grid (for all blocks of its cluster). The
+instructions of its warps are recorded as they are issued, each with a detail: the sectors of global memory that
+it requests, or the phase of a barrier that it completes or waits for.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def execution(code: Code, launch: Launch, timeout_s: float) -> Execution:
 
 
 def cached_lines(shared: int, threads: int, grid: int) -> int:
-    """Return how many lines of L1 a block has, of what shared memory leaves: `shared` bytes per block.
+    """Return how many lines of L1 a block has, given what shared memory leaves: `shared` bytes per block.
 
-    The driver gives shared memory what as many blocks need as fit on an SM, whether the grid has as many or not.
+    The driver gives shared memory the needs of as many blocks as fit on an SM, whether or not the grid has that many.
     """
     fit = max(1, min(MOST_THREADS // threads, MOST_BLOCKS, CARVEOUTS_KB[-1] * 1024 // shared))
     carved = next((size for size in CARVEOUTS_KB if size * 1024 >= fit * shared), CARVEOUTS_KB[-1])
@@ -89,7 +89,7 @@ def cached_lines(shared: int, threads: int, grid: int) -> int:
 
 
 def _partly(lines: Mapping[int, int]) -> float:
-    """Return the share of the sectors, as bits of their lines, that are in lines of which some are missing."""
+    """Return the share of the sectors, given as bits of their lines, that are in incomplete lines."""
     sectors = [mask.bit_count() for mask in lines.values()]
     return sum(count for count in sectors if count < PER_LINE) / max(1, sum(sectors))
 
@@ -99,7 +99,7 @@ def _partly(lines: Mapping[int, int]) -> float:
 
 @dataclass(kw_only=True)
 class Log:
-    """What the emulator does, in its order, of the warps of the first block."""
+    """Records what the warps of the first block do, in the emulator's order."""
 
     warps: int
     instructions: Sequence[SassInstruction]
@@ -121,14 +121,14 @@ class Log:
         return ((position, warp) for position, warp in enumerate(warps.tolist()) if warp < self.warps)
 
     def mark(self, warp: int, number: int, detail: int, *, also: bool = False) -> None:
-        """Give an instruction of the basic block that the warp executes now its detail, or bits that it has, too."""
+        """Set the detail of an instruction in the warp's current basic block, or further bits of it."""
         numbers = self.numbers[warp]
-        place = len(numbers) - 1 - (numbers[-1] - number)
-        if place >= 0 and numbers[place] == number:
-            self.details[warp][place] = detail | (self.details[warp][place] if also else 0)
+        index = len(numbers) - 1 - (numbers[-1] - number)
+        if index >= 0 and numbers[index] == number:
+            self.details[warp][index] = detail | (self.details[warp][index] if also else 0)
 
     def join(self, warp: int, number: int, phase: tuple[str, int, int], *, part: bool) -> None:
-        """Write down to which phase of a barrier an instruction belongs, and whether it is a part of it."""
+        """Record the barrier phase that an instruction belongs to, and whether it is a part of it."""
         which = self.phases.setdefault(phase, len(self.phases))
         self.parts[which] += part
         self.mark(warp, number, which + 1)
@@ -207,7 +207,7 @@ class Log:
         return bool(self.l1.get(sector // PER_LINE, 0) >> sector % PER_LINE & 1)
 
     def _keep(self, sectors: set[int]) -> None:
-        """Put sectors into L1, in place of the lines that were used the longest time ago."""
+        """Put sectors into L1, replacing the least recently used lines."""
         for sector in sectors:
             line = sector // PER_LINE
             self.l1[line] = self.l1.get(line, 0) | 1 << sector % PER_LINE
@@ -222,12 +222,12 @@ def _phase(m: Machine, offset: int) -> int:
     return 0 if barrier is None else int(barrier.completed[0])
 
 
-L2_DIRTY = 25 << 20  # bytes that L2 keeps of what is written: it has 50 MB, in two halves that may both hold a line
+L2_DIRTY = 25 << 20  # bytes of written data that L2 keeps: it has 50 MB, in two halves that may both hold a line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a launch gives an SM to do; its instructions' costs are (n,) of `units.INSTRUCTION`."""
+    """An SM's work in a launch; its instructions' costs are (n,) of `units.INSTRUCTION`."""
 
     code: np.ndarray
     execution: Execution
@@ -239,7 +239,7 @@ class Work:
 
     @property
     def blocks(self) -> int:
-        """How many the busiest SM runs."""
+        """The number of blocks on the busiest SM."""
         return math.ceil(self.grid / SMS)
 
     @property
@@ -250,7 +250,7 @@ class Work:
 
     @property
     def wavefronts(self) -> tuple[float, float]:
-        """A block's wavefronts in shared memory, actual and ideal, of accesses that are known; copies aside."""
+        """A block's wavefronts in shared memory, actual and ideal, for known accesses; copies excluded."""
         numbers, details = np.concatenate(self.execution.numbers), np.concatenate(self.execution.details)
         shared = details[(self.code["kind"][numbers] == KINDS["SHARED"]) & (details > 0)]
         return float(((shared & (1 << IDEAL) - 1) - 1).sum()), float((shared >> IDEAL).sum())
@@ -274,7 +274,7 @@ class Row:
 def work_of(
     rows: Sequence[Row], text: bytes, executed: Execution, *, grid: int, resident: int, buffers: tuple[float, float]
 ) -> Work:
-    """Return what a launch gives to do; `text` is the kernel's machine code."""
+    """Return an SM's work in a launch; `text` is the kernel's machine code."""
     code = _code(rows, text, executed)
     _spread_stores(code, executed, buffers[1] / grid)
     loaded, stored = _asked(code, executed)
@@ -285,7 +285,7 @@ def work_of(
 
 
 def _code(given: Sequence[Row], text: bytes, executed: Execution) -> np.ndarray:
-    """Return what each instruction costs, with its control bits."""
+    """Return the cost of each instruction, with its control bits."""
     rows = []
     for each in given:
         row = entry(each.opcode, each.sass, each.wavefronts, executed.boxes.get(each.number, (0.0, 0.0)))
@@ -300,7 +300,7 @@ def _code(given: Sequence[Row], text: bytes, executed: Execution) -> np.ndarray:
 
 
 def _spread_stores(code: np.ndarray, executed: Execution, written: float) -> None:
-    """Let the boxes that a block stores have what it writes: the emulator does not say how large they are."""
+    """Distribute a block's written bytes over the boxes that it stores: the emulator does not tell their sizes."""
     stores = code["kind"] == KINDS["BOX_STORE"]
     count = sum(int(stores[numbers].sum()) for numbers in executed.numbers)
     if count:

@@ -1,9 +1,9 @@
 """Which shared-memory requests instructions make, a log of them, and loops whose requests depend on compare-and-swaps.
 
 A floating-point atomic in shared memory compiles to a loop around ATOMS.CAST.SPIN. Of the lanes whose words are in one
-bank, one swaps per execution; the others go round again. So an H100 did in all of 368 measured loops, of one warp and
-of eight, in which every lane had a word of its own (docs/wavefronts.md). If lanes want the same word between two
-barriers of the block, how often they fail is the hardware's: the result is unknown.
+bank, one swaps per execution; the others go round again. An H100 did so in all 368 measured loops, of one warp and
+of eight, in which every lane had its own word (docs/wavefronts.md). If lanes want the same word between two
+barriers of the block, how often they fail depends on the hardware: the result is unknown.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ class SharedUse:
 
     does: str
     width: int
-    matrix: int = 0  # of how many lanes the addresses count, for ldmatrix and stmatrix
+    matrix: int = 0  # lanes whose addresses count, for ldmatrix and stmatrix
 
     @classmethod
     def of(cls, instruction: SassInstruction) -> SharedUse:
-        """Return what an instruction does, as its opcode and its modifiers say."""
-        known = instruction.remembered.get("use")
+        """Return what an instruction does, given its opcode and modifiers."""
+        known = instruction.memo.get("use")
         if not isinstance(known, cls):
             row = instruction.row
             matrix = operations.find(operation_name(instruction) or "ldmatrix.x4").addressed if row.matrix else 0
             does = row.does(Memory.SHARED) or WRITE
-            known = instruction.remembered["use"] = cls(does, access_width(instruction), matrix)
+            known = instruction.memo["use"] = cls(does, access_width(instruction), matrix)
         return known
 
 
@@ -123,7 +123,7 @@ class LoopRequests:
 class RequestLog:
     """All requests of one run, by instruction index. They are counted when their memory reaches a limit.
 
-    What is unknown of them, and the warps of wgmmas by block with the wavefronts of a warpgroup, are in the state.
+    Unknown requests, and the warps of wgmmas by block with the wavefronts of a warpgroup, are in the state.
     """
 
     def __init__(self, machine: Machine, instructions: Sequence[SassInstruction]) -> None:
@@ -132,8 +132,8 @@ class RequestLog:
         self._counted: dict[int, AccessCounts] = {}
         self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
         self._bytes = 0
-        self.supposing = False  # whether ways are followed that threads may go, see `supposed`
-        self.lost: set[int] = set()  # instructions of which it is not known what they may request
+        self.supposing = False  # whether paths that threads may take are followed, see `supposed`
+        self.lost: set[int] = set()  # instructions whose possible requests are not known
         self.remote: dict[int, int] = {}  # how many ways lanes conflict in another block's shared memory
 
     def record(
@@ -148,15 +148,15 @@ class RequestLog:
     ) -> SharedRequests:
         """Count one request per warp of the view, and return them; raise MemoryFault for an invalid address.
 
-        If it is not `certain` which lanes make it, or that it is made, a lane with an invalid address does not.
-        `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros. The
+        If it is not `certain` which lanes make it, or that it is made, lanes with invalid addresses are left out.
+        `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros; the
         tags are those of the addresses.
         """
         m = self.machine
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         certain = certain and not self.supposing
         if not certain:
-            if not shifts_whole(tag, max(WORD, access_width(self.instructions[number]))) or is_open(source_tag):
+            if not shifts_uniformly(tag, max(WORD, access_width(self.instructions[number]))) or is_open(source_tag):
                 self.lost.add(number)
             selected = selected & ~self._wrong(self.instructions[number], lanes & WINDOW, selected)
         every_lane = m.view.full and selected is m.view.mask
@@ -172,39 +172,39 @@ class RequestLog:
         # done once for all of them when memory is short, or at the end.
         key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra, certain)
         requests = self.seen.setdefault(number, {})
-        seen = requests.get(key)
-        if seen is None:
+        entry = requests.get(key)
+        if entry is None:
             lanes = lanes & WINDOW
             self._check(self.instructions[number], lanes, selected)
-            seen = requests[key] = SharedRequests(
+            entry = requests[key] = SharedRequests(
                 addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks, certain=certain
             )
-            self._bytes += 2 * seen.nbytes  # the key is as long
-        seen.count += 1
+            self._bytes += 2 * entry.nbytes  # the key is as long
+        entry.count += 1
         if m.watcher:
-            m.watcher.requests(m, number, seen)
+            m.watcher.requests(m, number, entry)
         for repeat in m.repeats.active:
-            repeat.requests.append(LoopRequests(number=number, seen=seen, times=1, tag=tag, source_tag=source_tag))
+            repeat.requests.append(LoopRequests(number=number, seen=entry, times=1, tag=tag, source_tag=source_tag))
         # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
-        return seen
+        return entry
 
     def add(self, request: LoopRequests) -> None:
-        """Count requests that are made further times."""
-        requests, seen = self.seen.setdefault(request.number, {}), request.seen
-        if seen.count:
-            seen.count += request.times
+        """Count requests that are made again."""
+        requests, entry = self.seen.setdefault(request.number, {}), request.seen
+        if entry.count:
+            entry.count += request.times
         else:
-            source = b"" if seen.source is None else seen.source.tobytes()
-            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), source, seen.certain)
-            seen = requests.setdefault(key, seen)
-            self._bytes += 0 if seen.count else 2 * seen.nbytes
-            seen.count += request.times
+            source = b"" if entry.source is None else entry.source.tobytes()
+            key = (entry.addresses.tobytes(), entry.selected.tobytes(), entry.blocks.tobytes(), source, entry.certain)
+            entry = requests.setdefault(key, entry)
+            self._bytes += 0 if entry.count else 2 * entry.nbytes
+            entry.count += request.times
         for repeat in self.machine.repeats.active:
-            repeat.requests.append(replace(request, seen=seen))
+            repeat.requests.append(replace(request, seen=entry))
 
-    def valid(self, number: int, seen: SharedRequests) -> bool:
+    def all_valid(self, number: int, seen: SharedRequests) -> bool:
         """Return whether all requests are aligned and inside of shared memory."""
         return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
@@ -212,11 +212,11 @@ class RequestLog:
         """Return a number for the view's warps, and their blocks."""
         m = self.machine
         key = m.view.warps.tobytes()
-        found = self._warps.get(key)
-        if found is None:
-            found = self._warps[key] = (len(self._warps), m.view_blocks())
+        numbered = self._warps.get(key)
+        if numbered is None:
+            numbered = self._warps[key] = (len(self._warps), m.view_blocks())
             self._bytes += 2 * len(key)
-        return found
+        return numbered
 
     def record_wgmma(self, number: int, blocks: Ints, wavefronts: int) -> None:
         """Count a wgmma of one warp for each of these blocks, with a warpgroup's wavefronts."""
@@ -227,7 +227,7 @@ class RequestLog:
     def miss(self, number: int, reason: str, origin: int | None, code: str = "", *, followed: bool = False) -> None:
         """Record that a request is unknown; `code` as in `Unknown`.
 
-        `followed`: what it may be is recorded, as one that is not certain.
+        `followed`: the possible request is recorded as uncertain.
         """
         self.machine.missed.setdefault(number, Unknown(reason, origin, code))
         if not followed:
@@ -300,8 +300,8 @@ class RequestLog:
         raise fault
 
 
-def shifts_whole(tag: Tag | None, unit: int) -> bool:
-    """Return whether addresses, as far as a loop left them open, are shifted together, by multiples of some bytes."""
+def shifts_uniformly(tag: Tag | None, unit: int) -> bool:
+    """Return whether addresses that a loop left open shift together, by multiples of `unit` bytes."""
     return not is_open(tag) or (tag is not None and tag.uniform and (1 << tag.align) % unit == 0)
 
 
@@ -379,7 +379,7 @@ class SpinLoop:
         m.put(self.result, Value(_winners(words, selected).astype(np.uint32)), condition)
 
     def _claim(self, m: Machine, words: Ints, selected: Bools) -> None:
-        """Record whose the words are until the next barrier; raise Contended if they are another lane's."""
+        """Record which lanes own the words until the next barrier; raise Contended if another lane owns one."""
         rows, lanes = np.nonzero(selected)
         block, word = m.view_blocks()[rows], words[rows, lanes]
         thread = m.thread[m.view.warps[rows], lanes] + 1
@@ -388,7 +388,7 @@ class SpinLoop:
             m.claims = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         owners, swapped_by = m.claims
         earlier = owners[block, word]
-        # NumPy keeps the last of several writes to one place: a lane that does not find itself there has lost it.
+        # NumPy keeps the last of several writes to one element: a lane that does not find itself there has lost it.
         owners[block, word] = thread
         lost = (owners[block, word] != thread) | ((earlier != 0) & (earlier != thread))
         if lost.any():

@@ -1,4 +1,4 @@
-"""Choose which blocks of a grid to run, so that every other block is known to behave like one of them."""
+"""Choose which blocks of a grid to run, so that every other block provably behaves like one of them."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class Unclaimed:
         self._keys = np.array([0])
         self.blocks = math.prod(grid)
 
-    def some(self, pinned: int, most: int) -> Ints:
+    def pick(self, pinned: int, most: int) -> Ints:
         """Return up to `most` blocks that likely differ, (B, 3).
 
-        In pinned dimensions, bit 0 for x, every index is likely a kind of its own. If there are none, these are the
+        In pinned dimensions, bit 0 for x, every index is likely its own kind. If there are none, these are the
         first block of each cell, its last and its middle.
         """
         cells = list(reversed(self._cells.values()))
-        blocks = itertools.chain.from_iterable(_along(cell, pinned) for cell in cells)
+        blocks = itertools.chain.from_iterable(_pinned_blocks(cell, pinned) for cell in cells)
         if not pinned:
-            blocks = itertools.chain(blocks, (_at(cell, share) for share in (1.0, 0.5) for cell in cells))
+            blocks = itertools.chain(blocks, (_block_at(cell, share) for share in (1.0, 0.5) for cell in cells))
         return np.array(list(dict.fromkeys(itertools.islice(blocks, 3 * most)))[:most], np.int64).reshape(-1, 3)
 
     def claim(self, boxes: Boxes, number: int) -> int:
@@ -72,12 +72,15 @@ class Unclaimed:
         pieces: list[Cell] = []
         gone: list[int] = []
         for key in self._keys[near].tolist():
-            cuts = [_cut(self._cells[key][axis], low[axis], high[axis], own[axis], step[axis]) for axis in range(3)]
+            cuts = [
+                _split_progression(self._cells[key][axis], low[axis], high[axis], own[axis], step[axis])
+                for axis in range(3)
+            ]
             shared = [inside for inside, _ in cuts]
             if None in shared:
                 continue
             gone.append(key)
-            pieces += _rest(self._cells[key], cuts)
+            pieces += _remaining_cells(self._cells[key], cuts)
             removed += math.prod(inside[2] for inside in shared if inside)
         self._replace(gone, pieces)
         self.blocks -= removed
@@ -97,7 +100,7 @@ class Unclaimed:
         self._bounds = np.concatenate([self._bounds[kept], np.array(bounds, np.int64).reshape(-1, 6)])
 
 
-def _along(cell: Cell, pinned: int) -> Iterator[Index]:
+def _pinned_blocks(cell: Cell, pinned: int) -> Iterator[Index]:
     """Yield a cell's first block, and those that differ from it in pinned dimensions, x fastest."""
     xs, ys, zs = (
         range(first, first + step * (count if pinned >> axis & 1 else 1), step)
@@ -106,13 +109,13 @@ def _along(cell: Cell, pinned: int) -> Iterator[Index]:
     return ((x, y, z) for z in zs for y in ys for x in xs)  # itertools.product would list all of them first
 
 
-def _at(cell: Cell, share: float) -> Index:
+def _block_at(cell: Cell, share: float) -> Index:
     """Return the block at this share of the cell's extent in every dimension."""
     x, y, z = (first + step * int(share * (count - 1)) for first, step, count in cell)
     return x, y, z
 
 
-def _cut(
+def _split_progression(
     line: Progression, low: int, high: int, own: int, step: int
 ) -> tuple[Progression | None, tuple[Progression, ...]]:
     """Return the part of a progression that is in a box along one axis, and the other parts."""
@@ -138,13 +141,13 @@ def _cut(
     return (first + spacing * left, spacing, right - left + 1), (*others, *(part for part in outside if part[2] > 0))
 
 
-def _rest(cell: Cell, cuts: list[tuple[Progression | None, tuple[Progression, ...]]]) -> Iterator[Cell]:
+def _remaining_cells(cell: Cell, cuts: list[tuple[Progression | None, tuple[Progression, ...]]]) -> Iterator[Cell]:
     """Yield the pieces of a cell that are outside the box: disjoint, x varying fastest within the box's rows."""
     inside = list(cell)
     for axis in SLOWEST_FIRST:
         shared, others = cuts[axis]
-        for part in others:
-            inside[axis] = part
+        for piece in others:
+            inside[axis] = piece
             yield inside[0], inside[1], inside[2]
         assert shared is not None
         inside[axis] = shared
@@ -165,8 +168,8 @@ class Setting(LaunchedGrid):
 
     program: PreparedCode
     clock: Clock
-    shortcuts: bool = True  # whether one iteration of a loop may stand for others
-    data: bool = True  # whether blocks may differ in data that they follow
+    shortcuts: bool = True  # whether one iteration of a loop may represent others
+    data: bool = True  # whether data may make blocks differ
     races: RaceCheck | None = None  # notes what orders accesses to shared memory, and judges it
 
     def blocks_at_once(self, first: Batch) -> int:
@@ -184,8 +187,8 @@ class TrafficOfBlock:
     tallies: Ints  # (R,), see `traffic.Tallies`
     figures: Mapping[int, Ints]  # by instruction, (FIGURES,); without those that are 0
 
-    def differing(self, other: TrafficOfBlock) -> tuple[list[int], list[int]]:
-        """Return the rows of tallies, and the instructions, of which another block has other counts."""
+    def differences(self, other: TrafficOfBlock) -> tuple[list[int], list[int]]:
+        """Return the rows of tallies, and the instructions, whose counts differ in another block."""
         nothing = np.zeros(FIGURES, np.int64)
         numbers = [
             number
@@ -212,7 +215,7 @@ class Batch:
         return self.machine.traffic.patterns if self.machine.traffic else {}
 
     def signature(self, block: int) -> bytes:
-        """Return a digest of everything that was counted for one block in shared memory."""
+        """Return a digest of everything counted for one block in shared memory."""
         counted = [(n, int(r.wavefronts[block]), int(r.ideal[block])) for n, r in sorted(self.results.items())]
         issued = np.ascontiguousarray(self.issued[:, block]).tobytes()
         return hashlib.sha256(issued + repr([waves for waves in counted if any(waves[1:])]).encode()).digest()
@@ -235,8 +238,8 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
     machine = Machine.running(everyone, setting)
     program, races = setting.program, setting.races
     if races is not None:
-        # Blocks of the first batch are looked at; of others only those of new kinds. They run once more, which pays off
-        # if the first took long, as does other code for the rest, or if they are many.
+        # Blocks of the first batch are checked, of others only those of new kinds. They run once more, which pays off
+        # if the first took long (so does separate code for the rest), or if they are many.
         quick = races.plain is None or setting.clock.effort < QUICK_EFFORT
         noted = again or not races.kinds or (quick and len(everyone) <= FIRST)
         program = program if noted or quick or races.plain is None else races.plain()
@@ -258,7 +261,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
             _look_for_races(setting, machine, [b"stuck" if each in stuck else b"" for each in range(len(everyone))])
         raise
     requested = machine.traffic.counts() if machine.traffic else {}
-    whole = Batch(
+    batch = Batch(
         blocks=everyone,
         issued=issued,
         results=log.counts(),
@@ -267,13 +270,13 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         traffic=requested,
     )
     if setting.races is not None:
-        kinds = [whole.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
+        kinds = [batch.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
         _look_for_races(setting, machine, kinds)
     machine.boxes = machine.boxes.chosen(mine)
     return Batch(
         blocks=blocks,
         issued=issued[:, mine],
-        results={number: counted.chosen(mine) for number, counted in whole.results.items()},
+        results={number: counted.chosen(mine) for number, counted in batch.results.items()},
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
@@ -281,13 +284,15 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
 
 
 def _look_for_races(setting: Setting, machine: Machine, kinds: Sequence[bytes]) -> None:
-    """Look for races in blocks that ran together, of which `kinds` are digests; run once more what was not noted."""
+    """Look for races in blocks that ran together, with digests `kinds`; rerun those whose events were not noted."""
     if setting.races is None:
         return
     clock = setting.clock
     for chosen in setting.races.add(machine, setting.program.instructions, kinds):
-        own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())  # which spends no effort of counts
-        run_batch(replace(setting, clock=own), machine.blocks[chosen], again=True)
+        clock_of_races = Clock(
+            timeout_s=clock.left_s, on_progress=lambda *done: clock.tell()
+        )  # which spends no effort of counts
+        run_batch(replace(setting, clock=clock_of_races), machine.blocks[chosen], again=True)
 
 
 @dataclass(kw_only=True)
@@ -301,7 +306,7 @@ class Totals:
     missed: dict[int, Unknown] = field(default_factory=dict)
     requests: dict[int, AccessRequests] = field(default_factory=dict)
     supposed: dict[int, AccessRequests] = field(default_factory=dict)  # see `supposed`
-    lost: set[int] = field(default_factory=set)  # instructions of which it is not known what they may request
+    lost: set[int] = field(default_factory=set)  # instructions whose possible requests are not known
     remote: dict[int, int] = field(default_factory=dict)  # see `RequestLog`
     tallies: Any = 0  # (R,)
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
@@ -317,19 +322,19 @@ class Totals:
 
     def add(self, batch: Batch, weights: Ints) -> None:
         """Add the batch's counts, each block with its weight."""
-        self.issued = self.issued + _weighted(batch.issued, weights)
+        self.issued = self.issued + _weighted_sum(batch.issued, weights)
         for number, result in batch.results.items():
-            self.wavefronts[number] = self.wavefronts.get(number, 0) + int(_weighted(result.wavefronts, weights))
-            self.ideal[number] = self.ideal.get(number, 0) + int(_weighted(result.ideal, weights))
+            self.wavefronts[number] = self.wavefronts.get(number, 0) + int(_weighted_sum(result.wavefronts, weights))
+            self.ideal[number] = self.ideal.get(number, 0) + int(_weighted_sum(result.ideal, weights))
             for kept, made in ((self.requests, result.requests), (self.supposed, result.supposed)):
                 if made is not None:
                     kept[number] = kept[number].plus(made) if number in kept else made
         self.lost |= batch.machine.log.lost
         for number, ways in batch.machine.log.remote.items():
             self.remote[number] = max(ways, self.remote.get(number, 0))
-        self.tallies = self.tallies + _weighted(batch.tallies, weights)
+        self.tallies = self.tallies + _weighted_sum(batch.tallies, weights)
         for number, figures in batch.traffic.items():
-            self.traffic[number] = self.traffic.get(number, 0) + _weighted(figures, weights)
+            self.traffic[number] = self.traffic.get(number, 0) + _weighted_sum(figures, weights)
         for number, pattern in batch.patterns.items():
             before = self.patterns.get(number)
             self.patterns[number] = before.plus(pattern) if before else pattern
@@ -342,7 +347,7 @@ class Totals:
         self.covered += int(weights.sum())
 
 
-def _weighted(counts: Ints, weights: Ints) -> Any:
+def _weighted_sum(counts: Ints, weights: Ints) -> Any:
     """Return the sum over blocks, the last axis, of counts times weights, which may exceed 64 bits."""
     # No sum exceeds the largest count times all weights: below 2^62, 64 bits hold it, and the product is much faster.
     if int(counts.max(initial=0)) * int(weights.sum()) < 1 << 62:
@@ -366,7 +371,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         checks = [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(chosen, setting.extents), strict=True)]
     signatures: set[bytes] = set()
     expected: dict[Index, tuple[bytes, TrafficOfBlock]] = {}  # of the block that represents each of the checks
-    for batch, weights, boxes in _every(setting) if exhaustive else _representatives(setting):
+    for batch, weights, boxes in _run_every(setting) if exhaustive else _representatives(setting):
         totals.add(batch, weights)
         if observe:
             observe(batch, weights, boxes)
@@ -374,7 +379,9 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
             signature = batch.signature(number)
             signatures.add(signature)
             both = signature, batch.traffic_of(number)
-            expected |= {block: both for block in checks if block not in expected and boxes.hold(number, block)}
+            expected |= {
+                block: both for block in checks if block not in expected and boxes.represents_others(number, block)
+            }
         if len(signatures) > KINDS:
             raise TooLarge(f"more than {KINDS:,} kinds of blocks")
         covered = setting.clock.covered = totals.covered
@@ -382,7 +389,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
             raise ManyKinds(covered, blocks, setting.clock.timeout_s)
         setting.clock.tell(always=True)
     totals.classes = len(signatures)
-    _check(setting, totals, expected if totals.run < blocks else {})
+    _check_representatives(setting, totals, expected if totals.run < blocks else {})
     return totals
 
 
@@ -392,7 +399,7 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     warps = math.prod(setting.extents) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
-        batch = _first(setting, unclaimed, warps) if size == 1 else run_batch(setting, unclaimed.some(pinned, size))
+        batch = _run_first(setting, unclaimed, warps) if size == 1 else run_batch(setting, unclaimed.pick(pinned, size))
         boxes = batch.machine.boxes
         weights = [unclaimed.claim(boxes, number) for number in range(len(batch.blocks))]
         yield batch, np.array(weights, object), boxes
@@ -401,26 +408,26 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
         size = min(most, GROWTH * size if warps > FEW_WARPS else most)
 
 
-def _first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
+def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
     """Run the first block alone, or, if that takes long, with as many others as fit of a grid that is not large.
 
-    What takes long mostly follows data, in which each block has its own, so that the others have to run anyway; without
+    A long run mostly follows data, and each block has its own, so the others have to run anyway; without
     data it does not.
     """
     shared = max(1, setting.shared_size)
     together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
     if warps > MANY_WARPS or together < 2 or not setting.data:
-        return run_batch(setting, unclaimed.some(0, 1))
+        return run_batch(setting, unclaimed.pick(0, 1))
     issued = setting.clock.issued
     try:
         with setting.clock.limited(ALONE_STEPS):
-            return run_batch(setting, unclaimed.some(0, 1))
+            return run_batch(setting, unclaimed.pick(0, 1))
     except Spent:
         setting.clock.issued = issued
-        return run_batch(setting, unclaimed.some(EVERY_AXIS, together))
+        return run_batch(setting, unclaimed.pick(EVERY_AXIS, together))
 
 
-def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
+def _run_every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     """Run all blocks of the grid, x fastest."""
     blocks = math.prod(setting.extents)
     first, size = 0, 1
@@ -430,17 +437,19 @@ def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
         first, size = first + size, setting.blocks_at_once(batch) if first == 0 else size
 
 
-def _check(setting: Setting, totals: Totals, expected: Mapping[Index, tuple[bytes, TrafficOfBlock]]) -> None:
+def _check_representatives(
+    setting: Setting, totals: Totals, expected: Mapping[Index, tuple[bytes, TrafficOfBlock]]
+) -> None:
     """Run some random blocks and compare each with the block that represents it."""
     if not expected:
         return
     batch = run_batch(setting, np.array(list(expected), np.int64))
     for number, (block, (signature, other)) in enumerate(expected.items()):
         why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
-        rows, numbers = other.differing(batch.traffic_of(number))
+        rows, numbers = other.differences(batch.traffic_of(number))
         totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
         totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
-        if batch.signature(number) != signature:  # no count is known then
+        if batch.signature(number) != signature:  # then no count is known
             totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
             for row in range(len(totals.issued)):
                 totals.unknown.setdefault(row, why)

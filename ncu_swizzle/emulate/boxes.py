@@ -1,8 +1,8 @@
-"""For which blocks, and for how many iterations, every decision of those that ran is the same; clusters of blocks.
+"""The blocks, and the iterations, in which every decision is the same as in those that ran; clusters of blocks.
 
 An iteration of a loop is run with tags (see `dependence`) on the registers that change from one to the next. A decision
-by such a value, a comparison or an address, limits how many further iterations the one that ran stands for. A value
-that depends on the iteration in another way than by fixed steps may decide nothing.
+by such a value, a comparison or an address, limits how many further iterations the one that ran represents. A value
+that does not change by fixed steps from iteration to iteration may decide nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Chosen = Ints | slice  # some of the running blocks
 
 
 def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Chosen]:
-    """Return the blocks of each block's cluster, (B · size, 3), and where among them the given ones are."""
+    """Return the blocks of each block's cluster, (B · size, 3), and the positions of the given ones among them."""
     size, extent = math.prod(shape), np.array(shape)
     if size == 1:
         return blocks, slice(None)
@@ -140,7 +140,7 @@ class Boxes:
             others = [other for other in axes if other != axis]
             self._narrow(change, axis, others=others, which=which, down=down, up=up)
 
-    def hold(self, number: int, block: tuple[int, int, int]) -> bool:
+    def represents_others(self, number: int, block: tuple[int, int, int]) -> bool:
         """Return whether the box of the block with this number contains another block."""
         index = np.array(block)
         inside = (index >= self.low[number]) & (index <= self.high[number])
@@ -209,9 +209,9 @@ class Room:
     change: int  # of the value, from one iteration to the next
 
     def narrow(self, boxes: Boxes, others: Repeats, further: int) -> None:
-        """Keep only blocks, and iterations of other loops, that decide alike so many iterations later.
+        """Keep only blocks, and iterations of other loops, that decide alike after this many more iterations.
 
-        Those between are in between, because values change by fixed steps.
+        The iterations between do, too, because values change by fixed steps.
         """
         moved = further * self.change
         boxes.keep_within(self.tag, self.blocks, self.down + moved, self.up - moved)
@@ -220,13 +220,13 @@ class Room:
 
 @dataclass(kw_only=True)
 class Repeat:
-    """An iteration that may stand for further ones."""
+    """An iteration that may represent further ones."""
 
     axis: int  # of tags
     most: int = ENDLESS  # further iterations in which every decision is the same
     failed: bool = False
     stride: int = 1  # iterations after which some decision is the same again
-    supposed: bool = False  # nothing is counted of it, see `supposed`
+    supposed: bool = False  # nothing in it is counted, see `supposed`
     rooms: list[Room] = field(default_factory=list)
     requests: list[Any] = field(default_factory=list)  # that the iteration made: `accesses.LoopRequests`
     traffic: list[Any] = field(default_factory=list)  # to global and local memory: `traffic.LoopTraffic`
@@ -261,15 +261,15 @@ class Repeats:
                 repeat.stride = math.lcm(repeat.stride, stride[repeat.axis])
 
     def follow(self, tag: Tag, unit: int = 1) -> None:
-        """Record that an address is followed from iteration to iteration, in steps of so many bytes."""
+        """Record that an address is followed from iteration to iteration, in steps of `unit` bytes."""
         for repeat in self.active:
             change = tag.per_iteration(repeat.axis)
             if change is None and repeat.supposed and is_open(tag) and tag.uniform:
                 continue  # by how much is unknown, but for all threads alike
             repeat.failed |= change is None or change % unit != 0
 
-    def failed_by(self, tag: Tag) -> bool:
-        """Return whether an iteration would have to run by itself to follow an address, for no other reason so far."""
+    def would_fail(self, tag: Tag) -> bool:
+        """Return whether following an address is the only reason so far to run each iteration by itself."""
         return any(tag.per_iteration(repeat.axis) is None and not repeat.failed for repeat in self.active)
 
     def keep_within(self, tag: Tag, blocks: Ints, down: Ints, up: Ints) -> None:

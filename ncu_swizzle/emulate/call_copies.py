@@ -1,6 +1,6 @@
-"""A function that is called from several places, as one copy for each: what holds at one call holds at no other.
+"""Copy a function that is called from several places, one copy per call: what holds at one need not at another.
 
-Compilers call functions of their own for the slow path of a division, in the middle of code whose lanes reconverge.
+Compilers call internal functions for the slow path of a division, in the middle of code whose lanes reconverge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def copied_calls(
 ) -> tuple[tuple[SassInstruction, ...], Functions]:
     """Return the instructions and functions with such copies behind them.
 
-    Copied is what calls nothing itself, and accesses no shared memory.
+    Only leaf functions that access no shared memory are copied.
     """
     code, named = list(instructions), dict(functions)
     bounds = [*sorted(functions), code[-1].offset + STEP if code else 0]
@@ -34,9 +34,9 @@ def copied_calls(
             continue
         for call in calls[1:]:
             shift = code[-1].offset + STEP - start
-            code[call] = _moved(code[call], shift)
+            code[call] = _retargeted_text(code[call], shift)
             named[start + shift] = functions[start]
-            code += [_copy(each, shift, start, end) for each in body]
+            code += [_copied_instruction(each, shift, start, end) for each in body]
     return tuple(code), named
 
 
@@ -45,15 +45,15 @@ def _target(call: SassInstruction) -> int | None:
     return numbers[-1] if numbers and all(operand.kind == INTEGER for operand in call.operands) else None
 
 
-def _copy(instruction: SassInstruction, shift: int, start: int, end: int) -> SassInstruction:
+def _copied_instruction(instruction: SassInstruction, shift: int, start: int, end: int) -> SassInstruction:
     """Return an instruction of a function further down; jumps within the function stay within its copy."""
     targets = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
     within = instruction.opcode in JUMPS and bool(targets) and start <= targets[-1] < end
-    moved = _moved(instruction, shift) if within else instruction
+    moved = _retargeted_text(instruction, shift) if within else instruction
     return replace(moved, offset=instruction.offset + shift)
 
 
-def _moved(instruction: SassInstruction, shift: int) -> SassInstruction:
+def _retargeted_text(instruction: SassInstruction, shift: int) -> SassInstruction:
     """Return a jump or call whose target, the last number among its operands, is further down."""
     last = max(n for n, operand in enumerate(instruction.operands) if operand.kind == INTEGER)
     operands: list[Operand] = list(instruction.operands)

@@ -50,13 +50,13 @@ class ClusterConstants:
     size: int
     parameters: int  # the generic address of the parameters, 8 bytes
     dynamic: int  # bytes of dynamic shared memory
-    # Bytes before these, there is the same for a second cluster size of the launch: SR_CgaSize selects it (sm_100).
+    # Bytes before these, the same for a second cluster size of the launch: SR_CgaSize selects it (sm_100).
     second: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConstants:
-    """Where constant bank 0 holds what a launch is: block and grid, three words each, and the end of local memory."""
+    """Where constant bank 0 holds the launch: block and grid, three words each, and the end of local memory."""
 
     block: int = 0x0
     grid: int = 0xC
@@ -64,8 +64,8 @@ class LaunchConstants:
     cluster: ClusterConstants | None = None
 
 
-# By where parameters begin: 0x160 to sm_89, 0x210 on sm_90, 0x380 from sm_100 on. Found in what ptxas 13.0 makes of
-# reads of the special registers.
+# By the start of parameters: 0x160 up to sm_89, 0x210 on sm_90, 0x380 from sm_100 on. Found in what ptxas 13.0 emits
+# for reads of the special registers.
 _HOPPER_PARAMETERS, _BLACKWELL_PARAMETERS = 0x210, 0x380
 _LAUNCH_CONSTANTS = {
     _HOPPER_PARAMETERS: LaunchConstants(
@@ -136,7 +136,7 @@ def from_disassembly(
     if name not in sections:
         kernels = ", ".join(sections) or "none"
         raise UnknownKernel(f"no kernel {name!r} in the disassembly", f"its kernels: {kernels}")
-    lines, labels = _joined(name, sections)
+    lines, labels = _joined_sections(name, sections)
     if not lines:
         raise BadFile(f"the code of {name!r} has no instructions", "compile it again")
     return Code(
@@ -149,17 +149,17 @@ def from_disassembly(
         unknown_constants=dict(unknown_constants or {}),
         externals=dict(externals or {}),
         guardrails={offset: label for label, offset in labels.items() if _GUARDRAIL in label},
-        # Every other label is of a place within a function (.L_x_7), or of a section (.text.NAME).
+        # Every other label marks a place within a function (.L_x_7), or a section (.text.NAME).
         functions={offset: label for label, offset in labels.items() if label[0] != "." and label != name},
-        awaited=_awaited(lines, machine),
+        awaited=_awaited_loads(lines, machine),
     )
 
 
-def _awaited(lines: Lines, machine: bytes) -> dict[int, frozenset[int]]:
-    """Return `Code.awaited`: a tcgen05.wait::ld is nothing in SASS but a wait for the scoreboards of what it means.
+def _awaited_loads(lines: Lines, machine: bytes) -> dict[int, frozenset[int]]:
+    """Return `Code.awaited`: in SASS, a tcgen05.wait::ld is only a wait for the scoreboards of its loads.
 
     Of the 128 bits of an instruction, [110, 113) name the scoreboard that its result clears, [116, 122) those that it
-    waits for; DEPBAR, which counts, has another in its text.
+    waits for; DEPBAR, which counts, names another in its text.
     """
     inside = [(offset, text) for offset, text in lines if offset + STEP <= len(machine)]
     loads = {offset for offset, text in inside if _LOADS_TENSOR.search(text)}
@@ -202,11 +202,11 @@ def _sections(text: str) -> dict[str, tuple[Lines, Labels]]:
     return sections
 
 
-def _joined(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines, Labels]:
+def _joined_sections(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines, Labels]:
     """Return the kernel's instructions, followed by those of other sections that it refers to, and all labels."""
     lines: Lines = []
     labels: Labels = {}
-    waiting, seen = [name], {name}
+    waiting, included = [name], {name}
     while waiting:
         function = waiting.pop(0)
         body, own = sections[function]
@@ -216,8 +216,8 @@ def _joined(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines
         for _, text in body:
             referred = {match[1] for match in _REFERENCE.finditer(text)}
             referred |= {match[2] for match in _ADDRESS_HALF.finditer(text)}
-            for other in sorted(referred & sections.keys() - seen):
-                seen.add(other)
+            for other in sorted(referred & sections.keys() - included):
+                included.add(other)
                 waiting.append(other)
     return lines, labels
 
@@ -297,7 +297,7 @@ class SassInstruction:
 
     @cached_property
     def row(self) -> Opcode:
-        """What its opcode does."""
+        """The row of its opcode."""
         return row(self.opcode)
 
     @cached_property
@@ -307,8 +307,8 @@ class SassInstruction:
         return guard is not None and guard.number == TRUE and guard.negated
 
     @cached_property
-    def remembered(self) -> dict[str, object]:
-        """What was computed of it, by what: an instruction is asked the same by every run."""
+    def memo(self) -> dict[str, object]:
+        """Cached results about it, by name: every run asks the same of an instruction."""
         return {}
 
     @cached_property
@@ -343,13 +343,13 @@ def parse_instruction(sass: Sass) -> SassInstruction:
         text=" ".join(text.split()),
         opcode=opcode,
         modifiers=tuple(modifiers),
-        operands=tuple(map(_widened, operands) if wide else operands),
+        operands=tuple(map(_as_register_pair, operands) if wide else operands),
         guard=guard,
         targets=sass.targets,
     )
 
 
-def _widened(operand: Operand) -> Operand:
+def _as_register_pair(operand: Operand) -> Operand:
     """Return an operand of a 64-bit access: sm_75 writes [R2] for the register pair that later ones write [R2.64]."""
     if operand.kind != MEMORY:
         return operand

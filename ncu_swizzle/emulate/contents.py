@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag, any_way
+from ncu_swizzle.emulate.dependence import Tag, arbitrary_tag
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
-from ncu_swizzle.emulate.tickets import check_any_store, check_store, loaded
-from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
+from ncu_swizzle.emulate.tickets import check_any_store, check_store, lanes_loading_counter
+from ncu_swizzle.emulate.values import Bits, Value, dependent_tag, known_in, unknown
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 # The buffers in global memory that a launch was given, and accesses outside of them.
@@ -38,7 +38,7 @@ class Buffer:
 
 
 def drawn_memory(buffers: Sequence[Buffer], known: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Return what buffers hold, by address: what is not known is drawn, unless it is very much."""
+    """Return the contents of buffers, by address; unknown contents are drawn unless they are too large."""
     if sum(buffer.size for buffer in buffers) > MOST_DRAWN:
         return dict(known)
     rng = np.random.default_rng(0)
@@ -87,7 +87,7 @@ class OutOfBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalAccesses:
-    """What a check of the accesses to global memory found; `lacking` says why there was none, if so."""
+    """What a check of the accesses to global memory found; `lacking` says why it was not done, if so."""
 
     outside: tuple[OutOfBounds, ...] = ()
     blocks: int = 0  # that were checked
@@ -150,7 +150,7 @@ def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[V
     """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
     at, inside, unit = _units_at(m, address, selected, size)
     contents, sure = m.shared.view(unit).reshape(-1), m.shared_known.view(unit).reshape(-1)
-    alone = _written_alone(m, address, selected, size)
+    alone = _word_of_one_lane(m, address, selected, size)
     if alone is None:
         share_tags(m)
     for word, value in enumerate(values[: len(at)]):
@@ -159,14 +159,14 @@ def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[V
             here = inside[word]
             where = at[word][here]
             known = np.broadcast_to(np.asarray(value.known), selected.shape)[here]
-            # Lanes are listed in ascending order, and NumPy keeps the last of several writes to one place: the highest
+            # Lanes are in ascending order, and NumPy keeps the last of several writes to one element: the highest
             # lane's.
             contents[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
             sure[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
         if value.known is not True:
             m.shared_origin = value.origin
         if alone is None:
-            m.shared_tag = any_way(m.shared_tag, value.tag, address.tag)
+            m.shared_tag = arbitrary_tag(m.shared_tag, value.tag, address.tag)
         else:
             tags = m.shared_tags.setdefault(alone, [m.shared_tag] * len(m.blocks))
             for here in m.view_blocks()[selected.any(axis=1)].tolist():
@@ -182,11 +182,11 @@ def _shared_tag(m: Machine, address: Value, selected: Bools, size: int) -> Tag |
             tags = {m.shared_tags[int(word)][int(block)] for word in words for block in blocks}
             if len(tags) == 1:
                 return tags.pop()
-    return any_way(m.shared_tag, address.tag, *itertools.chain.from_iterable(m.shared_tags.values()))
+    return arbitrary_tag(m.shared_tag, address.tag, *itertools.chain.from_iterable(m.shared_tags.values()))
 
 
-def _written_alone(m: Machine, address: Value, selected: Bools, size: int) -> int | None:
-    """Return the word that one lane of each block writes, the same one in all blocks; None if there is no such word."""
+def _word_of_one_lane(m: Machine, address: Value, selected: Bools, size: int) -> int | None:
+    """Return the word that one lane of each block writes, the same in all blocks; None if there is no such word."""
     if size != WORD or address.tag is not None or not bool((selected.sum(axis=1) <= 1).all()):
         return None  # the ordinary store, before anything is sorted
     lanes = np.flatnonzero(selected.any(axis=1))
@@ -197,7 +197,7 @@ def _written_alone(m: Machine, address: Value, selected: Bools, size: int) -> in
 
 def share_tags(m: Machine) -> None:
     """Stop telling words apart: a store may be to any of them."""
-    m.shared_tag = any_way(m.shared_tag, *itertools.chain.from_iterable(m.shared_tags.values()))
+    m.shared_tag = arbitrary_tag(m.shared_tag, *itertools.chain.from_iterable(m.shared_tags.values()))
     m.shared_tags.clear()
 
 
@@ -207,12 +207,12 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
         m.shared_known[block[inside], at[inside]] = False
         if address.tag is not None:
             share_tags(m)
-        m.shared_tag = any_way(m.shared_tag, address.tag)  # elsewhere it forgets other bytes
+        m.shared_tag = arbitrary_tag(m.shared_tag, address.tag)  # elsewhere it forgets other bytes
     m.shared_origin = m.now
 
 
 def write_known(m: Machine, blocks: Ints, start: int, content: Bits) -> None:
-    """Write bytes that are the same in each of these blocks, if the contents of shared memory are tracked."""
+    """Write the same bytes in each of these blocks, if the contents of shared memory are tracked."""
     end = min(start + len(content), m.shared.shape[1])
     if start < end:
         m.shared[blocks, start:end], m.shared_known[blocks, start:end] = content[: end - start], True
@@ -220,7 +220,7 @@ def write_known(m: Machine, blocks: Ints, start: int, content: Bits) -> None:
 
 
 def forget_range(m: Machine, blocks: Ints, start: int = 0, size: int | None = None) -> None:
-    """Forget some bytes of these blocks' shared memory; all from `start` on if their number is not given."""
+    """Forget some bytes of these blocks' shared memory; all from `start` on if no size is given."""
     m.shared_known[blocks, start : None if size is None else start + size] = False
     m.shared_origin = m.now
 
@@ -256,7 +256,7 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
     at = lanes >> np.uint32(2)
     bits, known = np.zeros(selected.shape, np.uint32), np.zeros(selected.shape, bool)
     origin, tag = m.now if m.local_lost is None else m.local_lost, address.tag
-    words = _distinct(at[selected])
+    words = _distinct_words(at[selected])
     for number_of_word in words:
         word = m.local.get(int(number_of_word) + k)
         if word is None:
@@ -266,13 +266,13 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
         np.copyto(bits, word.bits[m.view.warps], where=here)
         np.copyto(known, sure, where=here)
         origin = word.origin if bool((here & ~sure).any()) and word.origin is not None else origin
-        tag = word.tag if len(words) == 1 and size >= 4 and address.tag is None else any_way(tag, word.tag)
+        tag = word.tag if len(words) == 1 and size >= 4 and address.tag is None else arbitrary_tag(tag, word.tag)
     if size < 4:
         bits = bits >> (np.uint32(8) * (lanes & np.uint32(3))) & np.uint32((1 << 8 * size) - 1)
     return Value(bits, True if bool((known | ~selected).all()) else known, origin, tag)
 
 
-def _distinct(words: Bits) -> Bits:
+def _distinct_words(words: Bits) -> Bits:
     """Return the distinct numbers of words; mostly all threads access the same one."""
     return words[:1] if bool((words == words[:1]).all()) else np.unique(words)
 
@@ -286,13 +286,13 @@ def store_local(
         return
     m.decide(address.tag)
     lanes = np.broadcast_to(address.bits, selected.shape)
-    for number_of_word in _distinct(lanes[selected] >> np.uint32(2)):
+    for number_of_word in _distinct_words(lanes[selected] >> np.uint32(2)):
         here = selected & (lanes >> np.uint32(2) == number_of_word)
         for k, value in enumerate(values):
             word = m.local_word(int(number_of_word) + k)
             again = m.view.whole and size >= 4 and bool((here | ~m.live).all())
             if address.tag is not None or not (again or word.tag == value.tag or not word.known.any()):
-                word.tag = any_way(word.tag, value.tag, address.tag)
+                word.tag = arbitrary_tag(word.tag, value.tag, address.tag)
             else:  # no lane holds anything else
                 word.tag = value.tag
             word.write(m.view.warps, here, lanes & np.uint32(3), value, min(size, 4))
@@ -332,11 +332,11 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 bits[word] |= np.where(inside, shifted, np.uint32(0))
                 if lost is not None:
                     sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
-    if (others := loaded(m, at, size)) is not None:
+    if (others := lanes_loading_counter(m, at, size)) is not None:
         sure &= ~others
     if m.world is not None:
         m.world.complete(m, at, lanes=reachable, size=size, bits=bits, sure=sure)
-    tag = dependent(address)
+    tag = dependent_tag(address)
     origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [
         Value(bits[word], True if bool((sure[word] | ~selected).all()) else sure[word], origin, tag)
@@ -372,6 +372,6 @@ def lose_arrays(m: Machine) -> None:
 
 
 def lose_tensors(m: Machine) -> None:
-    """Forget all arrays in global memory, after a copy into a tensor, which has no counter of tickets in it."""
+    """Forget all arrays in global memory, after a copy into a tensor, which holds no ticket counter."""
     for base, content in m.memory.items():
         m.overwritten[base] = np.ones(len(content), bool)

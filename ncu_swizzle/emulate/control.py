@@ -1,4 +1,4 @@
-"""Control instructions: branches, calls, convergence barriers, block barriers; and what is unknown after them."""
+"""Control instructions: branches, calls, convergence barriers, block barriers; and what they leave unknown."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from ncu_swizzle.smem.operations import Bools, Ints, new_values
 
 # Functions that are not part of a module: the driver supplies them, such as vprintf, malloc and __assertfail.
 #
-# What they do in shared memory is not the kernel's; they return to the instruction after the call, with a result that
-# is unknown. A launch in which an assertion fails has no counts, so `__assertfail` returns here, too: its caller goes
-# on there only if nothing else is to be done.
+# Their own use of shared memory is not counted; they return to the instruction after the call, with a result that
+# is unknown. A launch in which an assertion fails has no counts, so `__assertfail` returns here, too: its caller
+# continues only if no other work is left.
 
 
 EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
@@ -54,12 +54,12 @@ class Control(Waits):
             self.machine.log.miss(number, reason, origin, followed=followed)
 
     def doubt_convergence(self, group: Group, branch: int) -> None:
-        """Mark as unknown what others of the group's warps may run without it while it waits."""
+        """Mark as unknown what the rest of the group's warps may run without it while it waits."""
         for target in self.awaited_by_others(group):
             self._doubt_from(target, self.program.timing.source(branch))
 
     def doubt_missable(self) -> None:
-        """Mark as unknown what parts of warps run that may have missed each other."""
+        """Mark as unknown what diverged parts of a warp run if they may have missed each other."""
         for target, origin in self.machine.missable.items():
             self._doubt_from(target, origin)
         self.machine.missable.clear()
@@ -97,8 +97,8 @@ class Control(Waits):
         """
         flow, m = self.program.flow, self.machine
         self.clock.lost += 1
-        # On a uniform condition the whole warp takes one path, and is together wherever the paths meet. Otherwise its
-        # parts stay apart until an instruction makes them reconverge.
+        # On a uniform condition the whole warp takes one path, and is together wherever the paths meet. Otherwise the
+        # diverged parts stay apart until an instruction makes them reconverge.
         stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
         region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
@@ -132,13 +132,13 @@ class Control(Waits):
             self.add(stop, group.warps, group.mask)
 
     def count_divergence(self, pc: int, warps: Ints, ways: Ints) -> None:
-        """Count by how many ways more than one the threads of each of these warps, (G,), leave a branch."""
+        """Count the paths beyond the first by which the threads of each of these warps, (G,), leave a branch."""
         tallies, m = self.program.tallies, self.machine
         if tallies is not None and ways.any():
             np.add.at(m.tallies[tallies.branches[pc]], m.block_of[warps], ways)
 
     def lose_divergence(self, pc: int, origin: int | None) -> None:
-        """Record that it is unknown at which executions of a branch threads part."""
+        """Record that it is unknown at which executions of a branch threads diverge."""
         if self.program.tallies is not None:
             row = self.program.tallies.branches[pc]
             self.machine.unsure.setdefault(row, Unknown("which way its threads go", origin))
@@ -175,7 +175,7 @@ def handles(*opcodes: str) -> Callable[[Handler], Handler]:
 
 
 def _executing(s: Control, group: Group, pc: int, instruction: SassInstruction) -> tuple[Group, Bools]:
-    """Return the threads of which it is known what they do, and the lanes that execute; the others go on."""
+    """Return the threads whose behaviour is known, and the lanes that execute; the others continue."""
     kept, selected = s.known_lanes(group, pc, condition_of(s.machine, instruction))
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     return kept, selected
@@ -205,7 +205,7 @@ def _branch(s: Control, group: Group, pc: int, instruction: SassInstruction) -> 
 
 
 def _without_traps(s: Control, pc: int, target: int, condition: Value | None) -> Value | None:
-    """Return a branch's condition; if one way ends in a trap, threads for which it is unknown go the other."""
+    """Return a branch's condition; if one path ends in a trap, threads whose condition is unknown take the other."""
     fatal = s.program.flow.fatal
     falls, jumps = s.after(pc) in fatal, target in fatal
     if condition is None or condition.known is True or falls == jumps:
@@ -225,7 +225,7 @@ def _branch_if_apart(s: Control, group: Group, pc: int, instruction: SassInstruc
 
 
 def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Bools:
-    """Return the lanes in a mask operand, (G, 32): in that of the first lane."""
+    """Return the lanes in the first lane's mask operand, (G, 32)."""
     bits = _masks_of(m, operand, instruction)
     row = np.take_along_axis(bits, m.view.mask.argmax(axis=1)[:, None], axis=1)
     lanes: Bools = (row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool)
@@ -376,7 +376,7 @@ def _jump_to_register(
 
 @handles("BPT")
 def _trap(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
-    """A trap: end the threads that certainly reach it; one on an unknown condition does not occur."""
+    """End the threads that certainly reach a trap; a trap on an unknown condition is taken not to occur."""
     condition = condition_of(s.machine, instruction)
     selected = group.mask if condition is None else s.machine.certain_mask(condition)[0]
     s.machine.live[group.warps] &= ~selected

@@ -17,30 +17,30 @@ from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
-from ncu_swizzle.emulate.opcodes import Copy, named
+from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
-from ncu_swizzle.emulate.values import Bits, Value, known_in, wide
+from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # LDGSTS, which cp.async compiles to: which of its lanes ncu counts, which write zeros, and where the others read.
 #
-# Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but takes it for false, and every count follows: none for a copy
+# Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but assumes it is false, and counts accordingly: none for a copy
 # guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do.
-# What it measures under other predicates is right (docs/wavefronts.md).
+# Its counts under other predicates are right (docs/wavefronts.md).
 
 
 Lanes = tuple[Bools, Bools, Value | None]  # those that the guard selects, those that it might, and the guard
 
 
 def zero_fill(instruction: SassInstruction) -> Operand | None:
-    """Return the predicate of the lanes that read, the others write zeros; None if all read."""
+    """Return the predicate of the lanes that read; the others write zeros. None if all read."""
     if instruction.row.copy is not Copy.ASYNC:
         return None
     return next((operand for operand in instruction.operands[::-1] if operand.kind in (PRED, UPRED)), None)
 
 
-def misread(instruction: SassInstruction) -> str:
+def p0_miscount(instruction: SassInstruction) -> str:
     """Return how ncu miscounts a copy past L1 because it does not read P0; empty if it does not."""
     guard = instruction.guard
     if instruction.row.copy is not Copy.ASYNC or not instruction.has("BYPASS") or guard is None or not _is_p0(guard):
@@ -48,7 +48,7 @@ def misread(instruction: SassInstruction) -> str:
     return "as if no lane were predicated off" if guard.negated else "no wavefronts"
 
 
-def taken_for_zeros(instruction: SassInstruction) -> bool:
+def counted_as_zeros(instruction: SassInstruction) -> bool:
     """Return whether ncu counts a copy past L1 as if every lane wrote zeros, as it does not read P0."""
     predicate = zero_fill(instruction)
     past_l1 = instruction.has("BYPASS") and not instruction.has("ZFILL") and instruction.guard is None
@@ -138,7 +138,7 @@ class AsyncCopy:
             if self.instruction.guard or (self.predicate.negated and self.instruction.has("ZFILL")):  # not measured
                 self._miss(m, "what ncu counts for a copy with zeros if it does not read P0", None)
                 return None
-            return np.zeros_like(counted) if taken_for_zeros(self.instruction) else counted
+            return np.zeros_like(counted) if counted_as_zeros(self.instruction) else counted
         reads = self.reads(m)
         if not known_in(reads, counted):
             self._miss(m, "which lanes write zeros", reads)
@@ -148,7 +148,7 @@ class AsyncCopy:
         return lanes
 
 
-EVERY = np.array([-1])  # see `starting`
+EVERY = np.array([-1])  # see `starting_lanes`
 GRANULE = 16  # bytes: the unit of a bulk copy's size
 
 
@@ -160,7 +160,7 @@ def copies_out(instruction: SassInstruction) -> bool:
     return row.copy is Copy.TENSOR and not row.copies_to_shared
 
 
-@executes(*named(lambda row: row.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE)))
+@executes(*opcodes_with(lambda row: row.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE)))
 def _copy(instruction: SassInstruction, _: Use) -> Step:
     copy = instruction.row.copy
     if copies_out(instruction):
@@ -179,7 +179,7 @@ class ToShared:
         target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
         self.target, self.barrier = registers(target)
         self.source = registers(source)
-        # Of GATHER4 and its like, a column and four rows.
+        # For GATHER4 and its like, a column and four rows.
         self.corner = [
             operands.raw(target.terms[0], 2 + axis) for axis in range(coordinates(instruction) if self.tensor else 0)
         ]
@@ -199,19 +199,26 @@ class ToShared:
             forget_range(m, m.clusters.around(m.view_blocks()))
             m.note(Kind.JOIN, m.view.warps, "where a copy goes, or which mbarrier counts its bytes")
             return
-        if self.within and len(rows):  # that it reads its source until the phase is complete is not followed
+        if self.within and len(rows):  # that it reads its source until the phase completes is not followed
             m.note(Kind.UNKNOWN, m.view.warps)
-        starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
+        starts, waiting, sizes = (
+            values_of_rows(target, rows),
+            values_of_rows(barrier, rows),
+            self._bytes(m, rows, extra),
+        )
         if m.watcher:
             m.watcher.copies(m, rows, waiting & WINDOW, sizes, self._box_rows(m, rows))
-        for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
+        for alike, (start, counted, size) in _equal_values(starts & WINDOW, waiting & WINDOW, sizes):
             known = None if size < 0 else size
             forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
-            blocks = self.counting(m, rows[alike], waiting[alike], extra)
+            blocks = self.counting_blocks(m, rows[alike], waiting[alike], extra)
             for k in alike.tolist() if m.notes and not self.adds else ():
                 one = slice(k, k + 1)
-                there = self.blocks(m, rows[one], starts[one], extra), self.counting(m, rows[one], waiting[one], extra)
-                by = starting(selected[rows[one]])
+                there = (
+                    self.blocks(m, rows[one], starts[one], extra),
+                    self.counting_blocks(m, rows[one], waiting[one], extra),
+                )
+                by = starting_lanes(selected[rows[one]])
                 m.note(Kind.COPY_IN, m.view.warps[rows[one]], (there[0], start, size, there[1], counted, by))
             if known is None:
                 m.mbarriers.blur(counted, blocks)
@@ -231,11 +238,11 @@ class ToShared:
             return np.arange(len(mine)), m.clusters.at(mine, addresses)
         # A bit per rank in the upper half of the register; the lower half is the size of a bulk copy in units of 16
         # bytes.
-        masks = of_rows(extra, rows) >> np.uint32(16)
+        masks = values_of_rows(extra, rows) >> np.uint32(16)
         which, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
         return which, m.clusters.base(mine[which]) + ranks
 
-    def counting(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
+    def counting_blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
         """Return the blocks whose mbarriers count the bytes, one for each of `blocks`.
 
         A multicast by a pair (.2CTA) counts those of both at the even or the odd one, as its own mbarrier is
@@ -254,11 +261,11 @@ class ToShared:
         if not self.tensor:
             if extra is None or not extra.certain:
                 return unknown
-            return (of_rows(extra, rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
+            return (values_of_rows(extra, rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
         low, high = (first_lane(read(m), m.view.mask) for read in self.source)
         if not (low.certain and high.certain):
             return unknown
-        maps, which = np.unique(wide(of_rows(low, rows), of_rows(high, rows)), return_inverse=True)
+        maps, which = np.unique(join_halves(values_of_rows(low, rows), values_of_rows(high, rows)), return_inverse=True)
         contents = (map_at(m, int(address)) for address in maps)
         copied = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
         sizes = [None if size is None else self.boxes * size for size in copied]
@@ -268,9 +275,9 @@ class ToShared:
         """Return how many rows the box of each of these warps' copies has, (R,); 1 if it is unknown or no box."""
         if not self.tensor:
             return [1] * len(rows)
-        low, high = (of_rows(first_lane(read(m), m.view.mask), rows) for read in self.source)
-        contents = (map_at(m, int(address)) for address in wide(low, high))
-        maps = (None if content is None else tensor_map.decoded(content) for content in contents)
+        low, high = (values_of_rows(first_lane(read(m), m.view.mask), rows) for read in self.source)
+        contents = (map_at(m, int(address)) for address in join_halves(low, high))
+        maps = (None if content is None else tensor_map.decoded_map(content) for content in contents)
         return [math.prod(tiled.box[1:]) if tiled else 1 for tiled in maps]
 
 
@@ -320,13 +327,13 @@ def registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[M
     return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
 
 
-def starting(selected: Bools) -> Ints:
-    """Return the lane that starts a copy, by warp, (G,); -1 of those of which several execute it as one."""
+def starting_lanes(selected: Bools) -> Ints:
+    """Return the lane that starts a copy, by warp, (G,); -1 for warps of which several lanes execute it as one."""
     return np.where(selected.sum(axis=1) == 1, selected.argmax(axis=1), -1)
 
 
-def of_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) -> list[Value] | None:
-    """Return what the readers read in each warp of the view; None if some of it is unknown in a warp that is selected.
+def read_in_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) -> list[Value] | None:
+    """Return what the readers read in each warp of the view; None if any of it is unknown in a selected warp.
 
     `selected`: lanes, (G, 32).
     """
@@ -335,18 +342,18 @@ def of_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bools) ->
     return values if all(known_in(value, warps) for value in values) else None
 
 
-def of_row(value: Value, row: int) -> int:
+def value_of_row(value: Value, row: int) -> int:
     """Return a uniform value of one of the view's warps."""
     return int(value.bits[min(row, len(value.bits) - 1), 0])
 
 
-def of_rows(value: Value, rows: Ints) -> Bits:
+def values_of_rows(value: Value, rows: Ints) -> Bits:
     """Return a uniform value of some of the view's warps."""
     bits: Bits = value.bits[np.minimum(rows, len(value.bits) - 1), 0]
     return bits
 
 
-def _alike(*values: Bits | Ints) -> Iterator[tuple[Ints, list[int]]]:
+def _equal_values(*values: Bits | Ints) -> Iterator[tuple[Ints, list[int]]]:
     """Yield the indices of equal values, and these."""
     table = np.stack([each.astype(np.int64) for each in values])
     distinct, which = np.unique(table, axis=1, return_inverse=True)
@@ -358,8 +365,8 @@ def map_at(m: Machine, address: int) -> bytes | None:
     """Return the tensor map at a global address; None unless it is a known parameter."""
     content = m.constants.get(0, b"")
     offset = address - PARAMETER_WINDOW
-    given = m.known_constants.get(0)
-    if not 0 <= offset <= len(content) - tensor_map.TENSOR_MAP_BYTES or given is None:
+    known_bytes = m.known_constants.get(0)
+    if not 0 <= offset <= len(content) - tensor_map.TENSOR_MAP_BYTES or known_bytes is None:
         return None
     here = slice(offset, offset + tensor_map.TENSOR_MAP_BYTES)
-    return content[here] if given[here].all() else None
+    return content[here] if known_bytes[here].all() else None

@@ -23,7 +23,7 @@ from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.smem.operations import Bools
 from ncu_swizzle.smem.requests import AccessRequests
 
-# What an emulation is given and what it returns; importing these does not load the emulator.
+# What an emulation takes and returns; importing these does not load the emulator.
 
 
 Dim3 = tuple[int, int, int]
@@ -33,7 +33,7 @@ Span = tuple[int, int]  # from the first byte to before the last
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A launch configuration, and what is known of the memory that the kernel uses."""
+    """A launch configuration, and what is known about the memory that the kernel uses."""
 
     grid: Dim3
     block: Dim3
@@ -43,14 +43,14 @@ class Launch:
     cluster: Dim3 = (1, 1, 1)
     constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
     unknown_constants: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)  # bytes of these that are unknown
-    notes: tuple[str, ...] = ()  # what is not known of it
-    buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
-    uncompared: str = ""  # what of global memory is not compared, although races are looked for
+    notes: tuple[str, ...] = ()  # what is not known about it
+    buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if unchecked
+    uncompared: str = ""  # the part of global memory that the race check leaves out
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a count is unknown: in words, its code, and the offset of the instruction that caused it."""
+    """Why a count is unknown: the reason, its code, and the offset of the instruction that caused it."""
 
     reason: str
     code: str
@@ -72,8 +72,8 @@ class InstructionCounts:
     code: str = ""  # of the reason, see `base.codes`
     origin: int | None = None  # the offset of the instruction that caused the unknown
     traffic: Traffic = NO_TRAFFIC
-    traffic_unknown: Cause | None = None  # why something of it is unknown, if it is
-    # Of its requests to global memory; it explains counts, and only an iteration that stands for others knows its loop.
+    traffic_unknown: Cause | None = None  # why some of it is unknown, if so
+    # Of its requests to global memory; it explains counts, and only an iteration that represents others knows its loop.
     pattern: Pattern | None = field(default=None, compare=False)
 
 
@@ -102,7 +102,7 @@ class Counts:
 
     @property
     def decisive(self) -> frozenset[str]:
-        """The buffers whose contents decide what is unknown, as far as that is known."""
+        """The buffers known to decide what is unknown."""
         named = self.global_accesses.buffers
         return frozenset(name for row in self.unknown if row.origin is not None for name in named.get(row.origin, ()))
 
@@ -151,7 +151,7 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
             put(cluster.size - back, "<I", blocks)
             if cluster.second and launch.shared_dynamic % ALLOCATED == 0:
                 put(cluster.dynamic - back, "<I", launch.shared_dynamic)
-            for axis, extent in enumerate(launch.cluster):  # of inverses only those that are exact
+            for axis, extent in enumerate(launch.cluster):  # only exact inverses
                 if extent & extent - 1 == 0:
                     put(cluster.inverses - back + 4 * axis, "<f", 1 / extent)
     put(code.parameter_offset, f"{len(launch.parameters)}s", launch.parameters)
@@ -159,7 +159,7 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
 
 
 def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
-    """Return which bytes are known of the module's banks that hold something unknown."""
+    """Return which bytes are known, for each of the module's banks with unknown bytes."""
     unknown = {**dict.fromkeys(launch.constants, ()), **launch.unknown_constants}
     masks = {}
     for bank, spans in {**code.unknown_constants, **unknown}.items():

@@ -1,6 +1,6 @@
-"""Waits that cannot end, and barriers that are used in a way that cannot be right: who waits for whom, and what lacks.
+"""Waits that cannot end, and misused barriers: who waits for whom, and what is missing.
 
-All threads that are left wait when this is asked: what they wait for can only come from each other.
+By then all remaining threads wait: what they wait for can only come from each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Deadlocks:
     machine: Machine
 
     def record(self, code: str, parties: tuple[Party, ...], block: int, what: str) -> None:
-        """Record a hazard of the machine's, the first of a kind for each instruction."""
+        """Record a hazard, the first of its kind for each instruction."""
         m = self.machine
         x, y, z = m.blocks[block].tolist()
         key = code, parties[0].offset, parties[1].offset if len(parties) > 1 else -1
@@ -41,7 +41,7 @@ class Deadlocks:
         at = coordinates(int(m.thread[warp, lane]), m.block)
         return Party(offset=self.program.instructions[number].offset, does=does, thread=at)
 
-    def of_group(self, group: Group, does: str, block: int | None = None) -> Party | None:
+    def party_of_group(self, group: Group, does: str, block: int | None = None) -> Party | None:
         """Return the first thread of a group, of one block if that is given; None if it has none there."""
         rows = np.arange(len(group.warps))
         if block is not None:
@@ -52,16 +52,16 @@ class Deadlocks:
         return self.party(group.pc, does, int(group.warps[row]), int(group.mask[row].argmax()))
 
     def waiting(self, block: int) -> Iterator[Party]:
-        """Yield the first thread of each place where threads of a block wait."""
+        """Yield the first thread at each place where threads of a block wait."""
         m = self.machine
         for waiting in m.at_barrier:
             does = f"waits at barrier {waiting.barrier}" + (f" for {waiting.count} threads" if waiting.count else "")
-            yield from filter(None, [self.of_group(waiting.group, does, block)])
+            yield from filter(None, [self.party_of_group(waiting.group, does, block)])
         for checks in m.at_phase:
             does = f"waits for the mbarrier at {int(checks.offset[0]):#x}"
-            yield from filter(None, [self.of_group(checks.group, does, block)])
+            yield from filter(None, [self.party_of_group(checks.group, does, block)])
         for group in m.at_cluster:
-            yield from filter(None, [self.of_group(group, "waits at the barrier of the cluster", block)])
+            yield from filter(None, [self.party_of_group(group, "waits at the barrier of the cluster", block)])
         held = (m.synced | m.arrived.any(axis=0)) & (m.block_of == block)[:, None]
         for number in np.unique(m.waits_at[held]).tolist():
             warp, lane = np.argwhere(held & (m.waits_at == number))[0].tolist()
@@ -89,7 +89,7 @@ class Deadlocks:
         self.record(codes.STUCK, places, block, what)
 
     def in_phase(self, checks: AtPhaseCheck) -> None:
-        """Record the waits for phases that cannot complete: how many arrivals or bytes they lack."""
+        """Record the waits for phases that cannot complete: how many arrivals or bytes are missing."""
         m = self.machine
         for row, (warp, offset) in enumerate(zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True)):
             block = int(m.block_of[warp])
@@ -97,7 +97,7 @@ class Deadlocks:
             if barrier is None:
                 continue
             pending, bytes_ = int(barrier.pending[block]), int(barrier.transactions[block])
-            if not pending and self._follows_tiles:  # `tile_record` says how many bytes lack, and of which copies
+            if not pending and self._follows_tiles:  # `tile_record` says how many bytes are missing
                 continue
             lacks = [f"{pending} of {int(barrier.expected[block])} arrivals"] if pending else []
             lacks += [f"{bytes_:,} bytes"] if bytes_ > 0 else []
@@ -120,7 +120,7 @@ class Deadlocks:
         what = (
             f"thread {mine.thread} {mine.does}, whose next phase is complete, too: nothing made it wait for this thread"
         )
-        what += ", which may be late for the parity that it waits for, and wait for ever"
+        what += ", which may be late for the parity that it waits for, and wait forever"
         self.record(codes.PHASE, (mine, *self._last_arrival(offset, block)), block, what)
 
     @cached_property
@@ -145,7 +145,7 @@ class Deadlocks:
         for block in np.unique(blocks).tolist():
             earlier = m.meeting.setdefault((barrier, block), (count, group.pc))
             if earlier[0] != count:
-                mine = self.of_group(group, f"waits at barrier {barrier} for {count or 'all'} threads", block)
+                mine = self.party_of_group(group, f"waits at barrier {barrier} for {count or 'all'} threads", block)
                 other = Party(
                     offset=self.program.instructions[earlier[1]].offset,
                     does=f"waits at barrier {barrier} for {earlier[0] or 'all'} threads",

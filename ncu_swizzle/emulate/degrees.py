@@ -1,4 +1,4 @@
-"""What is said of each access of a kernel in every launch with blocks of a shape.
+"""The degrees of each access of a kernel, for every launch with blocks of a given shape.
 
 Where the distances of lanes depend on a number that the launch decides, as in ``tile[threadIdx.x * ld]``, the fixed
 point is computed again in the cases of that number's remainder by 32, or 128, which decides the banks.
@@ -27,7 +27,7 @@ from ncu_swizzle.emulate.every_launch import (
     EveryLaunch,
     Name,
     Split,
-    alike,
+    uniform_in_warps,
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
@@ -36,9 +36,9 @@ from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 from ncu_swizzle.smem.access import Index
 
-SPLIT_BITS = (5, 7)  # of a number in cases: of 4-byte elements the first are enough, of bytes the others
-MOST_SPLIT = 4  # numbers by which the accesses of a kernel are told apart
-MOST_NAMES = 5  # that decide an access which is told apart: of more, the cases of one say nothing
+SPLIT_BITS = (5, 7)  # to split a number by: the first suffices for 4-byte elements, bytes need the second
+MOST_SPLIT = 4  # numbers that a kernel's accesses are split by
+MOST_NAMES = 5  # that may decide an access that is split: with more, the cases of one tell nothing
 MOST_WORK = 1 << 22  # instructions times warps times cases: some seconds
 SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
 PER_WORD = 4  # bytes of a launch's sizes
@@ -48,36 +48,38 @@ ByCase = tuple[Split, list[Degrees]]
 
 
 def by_byte(offset: int) -> str:
-    """Return what a parameter is called of which no name is known."""
+    """Return how to call a parameter whose name is not known."""
     return f"the parameter at byte {offset:#x}"
 
 
 def degrees(code: Code, block: Index, named: Callable[[int], str] = by_byte) -> KernelDegrees:
-    """Return what is known of the accesses of a kernel in every launch with blocks of this shape.
+    """Return the degrees of a kernel's accesses in every launch with blocks of this shape.
 
-    `named` returns what is called what the parameters have at a byte.
+    `named` returns the name of the parameter at a byte.
     """
     point = FixedPoint(code, EveryLaunch.of(code, block), named)
     try:
         point.run()
     except NcuSwizzleError as error:
         numbers = [n for n, each in enumerate(point.instructions) if each.row.always_accesses and not each.never]
-        found: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
-        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, {})))
-    found = {number: _finding(point, number) for number in _accesses(point)}
-    return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, found, _by_cases(point, found))))
+        findings: dict[int, Finding] = dict.fromkeys(numbers, NotKnown(str(error)))
+        return KernelDegrees(kernel=code.name, block=block, accesses=tuple(_rows(point, findings, {})))
+    findings = {number: _finding(point, number) for number in _accesses(point)}
+    return KernelDegrees(
+        kernel=code.name, block=block, accesses=tuple(_rows(point, findings, _by_cases(point, findings)))
+    )
 
 
 def _accesses(point: FixedPoint) -> Iterator[int]:
     """Yield the accesses that some launch may execute."""
-    for number, each in enumerate(point.instructions):
-        tensor = each.row.tile and point.flow.first(number) in point.before
-        if not each.never and (number in point.observed or tensor):
+    for number, instruction in enumerate(point.instructions):
+        tensor = instruction.row.tile and point.flow.first(number) in point.before
+        if not instruction.never and (number in point.observed or tensor):
             yield number
 
 
 def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Finding:
-    """Return the degrees of an access, in some of the warps, or why they are not known."""
+    """Return the degrees of an access in some of the warps, or why they are not known."""
     instruction, observed = point.instructions[number], point.observed.get(number)
     if instruction.row.shared is Shared.WGMMA:
         return Degrees(ONE, ONE)
@@ -92,7 +94,7 @@ def _finding(point: FixedPoint, number: int, rows: slice = slice(None)) -> Findi
 
 
 def _is_shared(observed: Observed) -> bool:
-    """Return whether a generic address is one in shared memory; what its lower half carries would lead out of it."""
+    """Return whether a generic address is in shared memory; a carry from its lower half would lead out of it."""
     upper = observed.upper
     return upper is not None and upper.known is True and bool((upper.bits >> np.uint64(32) == SHARED_WINDOW).all())
 
@@ -100,13 +102,13 @@ def _is_shared(observed: Observed) -> bool:
 # ---------------------------------------------------------------------------------------------- cases
 
 
-def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]:
-    """Return the degrees, in the cases of a number that launches decide, of accesses of which else nothing is known."""
+def _by_cases(point: FixedPoint, findings: dict[int, Finding]) -> dict[int, ByCase]:
+    """Return the degrees, by cases of a number that launches decide, of accesses that are otherwise unknown."""
     cases: dict[int, ByCase] = {}
     tried: list[Name] = []
     work = 0
-    for number, why in found.items():
-        names = point.machine.decided(why.dims) if isinstance(why, NotKnown) and number not in cases else []
+    for number, why in findings.items():
+        names = point.machine.deciding_names(why.dims) if isinstance(why, NotKnown) and number not in cases else []
         for name in names if len(names) <= MOST_NAMES else ():
             if name.kind not in SPLIT or name in tried or len(tried) == MOST_SPLIT:
                 continue
@@ -114,49 +116,51 @@ def _by_cases(point: FixedPoint, found: dict[int, Finding]) -> dict[int, ByCase]
             bit = point.machine.bit(name)
             for bits in SPLIT_BITS:
                 waiting = [
-                    n for n, each in found.items() if isinstance(each, NotKnown) and each.dims & bit and n not in cases
+                    n
+                    for n, each in findings.items()
+                    if isinstance(each, NotKnown) and each.dims & bit and n not in cases
                 ]
                 split = _split(point, name, bits) if waiting else None
                 if split is not None:
                     work += len(point.instructions) * split.count * point.machine.per_block
                     if work > MOST_WORK:
                         return cases
-                    cases.update(_in_cases(point, split, waiting))
+                    cases.update(_known_in_all_cases(point, split, waiting))
     return cases
 
 
 def _split(point: FixedPoint, name: Name, bits: int) -> Split | None:
-    """Return the cases of a number by so many of its bits; None if it is not one number per warp."""
+    """Return the cases of a number by its low `bits`; None if it is not one number per warp."""
     if name.kind != LOOP:
         return Split(name=name, bits=bits)
     value = point.before[name.place].registers.get(name.register) if name.register < SLOTS else None
-    if value is None or not alike(value) or value.tag is None or value.bits.dtype != np.uint32:
+    if value is None or not uniform_in_warps(value) or value.tag is None or value.bits.dtype != np.uint32:
         return None
     return Split(name=name, first=value.tag.align, bits=min(bits, ALIKE - value.tag.align), start=value.bits)
 
 
-def _in_cases(point: FixedPoint, split: Split, waiting: Sequence[int]) -> Iterator[tuple[int, ByCase]]:
+def _known_in_all_cases(point: FixedPoint, split: Split, waiting: Sequence[int]) -> Iterator[tuple[int, ByCase]]:
     """Yield the accesses whose degrees are known in all cases."""
     apart = FixedPoint(point.code, EveryLaunch.of(point.code, point.machine.block, split))
     apart.run()
     warps = apart.machine.per_block
     for number in waiting:
-        found = []
+        joint = []
         for case in range(split.count if number in apart.observed else 0):
             finding = _finding(apart, number, slice(case * warps, case * warps + warps))
             if isinstance(finding, NotKnown):
                 break
-            found.append(finding)
-        if found and len(found) == split.count:
-            yield number, (split, found)
+            joint.append(finding)
+        if joint and len(joint) == split.count:
+            yield number, (split, joint)
 
 
-def _told_apart(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> Iterator[Case]:
-    """Yield the cases of a number, those with the same degrees as one; the greatest degrees first."""
+def _cases_by_degree(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> Iterator[Case]:
+    """Yield the cases of a number, merging those with the same degrees; the greatest degrees first."""
     name, step, count = in_words(point, split.name), 1 << split.first, split.count
     groups: dict[tuple[Fraction, Fraction], list[int]] = {}
-    for case, found in enumerate(by_case):
-        groups.setdefault((found.least, found.most), []).append(case)
+    for case, finding in enumerate(by_case):
+        groups.setdefault((finding.least, finding.most), []).append(case)
     for (least, most), members in sorted(groups.items(), key=lambda group: (-group[0][1], group[0][0])):
         if split.name.kind == LOOP:
             some = ", ".join(str(int(split.start.flat[0] + step * case) % (step * count)) for case in members[:4])
@@ -168,7 +172,7 @@ def _told_apart(point: FixedPoint, split: Split, by_case: Sequence[Degrees]) -> 
 
 
 def _kind(members: Sequence[int], count: int) -> str:
-    """Return which remainders by a power of two these are, in words."""
+    """Describe a set of remainders by a power of two."""
     for power in (1 << shift for shift in range(count.bit_length())):
         multiples = list(range(0, count, power))
         if list(members) == multiples:
@@ -183,14 +187,14 @@ def _kind(members: Sequence[int], count: int) -> str:
 # ---------------------------------------------------------------------------------------------- in words
 
 
-def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
-    for number, finding in found.items():
+def _rows(point: FixedPoint, findings: dict[int, Finding], cases: dict[int, ByCase]) -> Iterator[AccessDegree]:
+    for number, finding in findings.items():
         instruction = point.instructions[number]
         row = partial(AccessDegree, offset=instruction.offset, sass=instruction.text, opcode=instruction.mnemonic)
         if number in cases:
             split, by_case = cases[number]
             every = reduce(Degrees.joined, by_case)
-            apart = tuple(_told_apart(point, split, by_case)) if every.least < every.most else ()
+            apart = tuple(_cases_by_degree(point, split, by_case)) if every.least < every.most else ()
             depends_on = (in_words(point, split.name),) if apart else ()
             yield row(least=every.least, most=every.most, depends_on=depends_on, cases=apart)
         elif isinstance(finding, NotKnown):
@@ -203,7 +207,7 @@ def _rows(point: FixedPoint, found: dict[int, Finding], cases: dict[int, ByCase]
 
 
 def _reason(point: FixedPoint, why: NotKnown) -> str:
-    decided = point.machine.decided(why.dims)
+    decided = point.machine.deciding_names(why.dims)
     # A block's shared memory begins there for all of its lanes.
     decided = [name for name in decided if name != Name(BLOCK, RANK)] or decided
     names = [in_words(point, name) for name in decided]
@@ -213,7 +217,7 @@ def _reason(point: FixedPoint, why: NotKnown) -> str:
 
 
 def in_words(point: FixedPoint, name: Name) -> str:
-    """Return what a launch decides."""
+    """Name what a launch decides."""
     if name.kind == PARAMETER:
         return _constant(point, name.place)
     if name.kind == CONSTANT_MEMORY:
@@ -226,11 +230,11 @@ def in_words(point: FixedPoint, name: Name) -> str:
     return f"{kinds.get(name.kind, 'the way')} at {instruction.offset:#x}"
 
 
-def _constant(point: FixedPoint, place: int) -> str:
-    """Return what constant bank 0 holds."""
+def _constant(point: FixedPoint, byte: int) -> str:
+    """Name what constant bank 0 holds at a byte."""
     code = point.code
     first = code.launch_constants.grid
-    if place >= code.parameter_offset:
-        return point.named(place - code.parameter_offset)
-    axis = (place - first) // PER_WORD
-    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{place:#x}]"
+    if byte >= code.parameter_offset:
+        return point.named(byte - code.parameter_offset)
+    axis = (byte - first) // PER_WORD
+    return f"gridDim.{'xyz'[axis]}" if 0 <= axis < len("xyz") else f"c[0x0][{byte:#x}]"

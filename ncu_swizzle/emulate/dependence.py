@@ -2,7 +2,7 @@
 
 One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
 comparison, an address), only blocks for which the decision is the same are represented by the one that ran: see
-`boxes`. In the same way one iteration of a loop can stand for those that follow it: see `boxes`.
+`boxes`. In the same way one iteration of a loop can represent those that follow it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than 
 BLOCK_AXES = 3  # x, y and z of the block index
 LOOP_AXES = 3  # iterations of a loop, of a loop around it, and of one around both
 AXES = BLOCK_AXES + LOOP_AXES
-OPEN_AXIS = AXES - 1  # of values that a loop has left which ran nobody knows how often, see `supposed`
+OPEN_AXIS = AXES - 1  # of values left by a loop whose trip count is unknown, see `supposed`
 CACHED_TAGS = 1 << 12
 
 Steps = tuple[int, ...]  # one per axis
@@ -53,7 +53,7 @@ class Tag:
 
     @functools.lru_cache(CACHED_TAGS)  # noqa: B019  tags are few and small
     def lattice(self, bits: int = 32) -> tuple[Steps, int]:
-        """Return the stride at which the value's lower bits do not change, and the dimensions that have none."""
+        """Return the stride at which the value's lower bits do not change, and the dimensions without one."""
         if self.coefficients is None:
             if self.align >= bits:
                 return self.stride, 0
@@ -83,37 +83,37 @@ class Tag:
         """Return the tag of the value in one iteration of the loop on this axis."""
         stride = _without(self.stride, 1 << axis)
         if self.coefficients is not None:
-            return affine(tuple(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
+            return affine_tag(tuple(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
         return _any_change(self.dims & ~(1 << axis), self.align, self.apart, stride)
 
 
 def block_axis(axis: int) -> Tag | None:
     """Return the tag of the block index in x, y or z."""
-    return affine(tuple(int(at == axis) for at in range(AXES)))
+    return affine_tag(tuple(int(at == axis) for at in range(AXES)))
 
 
-def left_open(align: int) -> Tag | None:
+def open_tag(align: int) -> Tag | None:
     """Return the tag of a value to which some multiple of 2^`align` is added, the same in all threads."""
     return _any_change(1 << OPEN_AXIS, align, ALIKE, EVERY) if align < 32 else None
 
 
 def is_open(tag: Tag | None) -> bool:
-    """Return whether a value depends on how often a loop ran of which that is unknown."""
+    """Return whether a value depends on a loop's unknown trip count."""
     return tag is not None and bool(tag.dims >> OPEN_AXIS & 1)
 
 
-def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
+def same_at_multiples(cluster: tuple[int, int, int]) -> Tag | None:
     """Return the tag of a value that is the same for blocks whose indices differ by multiples of these."""
-    return affine(NOTHING, (*cluster, *EVERY[BLOCK_AXES:]))
+    return affine_tag(NOTHING, (*cluster, *EVERY[BLOCK_AXES:]))
 
 
 def iteration(axis: int, change: int) -> Tag | None:
     """Return the tag of a value that changes by this much in each iteration of the loop on an axis."""
-    return affine(tuple(change if at == axis else 0 for at in range(AXES)))
+    return affine_tag(tuple(change if at == axis else 0 for at in range(AXES)))
 
 
 @functools.lru_cache(CACHED_TAGS)
-def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
+def affine_tag(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
     """Return the tag of a value with these changes per stride; None if it is the same for all blocks."""
     # Changes modulo 2^32, as signed numbers.
     centred = tuple((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
@@ -126,25 +126,25 @@ def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
 
 def _any_change(dims: int, align: int, apart: int, stride: Steps) -> Tag | None:
     """Return the tag of a value that changes on these axes, and on no others: see `Tag`."""
-    return Tag(dims=dims, align=align, apart=apart, stride=stride) if dims else affine(NOTHING, stride)
+    return Tag(dims=dims, align=align, apart=apart, stride=stride) if dims else affine_tag(NOTHING, stride)
 
 
-def changing(dims: int, align: int = 0, apart: int = ALIKE) -> Tag | None:
-    """Return the tag of a value that changes between any blocks, or launches, by what `dims` name: see `Tag`."""
+def changing_tag(dims: int, align: int = 0, apart: int = ALIKE) -> Tag | None:
+    """Return the tag of a value that changes between any blocks, or launches, with what `dims` names: see `Tag`."""
     if align >= ALIKE:
         return None
     assert dims, "a change without a cause"
     return Tag(dims=dims, align=align, apart=max(align, apart))
 
 
-def any_way(*tags: Tag | None) -> Tag | None:
+def arbitrary_tag(*tags: Tag | None) -> Tag | None:
     """Return the tag of an arbitrary function of values with these tags."""
-    return function_of(*((tag, 32) for tag in tags if tag))
+    return function_tag(*((tag, 32) for tag in tags if tag))
 
 
 @functools.lru_cache(CACHED_TAGS)
-def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Tag | None:
-    """Return the tag of an arbitrary function of the lower bits, so many, of values with these tags.
+def function_tag(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Tag | None:
+    """Return the tag of an arbitrary function of the low `bits` of values with these tags.
 
     `uniform` if all threads of a warp have the same values.
     """
@@ -156,7 +156,7 @@ def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Ta
     return _any_change(dims, 0, ALIKE if uniform else 0, _without(stride, dims))
 
 
-def total(*tags: Tag | None) -> Tag | None:
+def sum_tag(*tags: Tag | None) -> Tag | None:
     """Return the tag of a sum."""
     present = tuple(tag for tag in tags if tag)
     if len(present) <= 1:
@@ -168,13 +168,13 @@ def total(*tags: Tag | None) -> Tag | None:
 def _total(present: tuple[Tag, ...]) -> Tag | None:
     stride = _least_common(tag.stride for tag in present)
     if max(stride) > MOST_STRIDE:
-        return any_way(*present)
+        return arbitrary_tag(*present)
     if not all(tag.uniform for tag in present):
-        moved, apart = bitwise(present), min(tag.apart for tag in present)
+        moved, apart = bitwise_tag(present), min(tag.apart for tag in present)
         return moved and replace(moved, apart=max(moved.apart, apart))
     coarser = [_at_stride(tag, stride) for tag in present]
     if all(coarser):
-        return affine(tuple(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
+        return affine_tag(tuple(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
     dims = functools.reduce(operator.or_, (tag.dims for tag in present))
     return Tag(dims=dims, align=min(tag.align for tag in present), apart=ALIKE, stride=stride)
 
@@ -187,14 +187,14 @@ def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
 
 
 @functools.lru_cache(CACHED_TAGS)
-def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
-    """Return the tag of a function whose lower bits depend on no higher bits of its arguments, such as a sum.
+def bitwise_tag(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
+    """Return the tag of a function whose low bits depend on no higher bits of its arguments, such as a sum.
 
     `uniform` if all threads of a warp have the same values.
     """
     if not tags:
         return None
-    anything = function_of(*((tag, 32) for tag in tags), uniform=uniform)
+    anything = function_tag(*((tag, 32) for tag in tags), uniform=uniform)
     stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
     if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
         return anything
@@ -203,31 +203,31 @@ def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
 
 
 @functools.lru_cache(CACHED_TAGS)
-def scaled(tag: Tag | None, factor: int) -> Tag | None:
+def scaled_tag(tag: Tag | None, factor: int) -> Tag | None:
     """Return the tag of a multiple; `factor` is the same for all threads and blocks."""
     if tag is None or factor % WORD == 0:
         return None
     if tag.coefficients:
-        return affine(tuple(c * factor for c in tag.coefficients), tag.stride)
+        return affine_tag(tuple(c * factor for c in tag.coefficients), tag.stride)
     zeros = trailing_zeros(factor)
     align, apart = tag.align + zeros, min(ALIKE, tag.apart + zeros)
     return _any_change(tag.dims if align < ALIKE else 0, align, apart, tag.stride)
 
 
-def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
+def aligned_tag(tag: Tag | None, bits: int, most: int) -> Tag | None:
     """Return the tag for a stride at which the value changes by multiples of 2^bits; None if it exceeds `most`."""
     if tag is None or tag.align >= bits or tag.coefficients is None:
         return tag if tag and tag.align >= bits else None
     stride, lost = tag.lattice(bits)
     if lost or max(stride) > most:
         return None
-    return affine(_at_stride(tag, stride) or NOTHING, stride)
+    return affine_tag(_at_stride(tag, stride) or NOTHING, stride)
 
 
-def shifted_right(tag: Tag, bits: int) -> Tag | None:
-    """Return the tag of a right shift of an `aligned` value that stays in range for all blocks."""
+def right_shift_tag(tag: Tag, bits: int) -> Tag | None:
+    """Return the tag of a right shift of an `aligned_tag` value that stays in range for all blocks."""
     assert tag.coefficients is not None
-    return affine(tuple(c >> bits for c in tag.coefficients), tag.stride)
+    return affine_tag(tuple(c >> bits for c in tag.coefficients), tag.stride)
 
 
 def product_halves(
@@ -251,13 +251,13 @@ def product_halves(
     wholes = [change * multiple for change, multiple in zip(changes, multiples, strict=True)]
     quotients = [(whole + WORD // 2) // WORD for whole in wholes]
     rests = [whole - quotient * WORD for whole, quotient in zip(wholes, quotients, strict=True)]
-    return affine(tuple(rests), stride), affine(tuple(quotients), stride)
+    return affine_tag(tuple(rests), stride), affine_tag(tuple(quotients), stride)
 
 
 def _dividing_multiple(change: int, blocks: int, most: int) -> int:
-    """Return the least multiple of a change whose distance from a multiple of 2^32 cannot add up to a carry, or 0."""
+    """Return the least multiple of a change so near a multiple of 2^32 that it cannot add up to a carry, or 0."""
     for multiple in range(1, most + 1):
-        # The number nearest to 0: by this much the lower half changes, blocks // multiple times across the grid.
+        # The number nearest to 0: the lower half changes by this much, blocks // multiple times across the grid.
         rest = (change * multiple + WORD // 2) % WORD - WORD // 2
         if abs(rest) * (blocks // multiple) < WORD // 2:
             return multiple

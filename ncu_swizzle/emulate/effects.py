@@ -59,7 +59,7 @@ def is_control(instruction: SassInstruction) -> bool:
 
 
 def control_word(instruction: SassInstruction) -> str:
-    """Return the opcode, or PHASE_CHECK: what a control instruction's handler is found by."""
+    """Return the key of a control instruction's handler: the opcode, or PHASE_CHECK."""
     return PHASE_CHECK if instruction.opcode == "SYNCS" and instruction.has("PHASECHK") else instruction.opcode
 
 
@@ -82,7 +82,7 @@ def numbers_in(registers: int) -> list[int]:
 
 
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
-    """Return the guard of an instruction that reads no lanes but those that the guard selects."""
+    """Return the guard of an instruction that reads only the lanes that the guard selects."""
     guard = instruction.guard
     register = operand_number(guard) if guard is not None else None
     if guard is None or register is None or instruction.row.across_lanes:
@@ -173,10 +173,10 @@ def source_width(instruction: SassInstruction, position: int) -> int:
 
 def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
-    known = instruction.remembered.get("effects")
-    if not isinstance(known, Effects):
-        known = instruction.remembered["effects"] = _effects(instruction)
-    return known
+    cached = instruction.memo.get("effects")
+    if not isinstance(cached, Effects):
+        cached = instruction.memo["effects"] = _effects(instruction)
+    return cached
 
 
 def _effects(instruction: SassInstruction) -> Effects:
@@ -192,7 +192,7 @@ def _effects(instruction: SassInstruction) -> Effects:
             # The predicate of cp.async: whether a lane reads or writes zeros.
             addresses |= bits if row.copy is Copy.ASYNC and operand.kind == PRED else 0
         reads |= bits
-    if row.copy is Copy.NO:  # what a copy reads is not followed
+    if row.copy is Copy.NO:  # the source of a copy is not followed
         reads |= row.reads << REGISTERS
     writes = _written(instruction, count)
     if row.writes != Memory.VOTED or instruction.has("RED"):  # other barriers count no votes
@@ -201,7 +201,7 @@ def _effects(instruction: SassInstruction) -> Effects:
         roots = reads
     elif row.addressed:
         roots = addresses
-    else:  # what has no row may access shared memory if it executes
+    else:  # an opcode without a row may access shared memory if it executes
         roots = guard if row.may_be_counted else 0
     half = instruction.has(*HALVES)  # of a warp's lanes, which alone write
     kills = 0 if instruction.guard or half else writes & ((1 << REGISTERS) - 1)
@@ -231,7 +231,7 @@ def address_reads(instruction: SassInstruction) -> int:
 
 
 def order_reads(instruction: SassInstruction) -> int:
-    """Return what decides whether an instruction orders accesses to shared memory, or what a copy reads there."""
+    """Return what decides whether an instruction orders accesses to shared memory, or where a copy reads it."""
     row = instruction.row
     if row.tensor or row.shared is Shared.WGMMA:
         return address_reads(instruction)
@@ -260,7 +260,7 @@ def _written(instruction: SassInstruction, count: int) -> int:
 
 
 def _registers(operand: Operand | None, wide: int = 1) -> int:
-    """Return the registers of an operand, so many neighbours from its own on; of a predicate one, of PR all."""
+    """Return the `count` consecutive registers of an operand; one for a predicate, all for PR."""
     if operand is None:
         return 0
     if operand.kind == "SR" and operand.text in ("PR", "UPR"):

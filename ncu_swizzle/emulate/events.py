@@ -1,6 +1,6 @@
 """What threads do in shared memory, in the order of execution; and the hazards that `races` and `waits` find in it.
 
-An event is one instruction of some warps, or what lets warps go on that waited. Importing this loads no emulator.
+An event is one instruction of some warps, or what lets waiting warps continue. Importing this loads no emulator.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
-MOST_EVENT_BYTES = 64 << 20  # of the addresses that they hold on to
+MOST_EVENT_BYTES = 64 << 20  # of the addresses that they keep
 
 
 class Kind(IntEnum):
     """What happens in an event, and what its data are; arrays have a row for each of its G warps."""
 
     ACCESS = auto()  # `requests.SharedRequests`, of the block's own shared memory
-    MAYBE = auto()  # the same of lanes of which it is not known whether they access it
+    MAYBE = auto()  # the same for lanes that may or may not access it
     VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
     FILL = auto()  # first bytes and sizes, (G,), that an st.bulk writes, and the lanes that start it
@@ -36,10 +36,10 @@ class Kind(IntEnum):
     BARRIER = auto()  # a generation of a barrier ends: its number and count, and which of the warps waited, (G,)
     ARRIVE = auto()  # BAR.ARV: the barrier's number and count
     INITIALISE = auto()  # blocks and offsets of mbarriers
-    INVALIDATE = auto()  # the same of mbarriers that are no more
+    INVALIDATE = auto()  # the same for mbarriers that are invalidated
     # Arrivals: blocks, offsets, the phases that are complete then, and which lanes arrive; None: all of a warp.
     COUNT = auto()
-    # Warps go on whose mbarrier's phase is complete: offsets, the phases that are, and masks of lanes; None: all.
+    # Warps continue whose mbarrier's phase is complete: offsets, complete phases, and masks of lanes; None: all.
     PASS = auto()
     COMMIT = auto()  # copies so far are a group
     AWAIT = auto()  # how many groups of copies may be left
@@ -50,7 +50,7 @@ class Kind(IntEnum):
     MEMORY = auto()  # a memory fence: the same
     CLUSTER_ARRIVE = auto()  # how often each warp has arrived, (G,)
     CLUSTER_PASS = auto()
-    MISSED = auto()  # accesses that threads may have made: why they are not known
+    MISSED = auto()  # possible accesses: why they are not known
     JOIN = auto()  # an order that cannot be followed: why
 
 
@@ -62,7 +62,7 @@ class Event(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Is told what warps do, as they do it; `m` is the machine."""
+    """Observes what warps do, as they do it; `m` is the machine."""
 
     def issues(self, warps: Ints, first: int, last: int) -> None:
         """Warps, (G,), issue the instructions from the first to the last."""
@@ -74,16 +74,16 @@ class Watcher(Protocol):
         """A barrier of some blocks, (B,), is complete."""
 
     def passes(self, m: Any, warps: Ints, number: int, offsets: Ints, parities: Ints) -> None:
-        """Warps go on that waited for a phase of an mbarrier each."""
+        """Warps that each waited for a phase of an mbarrier continue."""
 
     def arrives(self, m: Any, selected: Bools, address: Any) -> None:
         """Lanes of the view, (G, 32), arrive at mbarriers, (G, 32)."""
 
     def copies(self, m: Any, rows: Ints, offsets: Any, sizes: Ints, boxes: Sequence[int]) -> None:
-        """Some of the view's warps copy bytes in so many rows of a box, which an mbarrier each counts."""
+        """Some of the view's warps copy bytes in `rows` of a box; an mbarrier counts each copy."""
 
     def requests(self, m: Any, number: int, seen: Any) -> None:
-        """The view's warps make `SharedRequests`, which were made `seen.count` times now."""
+        """The view's warps make `SharedRequests`, now `seen.count` times in all."""
 
     def accesses(self, m: Any, number: int, space: str, address: Any, selected: Bools) -> None:
         """Lanes of the view access global or local memory, as `traffic` names it."""
@@ -118,7 +118,7 @@ class Party:
 
 @dataclass(frozen=True, kw_only=True)
 class Hazard:
-    """Two accesses to one byte without an order between them, or a wait that cannot end."""
+    """Two unordered accesses to one byte, or a wait that cannot end."""
 
     code: str
     parties: tuple[Party, ...]  # the later one first
@@ -127,7 +127,7 @@ class Hazard:
     place: str = ""  # what both access, such as "byte 0x410 of shared memory"
 
     def described(self, lines: Sequence[str]) -> str:
-        """Return it in words; `lines` are those of the parties, empty if not known."""
+        """Describe it; `lines` are those of the parties, empty if not known."""
         who = [f"thread {party.thread}" if party.thread else "a warp" for party in self.parties]
         if not self.place or len(self.parties) < 2:
             others = zip(who[1:], self.parties[1:], lines[1:], strict=True)
@@ -143,9 +143,9 @@ class Hazard:
 
 @dataclass(frozen=True, kw_only=True)
 class Hazards:
-    """The hazards of a launch, in so many blocks.
+    """The hazards of a launch, and in how many blocks they were looked for.
 
-    `lacking` says what could not be followed, and at which byte of the code, if it is something there.
+    `lacking` says what could not be followed, and at which byte of the code, if any.
     """
 
     found: tuple[Hazard, ...] = ()
@@ -154,6 +154,6 @@ class Hazards:
     timeline: Timeline | None = None  # of the first block
 
     def unfollowed(self, line_of: Callable[[int], str] = lambda _: "") -> tuple[str, ...]:
-        """Return in words what could not be followed, each thing with its line."""
+        """Describe what could not be followed, each with its line."""
         lines = ((what, "" if at is None else line_of(at)) for what, at in self.lacking.items())
         return tuple(dict.fromkeys(f"{what} ({line})" if line else what for what, line in lines))

@@ -3,10 +3,10 @@
 A value is what all launches have in common, and how they differ, as a `Tag`: ``4 t + 256 u`` for thread t and any u
 that is the same for the lanes of a warp. What a launch decides is such a u: parameters, the block index, what memory
 holds at an address that is the same for all lanes, which iteration of a loop runs. Each u has a name, a bit of the
-tag's `dims`, and nothing is known of how two of them are related. An unknown value may differ from lane to lane.
+tag's `dims`, and how two of them are related is unknown. An unknown value may differ from lane to lane.
 
-Operations are those of the emulator (`operations`): what they do to tags, which for it say how blocks differ, holds of
-launches as well. Where paths meet, a register holds what either path left in it: see `joined`.
+Operations are the emulator's (`operations`): what they do to tags, which there say how blocks differ, holds for
+launches as well. Where paths meet, a register holds what either path left in it: see `join_values`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, Code, Span
-from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing, trailing_zeros
+from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing_tag, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import STACK_TOP, LaunchedGrid, Machine
 from ncu_swizzle.emulate.registers import WarpView, is_uniform
@@ -49,14 +49,14 @@ class Lanes:
         """Return the lanes for which a condition is true."""
         if condition is None:
             return self
-        if condition.tag is not None and alike(condition):  # a whole warp, or none of it
+        if condition.tag is not None and uniform_in_warps(condition):  # a whole warp, or none of it
             return self
         sure = np.broadcast_to(np.asarray(condition.known) & (condition.tag is None), self.may.shape)
         return Lanes(may=self.may & (condition.bits | ~sure), must=self.must & condition.bits & sure)
 
     @property
     def exact(self) -> bool:
-        """Whether it is known which lanes of a warp execute, if any does."""
+        """Whether it is known which lanes of a warp execute, if any do."""
         return bool((self.may == self.must).all())
 
 
@@ -64,8 +64,8 @@ class Lanes:
 class Split:
     """Cases in which a number that launches decide is known modulo 2^(first + bits); it is a multiple of 2^first.
 
-    The machine then runs a block for each case. A variable of a loop has another remainder in each iteration: a case is
-    that of the iteration that runs, and where the loop begins again, what the cases have left is joined.
+    The machine then runs a block for each case. A loop variable has another remainder in each iteration: a case is
+    that of the iteration that runs, and at the loop's head the cases' results are joined.
     """
 
     name: Name
@@ -83,14 +83,14 @@ class Split:
         return np.arange(self.count, dtype=np.uint32) << np.uint32(self.first)
 
 
-def alike(value: Value) -> bool:
+def uniform_in_warps(value: Value) -> bool:
     """Return whether a value is the same in all lanes of each warp, whatever it is."""
     return value.bits.shape[1] == 1 and value.known is True
 
 
 def splits(condition: Value | None, may: Bools) -> bool:
     """Return whether lanes of one warp may differ in a condition."""
-    if condition is None or alike(condition):
+    if condition is None or uniform_in_warps(condition):
         return False
     if condition.known is not True or condition.tag is not None:
         return True
@@ -99,7 +99,7 @@ def splits(condition: Value | None, may: Bools) -> bool:
 
 
 class EveryLaunch(Machine):
-    """A block of a shape; what else a launch consists of is not known."""
+    """A block of a given shape; the rest of the launch is unknown."""
 
     names: dict[Name, int]  # what launches decide, and its bit
     lanes: Lanes
@@ -132,18 +132,18 @@ class EveryLaunch(Machine):
         return machine
 
     def bit(self, name: Name) -> int:
-        """Return the bit of `dims` that stands for what a launch decides."""
+        """Return the bit of `dims` for what a launch decides."""
         return 1 << AXES + self.names.setdefault(name, len(self.names))
 
-    def decided(self, dims: int) -> list[Name]:
-        """Return what the bits stand for."""
+    def deciding_names(self, dims: int) -> list[Name]:
+        """Return what these bits of `dims` mean."""
         return [name for name, number in self.names.items() if dims >> AXES + number & 1]
 
     def any_number(self, name: Name, like: type = np.uint32) -> Value:
-        """Return what a launch decides, the same for all lanes of a warp."""
+        """Return a number that a launch decides, the same for all lanes of a warp."""
         if self.split is not None and name == self.split.name and like is np.uint32:
             return self.remainder()
-        return Value(np.zeros((1, 1), like), tag=changing(self.bit(name)))
+        return Value(np.zeros((1, 1), like), tag=changing_tag(self.bit(name)))
 
     def lacking_constant(self, bank: int, start: Value, plus: int, value: Value) -> Value:
         """Return a constant that launches decide."""
@@ -157,11 +157,11 @@ class EveryLaunch(Machine):
     # ---------------------------------------------------------------------------------------------- cases
 
     def remainder(self) -> Value:
-        """Return what is split, in each case."""
+        """Return the split number, in each case."""
         assert self.split is not None
         start = self.split.start if len(self.split.start) == 1 else np.tile(self.split.start, (self.split.count, 1))
         bits = start + self.split.remainders[self.block_of][:, None]
-        return Value(bits, tag=changing(self.bit(self.split.name), self.split.first + self.split.bits))
+        return Value(bits, tag=changing_tag(self.bit(self.split.name), self.split.first + self.split.bits))
 
     def any_case(self, value: Value) -> Value:
         """Return a register that holds what any of the cases has left in it: the same in all cases."""
@@ -183,7 +183,7 @@ class EveryLaunch(Machine):
                 joint, of_joint = one, mask
             else:
                 dims = self.bit(self.split.name)
-                joint = joined(joint, one, of_joint, mask, mixed=False, dims=dims)
+                joint = join_values(joint, one, of_joint, mask, mixed=False, dims=dims)
                 of_joint = of_joint | mask
         assert joint is not None
         known_here = joint.known if isinstance(joint.known, bool) else np.tile(joint.known, (cases, 1))
@@ -198,7 +198,7 @@ class EveryLaunch(Machine):
 
     # ---------------------------------------------------------------------------------------------- registers
 
-    def stand(self, lanes: Lanes) -> None:
+    def select_lanes(self, lanes: Lanes) -> None:
         """Let these lanes execute what follows."""
         self.lanes = lanes
         self.view = WarpView(warps=self.everyone, mask=lanes.may, whole=True)
@@ -218,20 +218,20 @@ class EveryLaunch(Machine):
         """Write a register in the lanes for which the guard is true."""
         if number is None:
             return
-        value = self.narrowed(value, is_uniform(number))
+        value = self.one_per_warp(value, is_uniform(number))
         self._note_under(number, None if guard is None else self.guards[self.now], value)
         old = self.registers[number]
         if guard is None or old is None:
             self.registers[number] = value
             return
         may = self.lanes.may
-        if guard.tag is not None and alike(guard):
-            joint = joined(old, value, may, may, mixed=False, dims=guard.tag.dims)
+        if guard.tag is not None and uniform_in_warps(guard):
+            joint = join_values(old, value, may, may, mixed=False, dims=guard.tag.dims)
         else:
             written = Lanes(may=may, must=may).where(guard)
             dims = self.bit(Name(DATA, self._origin(guard))) if guard.tag is None else guard.tag.dims
-            joint = joined(old, value, may & ~written.must, written.may, mixed=True, dims=dims)
-        self.registers[number] = self.narrowed(joint, is_uniform(number))
+            joint = join_values(old, value, may & ~written.must, written.may, mixed=True, dims=dims)
+        self.registers[number] = self.one_per_warp(joint, is_uniform(number))
 
     def _note_under(self, number: int, guard: tuple[int, bool] | None, value: Value) -> None:
         """Note that a register is written, in the lanes of a guard or in all."""
@@ -243,8 +243,8 @@ class EveryLaunch(Machine):
         if guard is not None and guard[0] != number:
             self.under.setdefault(guard, {})[number] = value
 
-    def narrowed(self, value: Value, is_uniform: bool) -> Value:
-        """Return a value of one number per warp as that, (W, 1)."""
+    def one_per_warp(self, value: Value, is_uniform: bool) -> Value:
+        """Return a value with one number per warp in that shape, (W, 1)."""
         if value.bits.shape[1] == 1:
             if value.known is not True:
                 return self.any_number(Name(DATA, self._origin(value)), value.bits.dtype.type)
@@ -275,8 +275,8 @@ def _known(size: int, spans: Sequence[Span]) -> Bools:
     return known
 
 
-def same(a: Value, b: Value) -> bool:
-    """Return whether two values say the same."""
+def identical(a: Value, b: Value) -> bool:
+    """Return whether two values are known to be the same: bits, known lanes and tag."""
     if a is b:
         return True
     if a.tag != b.tag or a.bits.shape != b.bits.shape:
@@ -288,15 +288,15 @@ def same(a: Value, b: Value) -> bool:
     return np.where(a.known, a.bits, 0).tobytes() == np.where(b.known, b.bits, 0).tobytes()
 
 
-def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: int) -> Value:
-    """Return a register that holds one value in some lanes, (W, 32), the other in some, and either in lanes of both.
+def join_values(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: int) -> Value:
+    """Return a register that holds `a` in some lanes, (W, 32), `b` in others, and either one in lanes of both.
 
-    `mixed`: lanes of one warp may hold different ones at the same time; otherwise all that execute together have come
-    the same way. `dims` names what decides which it is. 4 t on one way and 4 t + 32 on the other is 4 t + 32 u; if
-    lanes are mixed, u is another for each.
+    `mixed`: lanes of one warp may hold different ones at the same time; otherwise all that execute together came
+    by the same path. `dims` names what decides which one. 4 t on one path and 4 t + 32 on the other is 4 t + 32 u; if
+    lanes are mixed, each has its own u.
     """
-    # Most ways that meet say the same, and what does not tell lanes apart is so for lanes that are mixed.
-    if same(a, b) and (not mixed or a.tag is None or a.tag.apart == a.tag.align):
+    # Most paths that meet agree, and a value that is the same for all lanes stays so when lanes are mixed.
+    if identical(a, b) and (not mixed or a.tag is None or a.tag.apart == a.tag.align):
         return a
     mixed = mixed and bool((of_a.any(axis=1) & of_b.any(axis=1)).any())
     both, only_b = of_a & of_b, of_b & ~of_a
@@ -319,36 +319,36 @@ def joined(a: Value, b: Value, of_a: Bools, of_b: Bools, *, mixed: bool, dims: i
 def _joined_numbers(
     a: Value, b: Value, first: Bits, second: Bits, both: Bools, only_b: Bools, *, mixed: bool, dims: int
 ) -> tuple[Bits, Tag | None]:
-    """Return numbers, and how they change: as either value does, and by what they differ where both may be held."""
+    """Return numbers and how they change: as either value does, and by their difference where either may be held."""
     differences = np.where(both, second - first, np.uint32(0))
-    moved = np.take_along_axis(differences, both.argmax(axis=1)[:, None], axis=1)  # all lanes, on the second way
+    moved = np.take_along_axis(differences, both.argmax(axis=1)[:, None], axis=1)  # all lanes, on the second path
     align = trailing_zeros(int(np.bitwise_or.reduce(differences, axis=None)))
     apart = trailing_zeros(int(np.bitwise_or.reduce(np.where(both, differences - moved, 0), axis=None)))
     dims = dims if align < ALIKE else 0
     for tag in (a.tag, b.tag):
         if tag is not None:
             align, apart, dims = min(align, tag.align), min(apart, tag.apart), dims | tag.dims
-    # Lanes that come on the second way alone move with the others that do.
+    # Lanes that come by the second path only move with the others on it.
     bits = np.where(only_b, second - moved, first)
-    return bits, changing(dims, align, align if mixed else apart)
+    return bits, changing_tag(dims, align, align if mixed else apart)
 
 
 def _joined_truths(
     a: Value, b: Value, first: Bits, second: Bits, both: Bools, only_b: Bools, *, mixed: bool, dims: int
 ) -> tuple[Bits, Tag | None]:
-    """Return truths, and whether they change, which all lanes do alike if each way has one for all."""
+    """Return truths and whether they change: uniformly, if each path has one truth for all lanes."""
     differ = bool(((first != second) & both).any())
     for tag in (a.tag, b.tag):
         dims |= 0 if tag is None else tag.dims
     if not differ and a.tag is b.tag is None:
         return np.where(only_b, second, first), None
     if a.bits.shape[1] == b.bits.shape[1] == 1 and not mixed:
-        return a.bits, changing(dims)
-    return first, changing(dims, 0, 0)
+        return a.bits, changing_tag(dims)
+    return first, changing_tag(dims, 0, 0)
 
 
-def mixed_up(value: Value, shape: tuple[int, int]) -> Value:
-    """Return a register of lanes that have come different ways: each has changed by another amount."""
+def mix_values(value: Value, shape: tuple[int, int]) -> Value:
+    """Return a register of lanes that came by different paths: each has changed by its own amount."""
     if value.tag is None or value.tag.align == value.tag.apart:
         return value
     tag = replace(value.tag, apart=value.tag.align)
@@ -357,7 +357,7 @@ def mixed_up(value: Value, shape: tuple[int, int]) -> Value:
 
 @dataclass(eq=False)
 class Moment:
-    """What holds whenever an instruction is about to execute: who executes it, and the registers that matter."""
+    """What holds whenever an instruction is about to execute: which lanes, and the registers that matter."""
 
     lanes: Lanes
     registers: Mapping[int, Value] = field(default_factory=dict)

@@ -12,25 +12,25 @@ from ncu_swizzle.emulate.code import Sass, SassInstruction
 #     ProgramFailed
 #     ├── Unsupported     an instruction whose result is needed but that is not emulated
 #     ├── MemoryFault     an invalid address
-#     ├── Stuck           a deadlock, as far as the emulator can tell
+#     ├── Stuck           what looks like a deadlock to the emulator
 #     ├── Broken          a bug in the emulator, with the line to report
-#     ├── Enough          a run that was only to look at something has seen enough
+#     ├── Enough          a run that only looks for something has seen enough
 #     └── TooLarge        more local memory, or more kinds of blocks, than the limit
 #     TimeLimit
 #     ├── Endless         the threads run longer than the limit
-#     ├── Circling        the threads would run for ever
-#     ├── Spent           a run that was given some steps needs more
+#     ├── Circling        the threads would run forever
+#     ├── Spent           a run needs more steps than it was given
 #     └── ManyKinds       so many blocks differ that the grid is not covered within the limit
 #
 # ``offset`` is the instruction's offset in bytes from the function's start, from which a caller finds the source line.
 
 
 GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
-HINT = Hint("raise the limit with ", Typed("--timeout SECONDS"), ", or choose a smaller --problem or --grid")
+HINT = Hint("raise the limit with ", Typed("--budget SECONDS"), ", or choose a smaller --problem or --grid")
 
 
 class Restart(Exception):
-    """The emulation has to start over, or to go without what it tried: not a mistake of the emulator's."""
+    """The emulation has to start over, or do without what it tried: not a bug in the emulator."""
 
 
 class Unsupported(ProgramFailed):
@@ -69,26 +69,26 @@ class Broken(ProgramFailed):
 
     def __init__(self, offset: int, sass: str, error: Exception) -> None:
         super().__init__(
-            f"the emulator fails on {sass!r} at {offset:#x}, which is its fault",
+            f"the emulator fails on {sass!r} at {offset:#x}, a bug in the emulator",
             f"report this line: {sass} | {mistake(error)}; meanwhile, {GPU}",
         )
         self.offset = offset
 
 
 def mistake(error: Exception) -> str:
-    """Return an error of the emulator's own in words, with the function that raised it."""
+    """Describe an internal error, with the function that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].name}" if frames else ""
     return f"{type(error).__name__}{where}: {error}"
 
 
 class Enough(ProgramFailed):
-    """The end of a run that has seen what it was for."""
+    """A run has seen what it was looking for."""
 
 
 @contextmanager
 def blaming(instruction: Sass | SassInstruction) -> Iterator[None]:
-    """Turn what is raised inside into `Broken` with this instruction, unless it is ours or the machine's."""
+    """Turn what is raised inside into `Broken` with this instruction, unless it is our own error or the machine's."""
     try:
         yield
     except (NcuSwizzleError, MemoryError):
@@ -128,7 +128,7 @@ class Circling(TimeLimit):
 
 
 class Spent(TimeLimit):
-    """The end of the steps that a run was given."""
+    """A run has used up its steps."""
 
 
 class ManyKinds(TimeLimit):

@@ -1,11 +1,11 @@
 """What holds at each instruction of a kernel in every launch with blocks of a shape: a fixed point over its flow.
 
-Basic blocks are run, each for all of the block's threads at once, from what may hold before them; what holds behind
-them is joined to what may hold before those that follow, until nothing changes.
+Basic blocks are run, each for all of the block's threads at once, from what may hold before them; what holds after
+them is joined to what may hold before their successors, until nothing changes.
 
 Threads of a warp that have diverged run separately, and reconverge at a BSYNC, all that were together at its BSSY, or
 at a WARPSYNC (so does the emulator: see `schedule`). Between, what is the same for all lanes is so for those that run
-together. Behind it, whatever they may have written since they diverged is not: each lane came its own way.
+together. After it, whatever they may have written since they diverged is not: each lane came by its own path.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ncu_swizzle.emulate.every_launch import (
     Lanes,
     Moment,
     Name,
-    alike,
-    joined,
-    mixed_up,
-    same,
+    identical,
+    join_values,
+    mix_values,
     splits,
+    uniform_in_warps,
 )
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
@@ -57,7 +57,7 @@ SLOTS = 1 << 10  # where the names of words of local memory begin, behind those 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReadCode:
-    """A kernel's instructions, and what of them does not depend on blocks."""
+    """A kernel's instructions, and the analyses that do not depend on the block."""
 
     instructions: tuple[SassInstruction, ...]
     flow: Flow
@@ -66,7 +66,7 @@ class ReadCode:
     guards: tuple[tuple[int, bool] | None, ...]
 
 
-_last: list[tuple[Code, ReadCode]] = []  # what was read last: it is looked at for several shapes, and cases
+_last: list[tuple[Code, ReadCode]] = []  # the last kernel read: it is analysed for several shapes and cases
 
 
 def _read(code: Code) -> ReadCode:
@@ -87,7 +87,7 @@ class FixedPoint:
 
     code: Code
     machine: EveryLaunch
-    named: Callable[[int], str] = str  # what is called what the parameters have at a byte
+    named: Callable[[int], str] = str  # the name of the parameter at a byte
     before: dict[int, Moment] = field(default_factory=dict)  # by first instruction of a basic block
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class FixedPoint:
             self._execute(leader)
 
     def _decided(self) -> tuple[int, ...]:
-        """Return what says whether anything changed that decides what holds behind reconvergence."""
+        """Return a key that changes with anything that decides what holds after reconvergence."""
         noted = (*self._must_after.values(), *self._gone.values())
         return len(self.regions.divergent), len(noted), *(int(lanes.sum()) for lanes in noted)
 
@@ -155,7 +155,7 @@ class FixedPoint:
         split = m.split
         if split is not None and split.name.kind == LOOP and split.name.place == leader:
             m.registers[split.name.register] = m.remainder()
-        m.stand(Lanes(may=moment.lanes.may, must=moment.lanes.must & moment.lanes.may))
+        m.select_lanes(Lanes(may=moment.lanes.may, must=moment.lanes.must & moment.lanes.may))
 
     def _execute(self, leader: int) -> None:
         m = self.machine
@@ -166,7 +166,7 @@ class FixedPoint:
                 step(m)
 
     def _arrive(self, target: int, source: int, lanes: Lanes, reconverged: frozenset[int]) -> bool:
-        """Join what holds now to what may hold before a basic block; return whether that changes it."""
+        """Join the current state to what may hold before a basic block; return whether that changes it."""
         m, old = self.machine, self.before.get(target)
         shape = lanes.may.shape
         again = self._ends_case(target, source, reconverged)
@@ -177,10 +177,10 @@ class FixedPoint:
             value = m.registers[number]
             if value is not None:
                 value = m.any_case(value) if again else value
-                now[number] = mixed_up(value, shape) if number in reconverged else value
+                now[number] = mix_values(value, shape) if number in reconverged else value
         words = {at: m.any_case(value) for at, value in m.slots.items()} if again else m.slots
         if reconverged:
-            words = {at: mixed_up(value, shape) for at, value in words.items()}
+            words = {at: mix_values(value, shape) for at, value in words.items()}
         if old is None:
             self.before[target] = Moment(lanes, now, words)
             return True
@@ -195,16 +195,16 @@ class FixedPoint:
                 registers[number], changed = value, True
                 continue
             mixed = number in reconverged
-            dims = 0 if same(before, value) else m.bit(Name(kind, target, number))
-            joint = joined(before, value, old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            if not same(joint, before):
+            dims = 0 if identical(before, value) else m.bit(Name(kind, target, number))
+            joint = join_values(before, value, old.lanes.may, lanes.may, mixed=mixed, dims=dims)
+            if not identical(joint, before):
                 registers[number], changed = joint, True
         slots = {}
         for at in old.slots.keys() & words.keys():
-            dims = 0 if same(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
+            dims = 0 if identical(old.slots[at], words[at]) else m.bit(Name(kind, target, SLOTS + at))
             mixed = bool(reconverged)
-            slots[at] = joined(old.slots[at], words[at], old.lanes.may, lanes.may, mixed=mixed, dims=dims)
-            changed |= not same(slots[at], old.slots[at])
+            slots[at] = join_values(old.slots[at], words[at], old.lanes.may, lanes.may, mixed=mixed, dims=dims)
+            changed |= not identical(slots[at], old.slots[at])
         changed |= len(slots) < len(old.slots)
         joint_lanes = _joined_lanes(old.lanes, lanes)
         changed |= bool((joint_lanes.may != old.lanes.may).any() or (joint_lanes.must != old.lanes.must).any())
@@ -213,7 +213,7 @@ class FixedPoint:
         return changed
 
     def _ends_case(self, target: int, source: int, reconverged: frozenset[int]) -> bool:
-        """Return whether threads that come to a basic block may be of several cases of a loop's variable."""
+        """Return whether threads that reach a basic block may be in several cases of a loop variable."""
         split = self.machine.split
         if split is None or split.name.kind != LOOP or target == split.name.place:
             return split is not None and split.name.kind == LOOP
@@ -222,7 +222,7 @@ class FixedPoint:
     # ---------------------------------------------------------------------------------------------- where threads go
 
     def _leave(self, last: int) -> Iterator[tuple[int, Lanes, frozenset[int]]]:
-        """Yield where the threads go behind a basic block, who does, and the registers in which they are mixed up."""
+        """Yield where the threads go after a basic block, which ones, and the registers in which they are mixed."""
         instruction, m = self.instructions[last], self.machine
         word, after = control_word(instruction), self.flow.following(last)
         nobody: frozenset[int] = frozenset()
@@ -247,7 +247,7 @@ class FixedPoint:
         if word in LEAVING:
             self._note(self._gone, last, noted.may, np.logical_or)
         targets = self._targets(last, instruction)
-        if targets is None:  # it goes on, whatever its condition is
+        if targets is None:  # it continues, whatever its condition
             yield from self._to(after, m.lanes, nobody)
             return
         stays = None if condition is None else m.lanes.where(negation(condition))
@@ -265,12 +265,12 @@ class FixedPoint:
         noted[number] = combine(noted[number], lanes) if number in noted else lanes
 
     def _to(self, target: int, lanes: Lanes, mixed: frozenset[int]) -> Iterator[tuple[int, Lanes, frozenset[int]]]:
-        # No thread of a launch that succeeds comes to a trap.
+        # No thread of a successful launch reaches a trap.
         if target not in (EXIT, ANYWHERE) and target not in self.flow.fatal and lanes.may.any():
             yield target, lanes, mixed
 
     def _targets(self, number: int, instruction: SassInstruction) -> tuple[int, ...] | None:
-        """Return where a control instruction goes if its condition holds; None if only on to the next instruction."""
+        """Return where a control instruction goes if its condition holds; None if only to the next instruction."""
         word, flow = control_word(instruction), self.flow
         ends = word in ("EXIT", "KILL") or (word == "BPT" and instruction.has("TRAP"))
         if ends:
@@ -286,9 +286,9 @@ class FixedPoint:
         return (flow.targets(number) or tuple(flow.leaders)) if word in ("BRX", "BRXU", "JMX", "JMXU") else None
 
     def _selected_by_lanes(self, instruction: SassInstruction) -> bool:
-        """Return whether lanes of a warp may go different ways by what a register holds."""
+        """Return whether a register may send lanes of a warp different ways."""
         registers = [operand for operand in instruction.operands if operand.kind in (REG, UREG)]
-        return any(not alike(operands.raw(operand)(self.machine)) for operand in registers)
+        return any(not uniform_in_warps(operands.raw(operand)(self.machine)) for operand in registers)
 
     def _condition(self, instruction: SassInstruction) -> Value | None:
         """Return the condition of a control instruction; None if it always holds."""
@@ -301,12 +301,12 @@ class FixedPoint:
         if not values:
             return None
         condition = values[0] if len(values) == 1 else conjunction(values[0], values[1])
-        if instruction.has("ANY") and not alike(condition):
+        if instruction.has("ANY") and not uniform_in_warps(condition):
             return m.any_number(Name(PATH, m.now), bool)
-        return m.narrowed(condition, False)
+        return m.one_per_warp(condition, False)
 
     def _together(self, sync: int, region: Region, condition: Value | None) -> Lanes:
-        """Return who goes on behind a BSYNC or WARPSYNC."""
+        """Return the lanes that continue after a BSYNC or WARPSYNC."""
         lanes, live, instruction = self.machine.lanes, self.machine.live, self.instructions[sync]
         if condition is not None or instruction.has("EXCLUSIVE"):
             return Lanes(may=lanes.may, must=np.zeros_like(live))
@@ -320,7 +320,7 @@ class FixedPoint:
 
 
 def _joined_lanes(a: Lanes, b: Lanes) -> Lanes:
-    """Return who executes what two ways lead to; a warp may come on one of them alone."""
+    """Return the lanes that execute where two paths meet; a warp may come by only one of them."""
     one, other = a.may.any(axis=1, keepdims=True), b.may.any(axis=1, keepdims=True)
     must = np.where(one & other, a.must & b.must, a.must | b.must)
     return Lanes(may=a.may | b.may, must=must)

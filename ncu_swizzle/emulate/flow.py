@@ -9,9 +9,9 @@ from functools import cached_property
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
 from ncu_swizzle.emulate.effects import is_control
 
-EXIT = -1  # stands for the end of the thread
-ANYWHERE = -2  # stands for wherever a call through a register can go
-ADDED = "$__internal_"  # how the names of functions begin that ptxas adds
+EXIT = -1  # the end of the thread
+ANYWHERE = -2  # wherever a call through a register can go
+ADDED = "$__internal_"  # the prefix of functions that ptxas adds
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
 
 
@@ -58,12 +58,12 @@ class Flow:
     @cached_property
     def before(self) -> list[list[int]]:
         """For every instruction, those that can run right before it, with calls taken as one step."""
-        found: list[list[int]] = [[] for _ in self.instructions]
+        predecessors: list[list[int]] = [[] for _ in self.instructions]
         for number in range(len(self.instructions)):
             for successor in self.successors(number, into_calls=False):
                 if successor >= 0:
-                    found[successor].append(number)
-        return found
+                    predecessors[successor].append(number)
+        return predecessors
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
@@ -80,9 +80,9 @@ class Flow:
                 elif successor != EXIT:
                     before[successor].add(leader)
         called = frozenset(self.anywhere)
-        found: dict[int, frozenset[int]] = {}
+        bodies: dict[int, frozenset[int]] = {}
         for header in self.leaders:
-            # An edge from further down in the code closes a loop. A loop that is laid out otherwise is not found, which
+            # A backward edge in the code's layout closes a loop. A loop laid out otherwise is not found, which
             # costs time but no count: all of its iterations run.
             latches = [leader for leader in before[header] if leader >= header]
             latches += [leader for leader in calling if leader >= header and header in called]
@@ -96,8 +96,8 @@ class Flow:
                         waiting += onward
                         onward = []  # once is enough
             if latches:
-                found[header] = frozenset(body)
-        return found
+                bodies[header] = frozenset(body)
+        return bodies
 
     @cached_property
     def last(self) -> list[int]:
@@ -117,26 +117,26 @@ class Flow:
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
         if instruction.opcode == "CALL" and any(operand.kind in (REG, UREG) for operand in instruction.operands):
-            return ()  # the address in the register counts from the one that is written behind it
+            return ()  # the address in the register is relative to the one written after it
         addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
         if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
         return (self.at(addresses[-1]),)
 
     def returns(self, number: int) -> tuple[int, ...]:
-        """Return where a RET can go: to the instructions after the calls of its function, if that is known."""
+        """Return where a RET can go: to the instructions after the calls of its function, if these are known."""
         begins = bisect.bisect_right(self._starts, number) - 1
         return self._after_calls.get(self._starts[begins] if begins >= 0 else None, self._after_calls[None])
 
     @cached_property
     def _after_calls(self) -> dict[int | None, tuple[int, ...]]:
         """By function: the instructions after what may call it; None: those after any call."""
-        found: dict[int | None, list[int]] = {None: [], **{start: [] for start in self._starts}}
+        targets_by_function: dict[int | None, list[int]] = {None: [], **{start: [] for start in self._starts}}
         for number, instruction in enumerate(self.instructions):
             if instruction.opcode == "CALL":
                 for function in (None, *(self.targets(number) or self.anywhere)):
-                    found.setdefault(function, []).append(self.following(number))
-        return {function: tuple(after) for function, after in found.items()}
+                    targets_by_function.setdefault(function, []).append(self.following(number))
+        return {function: tuple(after) for function, after in targets_by_function.items()}
 
     def conditional(self, number: int) -> bool:
         """Return whether a jump has a guard or a condition."""
@@ -190,20 +190,20 @@ class Flow:
                 if dominators.get(number) != new:
                     dominators[number] = new
                     changed = True
-        # What never reaches EXIT, such as an endless loop, is not in the order: nothing certain comes after it.
+        # Code that never reaches EXIT, such as an endless loop, is not in the order: nothing certain comes after it.
         return [dominators.get(number, EXIT) for number in range(count)]
 
     @cached_property
     def fatal(self) -> frozenset[int]:
-        """The instructions from which every path ends in a trap: no thread of a launch that succeeds is there."""
-        found: set[int] = set()
-        # One pass, backwards: behind a jump back, a trap is not seen, and the branch to it stays as any other.
+        """The instructions from which every path ends in a trap: no thread of a successful launch gets there."""
+        doomed: set[int] = set()
+        # One backward pass: a trap after a backward jump is not seen, and the branch to it stays like any other.
         for number in reversed(range(len(self.instructions))):
             instruction = self.instructions[number]
             traps = instruction.opcode == "BPT" and instruction.has("TRAP") and instruction.guard is None
-            if traps or found.issuperset(self.successors(number, into_calls=False)):
-                found.add(number)
-        return frozenset(found)
+            if traps or doomed.issuperset(self.successors(number, into_calls=False)):
+                doomed.add(number)
+        return frozenset(doomed)
 
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
         """Return what can run after an instruction before `stop` is reached; see `reached`."""
@@ -211,28 +211,28 @@ class Flow:
 
     @cached_property
     def reconverging(self) -> frozenset[int]:
-        """The instructions at which all threads of a warp reconverge, whatever way they came."""
+        """The instructions at which all threads of a warp reconverge, whatever path they took."""
         return frozenset(n for n, each in enumerate(self.instructions) if each.opcode == "WARPSYNC" and each.has("ALL"))
 
     def reached(self, first: Iterable[int], ends: Collection[int], whole: bool) -> frozenset[int]:
-        """Return what can run from some instructions on, including called functions, until one of `ends` has.
+        """Return what can run from some instructions on, called functions included, until one of `ends` has.
 
         `whole` follows a function's return to its callers.
         """
-        seen: set[int] = set()
+        visited: set[int] = set()
         waiting = [*first]
         while waiting:
             current = waiting.pop()
-            if current in seen or current == EXIT:
+            if current in visited or current == EXIT:
                 continue
-            seen.add(current)
+            visited.add(current)
             if current == ANYWHERE:
                 waiting += self.anywhere
             elif current not in ends:
                 waiting += self.successors(current, into_calls=whole)
                 if self.instructions[current].opcode == "CALL":
                     waiting += self._called(current)
-        return frozenset(seen - {ANYWHERE})
+        return frozenset(visited - {ANYWHERE})
 
 
 def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
@@ -242,14 +242,14 @@ def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
         for successor in successors:
             before.setdefault(successor, []).append(number)
     order: list[int] = []
-    seen = {EXIT}
+    visited = {EXIT}
     # An explicit stack: recursion would exceed Python's limit in kernels of thousands of instructions.
     stack = [(EXIT, iter(before[EXIT]))]
     while stack:
         number, onward = stack[-1]
         for other in onward:
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 stack.append((other, iter(before.get(other, ()))))
                 break
         else:

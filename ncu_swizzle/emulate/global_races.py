@@ -1,8 +1,8 @@
-"""Find accesses to one word of global memory by two threads of a launch, one of which writes, with no order.
+"""Find unordered accesses by two threads of a launch to one word of global memory, at least one of them a write.
 
-Between blocks nothing orders plain accesses but atomics, strong loads and what is built of them; within a block,
-barriers of all its threads do, which are counted: two accesses between the same two of them have no order. Where code
-has other means of order, and two accesses would race without them, that is said instead.
+Between blocks only atomics, strong loads and what is built from them order plain accesses; within a block,
+so do barriers of all its threads, which are counted: two accesses between the same two barriers are unordered. Where
+code has other ways to order, and two accesses would race without them, the result says so instead.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_ACCESSES = 1 << 20  # by lanes, that are compared
 MOST_TRIED = 1 << 12  # distances between blocks, of two instructions
-MOST_FAR = 32  # blocks that are compared besides, as they may access the words of others
+MOST_FAR = 32  # further blocks that are compared because they may access the words of others
 MANY = "more accesses to global memory than are compared"
 FAR = "which words of global memory blocks far from each other share"
 _WITHIN = frozenset(("SYNCS", "MEMBAR", "ATOMS", "UCGABAR_WAIT", "ARRIVES", "WARPSYNC", "UTCBAR"))
-DIFFERENT = "nothing orders them, and which of the two remains is open"
+DIFFERENT = "nothing orders them, and either value may remain"
 SAME = "both store the same value, so that it does not matter which remains"
 OPEN = "nothing orders them; whether both store the same depends on data"
 UNORDERED = "nothing orders them"
@@ -71,7 +71,7 @@ class _Group(NamedTuple):
 
 
 def _distances(units: Ints, others: Ints, change: int) -> Iterator[int]:
-    """Yield how often units move by a change until some are among others', the nearest first."""
+    """Yield how often units must move by a change to meet others, the nearest first."""
     if not change:
         yield from (1, -1) if len(np.intersect1d(units, others)) else ()
         return
@@ -133,7 +133,7 @@ class GlobalLog:
         named = self.numbers
         wide = max(1, width // self.unit)
         unit = (at[rows, lanes][:, None] // self.unit + np.arange(wide)).ravel()
-        made = _Accesses(
+        accesses = _Accesses(
             unit=unit,
             block=np.repeat(named[there[rows]], wide),
             thread=np.repeat(m.thread[m.view.warps[rows], lanes], wide),
@@ -146,7 +146,7 @@ class GlobalLog:
         )
         self.events += 1
         self.size += len(unit)
-        self.rows.append(made)
+        self.rows.append(accesses)
 
     @cached_property
     def unit(self) -> int:
@@ -162,7 +162,7 @@ class GlobalLog:
         return self.known[x, y, z]
 
     def doubt(self, numbers: Iterable[int]) -> None:
-        """Note instructions of which it is not known what they access."""
+        """Note instructions whose accesses are not known."""
         instructions = (self.instructions[number] for number in numbers)
         unknown = [each.offset for each in instructions if _does(each) and not each.has("CONSTANT")]
         if unknown:
@@ -171,7 +171,7 @@ class GlobalLog:
     def far(self, grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
         """Return blocks that have not run and, by how addresses depend on the block, may access what others write.
 
-        `lacking` says if that is not known, as they depend on it in another way than by fixed steps.
+        `lacking` says so if that is not known because they do not depend on it by fixed steps.
         """
         if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
             return []
@@ -185,16 +185,16 @@ class GlobalLog:
                 *keys[:, starts], starts, np.split(table.unit[order], starts[1:]), strict=True
             )
         ]
-        found: dict[tuple[int, int, int], None] = {}
+        distant: dict[tuple[int, int, int], None] = {}
         for moved in groups:
             for tag in filter(None, self.tags[moved.number]):
                 if tag.coefficients is None:
                     self.lacking.setdefault(FAR, self._offset(moved.number))
                     continue
                 for other in groups:
-                    if (moved.writes or other.writes) and len(found) < MOST_FAR:
-                        found.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
-        return [block for block in found if block not in self.known]
+                    if (moved.writes or other.writes) and len(distant) < MOST_FAR:
+                        distant.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
+        return [block for block in distant if block not in self.known]
 
     def _meeting(
         self, moved: _Group, other: _Group, tag: Tag, grid: tuple[int, int, int]
@@ -222,7 +222,7 @@ class GlobalLog:
         return _Accesses(*columns)
 
     def conflicts(self) -> Iterator[tuple[int, int, _Accesses]]:
-        """Yield pairs of rows that conflict, the later one first, with the table that they are rows of."""
+        """Yield pairs of conflicting rows, the later one first, with their table."""
         if not self.rows or not any(bool(each.writes.any()) for each in self.rows):
             return
         every = self._table()
@@ -245,11 +245,11 @@ class GlobalLog:
                 yield (*((a, b) if table.event[a] > table.event[b] else (b, a)), table)
 
     def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
-        """Return what races, and what other means of order may prevent: by words, where that is."""
-        found: dict[tuple[str, int, int], Hazard] = {}
+        """Return the races, and, by reason, where other ways of ordering may prevent one."""
+        hazards_found: dict[tuple[str, int, int], Hazard] = {}
         lacking = dict(self.lacking)
         executed = [each for each in self.instructions if not each.never]
-        # A release and an acquire, which are strong, have one thread know what another one did.
+        # A release and an acquire, which are strong, let one thread see what another did.
         strong = {_does(each) for each in executed if each.has("STRONG")}
         atomics = [each.row for each in executed if _does(each) == ATOMIC]
         tells, hears = bool(atomics) or WRITE in strong, any(row.reads for row in atomics) or READ in strong
@@ -269,17 +269,17 @@ class GlobalLog:
                 continue
             values = int(table.values[later]), int(table.values[earlier])
             same = both and values[0] == values[1]
-            told = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
-            told = f"in a sample of random inputs, {told}" if told == SAME and self.sampled else told
+            verdict = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
+            verdict = f"in a sample of random inputs, {verdict}" if verdict == SAME and self.sampled else verdict
             code = codes.GLOBAL_SAME if same else codes.GLOBAL_RACE
             key = code, *numbers
-            if key not in found:
-                found[key] = self._hazard(code, told, (later, earlier), table)
-        # Stores of which some differ are named once, and so are those of updates, which are lost.
+            if key not in hazards_found:
+                hazards_found[key] = self._hazard(code, verdict, (later, earlier), table)
+        # Stores that differ in some values are named once, and so are those of lost updates.
         flow = Flow(self.instructions)
         updates = {
             number
-            for key, each in found.items()
+            for key, each in hazards_found.items()
             if key[0] == codes.GLOBAL_RACE and [party.does for party in each.parties] != [WRITE, WRITE]
             for number, other in (key[1:], key[:0:-1])
             if _does(self.instructions[number]) == WRITE
@@ -287,12 +287,12 @@ class GlobalLog:
         }
         return {
             key: each
-            for key, each in found.items()
+            for key, each in hazards_found.items()
             if key[0] == codes.GLOBAL_RACE
-            or not ((codes.GLOBAL_RACE, *key[1:]) in found or updates.intersection(key[1:]))
+            or not ((codes.GLOBAL_RACE, *key[1:]) in hazards_found or updates.intersection(key[1:]))
         }, lacking
 
-    def _hazard(self, code: str, told: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
+    def _hazard(self, code: str, verdict: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
         parties = tuple(
             Party(
                 offset=self._offset(int(table.number[row])),
@@ -302,11 +302,11 @@ class GlobalLog:
             for row in pair
         )
         later, earlier = (self.blocks[int(table.block[row])] for row in pair)
-        told += f"; the other one is of block {earlier}" if later != earlier else ""
+        verdict += f"; the other one is of block {earlier}" if later != earlier else ""
         at = int(table.unit[pair[0]]) * self.unit
         buffer = next((each for each in self.buffers if each.address <= at < each.address + each.size), None)
-        place = f"byte {at - buffer.address:#x} of {buffer.name}" if buffer else f"address {at:#x} of global memory"
-        return Hazard(code=code, parties=parties, block=later, what=told, place=place)
+        location = f"byte {at - buffer.address:#x} of {buffer.name}" if buffer else f"address {at:#x} of global memory"
+        return Hazard(code=code, parties=parties, block=later, what=verdict, place=location)
 
     def _offset(self, number: int) -> int:
         return self.instructions[number].offset

@@ -1,17 +1,17 @@
 """What happens before what, by vector clocks: barriers, arrivals, fences, waits.
 
 Happens-before (Mattern, "Virtual Time and Global States of Distributed Systems"; Flanagan and Freund, "FastTrack", PLDI
-2009). Clocks count events. What advances by itself, an agent, has a component of its own: each warp; the copies of a
+2009). Clocks count events. Whatever advances by itself, an agent, has its own component: each warp; the copies of a
 warp (cp.async, and bulk copies that read); the wgmmas of a warpgroup; the tcgen05.mma, cp and shift of a warp, in their
-order; its tcgen05.st; what an mbarrier counts (bulk and tensor copies that write). An access starts after what its warp
-knows, and has ended for whoever knows its agent's component to be at least its event: a warp for itself at once, for
-copies once it waited for them. A second clock has what a warp has made visible to the async proxy (fence.proxy.async).
+order; its tcgen05.st; what an mbarrier counts (bulk and tensor copies that write). An access starts after all its
+warp knows, and has ended for any agent whose clock has at least its event for its agent: a warp for itself at
+once, for copies after a wait. A second clock has what a warp made visible to the async proxy (fence.proxy.async).
 
 N warps run in a domain, the blocks of a cluster, with A agents. Lanes matter where some of a warp arrive, fence or wait
-without the others. Lane 0 that arrives at an mbarrier releases its own accesses, and those of other lanes as far as a
-__syncwarp() came in between: so there is a component for each lane, besides the warp's, which is what holds for all of
-them. And lanes that have waited alone know more than the others until the next __syncwarp(): they have a row of their
-own in the table of clocks.
+without the others. Lane 0 that arrives at an mbarrier releases its own accesses, and those of other lanes before the
+last __syncwarp(): so there is a component for each lane, besides the warp's, which is what holds for all of
+them. And lanes that have waited alone know more than the others until the next __syncwarp(): they have their own row
+in the table of clocks.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class _Mbarrier:
     done: Any  # (2, A): what happened before, and what is visible to the async proxy
     pending: Any
     completed: int
-    history: dict[int, Any] = field(default_factory=dict)  # `done` when so many phases were complete
+    history: dict[int, Any] = field(default_factory=dict)  # `done`, by number of complete phases
 
 
 @dataclass(kw_only=True)
 class _Gate:
-    """A named barrier of a block: who arrived in its current generation, and what is known of the ones before."""
+    """A named barrier of a block: who arrived in its current generation, and what is known about earlier ones."""
 
     column: int  # of clocks: the event at which the last generation ended that a warp knows of
     generation: int = 0
     opened: int = 0  # the event at which the last one ended
     arrived: list[Any] = field(default_factory=list)  # clocks of BAR.ARV
-    # Generations into which a warp came that did not know of the end of the one before: had it been faster, it would
-    # have been in that one, in the place of another warp. So neither of the two orders anything.
+    # Generations entered by a warp that did not know the previous one had ended: had it been faster, it would
+    # have been in that one, in place of another warp. So neither of the two orders anything.
     doubted: frozenset[int] = frozenset()
 
 
@@ -70,7 +70,7 @@ class HappensBefore:
     instructions: Sequence[SassInstruction]
     blocks: range  # of the running ones: those of one cluster
     lacking: dict[str, int | None] = field(default_factory=dict)  # what is not followed, and at which byte of the code
-    # Whether a wait was passed that is not followed: only lanes of a warp are judged from then on. After a lock, or a
+    # Whether a wait that is not followed was passed: only lanes of a warp are judged from then on. After a lock, or a
     # flag, until all warps meet at a barrier.
     lost: bool = False
     locked: bool = False
@@ -154,7 +154,7 @@ class HappensBefore:
         return clocks
 
     def _acquire(self, warps: Ints, clock: Any, bits: Any = None) -> None:
-        """Let warps, or of each the lanes in `bits`, know what a clock, (2, columns), does, or one for each of them."""
+        """Let warps, or each one's lanes in `bits`, know what a clock, (2, columns), or each one's own clock does."""
         if bits is not None:
             for at, (warp, mask) in enumerate(zip(warps.tolist(), bits, strict=True)):
                 rows = self._rows_of(warp, int(mask))
@@ -205,19 +205,19 @@ class HappensBefore:
             self.apart.remove(warp)
 
     def _mbarrier(self, block: int, offset: int) -> _Mbarrier:
-        found = self.mbarriers.get((block, offset))
-        if found is None:
+        mbarrier = self.mbarriers.get((block, offset))
+        if mbarrier is None:
             nothing = np.zeros((2, self.clock.shape[1]), np.int32)
-            found = _Mbarrier(agent=self._column(), done=nothing, pending=nothing.copy(), completed=0)
-            self.mbarriers[block, offset] = found
-        return found
+            mbarrier = _Mbarrier(agent=self._column(), done=nothing, pending=nothing.copy(), completed=0)
+            self.mbarriers[block, offset] = mbarrier
+        return mbarrier
 
     def _column(self) -> int:
         self.free_column += 1
         return self.free_column - 1
 
     def _settle(self, mbarrier: _Mbarrier, completed: int) -> None:
-        """Let what has arrived at an mbarrier have happened before a phase that is complete by now."""
+        """Order what has arrived at an mbarrier before a phase that is complete by now."""
         if completed > mbarrier.completed:
             mbarrier.done = np.maximum(mbarrier.done, mbarrier.pending)
             mbarrier.done[:, mbarrier.agent] = self.now
@@ -253,12 +253,12 @@ class HappensBefore:
         pairs[:-1, -1] = pairs[:-1, :-1].min(axis=1)
         pairs[-1] = pairs[:-1].min(axis=0)
         if warp in self.apart:
-            known = np.unique(self.rows[warp, lanes])
-            both = np.stack([self.clock[known].max(axis=0), self.visible[known].max(axis=0)])
+            rows = np.unique(self.rows[warp, lanes])
+            both = np.stack([self.clock[rows].max(axis=0), self.visible[rows].max(axis=0)])
             self._join(self._rows_of(warp, mask), both)
 
     def _unmet(self, made: Any, last: Any, others: Any) -> Bools:
-        """Return of which accesses by `others` of their warp lanes do not know, directly or not."""
+        """Return which accesses by `others` of their warp the lanes do not know of, directly or not."""
         unmet: Bools = np.asarray((last > self.in_step[made.warps]) & (others != made.lanes))
         if self.in_parts is not None and unmet.any():
             unmet &= last > self.in_parts[made.warps, made.lanes, others]
@@ -272,8 +272,8 @@ class HappensBefore:
     def _barrier(self, event: Event, warps: Ints, rows: slice) -> None:
         """Warps leave a barrier of their block: each knows what all knew, and those that only arrived.
 
-        Of a named barrier to which more warps come than a generation takes, the emulator's schedule decides who meets
-        whom: such generations order nothing.
+        If more warps come to a named barrier than a generation takes, the emulator's schedule decides which ones
+        meet: such generations order nothing.
         """
         number, count, waits = event.data
         blocks = warps // self.machine.per_block
@@ -290,10 +290,10 @@ class HappensBefore:
                     self.lost = self.locked = False
 
     def _gate(self, number: int, block: int) -> _Gate:
-        found = self.gates.get((number, block))
-        if found is None:
-            found = self.gates[number, block] = _Gate(column=self._column())
-        return found
+        gate = self.gates.get((number, block))
+        if gate is None:
+            gate = self.gates[number, block] = _Gate(column=self._column())
+        return gate
 
     def _arrive(self, event: Event, warps: Ints, _rows: slice) -> None:
         for warp, clock in zip(warps.tolist(), self._published(warps), strict=True):
@@ -369,7 +369,7 @@ class HappensBefore:
             self.visible[there] = np.maximum(self.visible[there], clock)
 
     def _memory(self, event: Event, warps: Ints, rows: slice) -> None:
-        """What a fence passes on by strong stores and atomics that follow it: kept by lanes, the latest of each."""
+        """Keep, by lanes, what the latest fence passes on by the strong stores and atomics that follow it."""
         bits = [int(ALL_MASK)] * len(warps) if event.data is None else event.data[rows].tolist()
         for warp, mask, clock in zip(warps.tolist(), bits, self._published(warps, bits), strict=True):
             kept = [(lanes, passed) for lanes, passed in self.fences.get(warp, ()) if lanes & ~mask]
@@ -384,9 +384,9 @@ class HappensBefore:
         self.lacking.setdefault(event.data, self.instructions[event.number].offset)
 
     def _give_up(self, event: Event, _warps: Ints, _rows: slice) -> None:
-        """An order that is not followed: whatever comes next is taken to be ordered after all before."""
+        """Give up on an order that is not followed: whatever comes next counts as ordered after all before."""
         self.lacking.setdefault(event.data, self.instructions[event.number].offset)
-        # A wait that is passed without knowing why says nothing of the order of those who wait for each other.
+        # A wait that is passed for an unknown reason says nothing about the order of threads that wait for each other.
         if event.data == LOCK:
             self.locked |= not self.lost
             self.lost = True

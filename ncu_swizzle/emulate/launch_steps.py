@@ -1,7 +1,7 @@
-"""What each instruction does to the registers of every launch, and what of an access is observed.
+"""What each instruction does to the registers of every launch, and what is observed at an access.
 
-What computes is the emulator's (`operations`); what loads or exchanges is here: what memory holds is not known, but the
-same for all lanes of an address, and who takes part in an exchange may not be known.
+Computation is the emulator's (`operations`); loads and exchanges are here: what memory holds is not known, but is the
+same for all lanes with the same address, and which lanes take part in an exchange may not be known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, SassInstruction
 from ncu_swizzle.emulate.effects import BASES, Effects, numbers_in, operand_number, results
-from ncu_swizzle.emulate.every_launch import BLOCK, DATA, GRID, EveryLaunch, Lanes, Name, alike
+from ncu_swizzle.emulate.every_launch import BLOCK, DATA, GRID, EveryLaunch, Lanes, Name, uniform_in_warps
 from ncu_swizzle.emulate.liveness import Slice
 from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
@@ -39,7 +39,7 @@ Step = Callable[[EveryLaunch], None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observed:
-    """An access when it executes: who may, and its operands."""
+    """An access when it executes: the lanes that may execute it, and its operands."""
 
     lanes: Lanes
     address: Value
@@ -60,7 +60,7 @@ class Steps:
     observed: dict[int, Observed] = field(default_factory=dict)  # by access
 
     def step(self, number: int) -> Step | None:
-        """Return what an instruction does to the registers, or what of it is to be observed."""
+        """Return the step that applies an instruction to the registers, or observes it."""
         instruction = self.instructions[number]
         if instruction.never or instruction.row.control:
             return None
@@ -92,8 +92,8 @@ class Steps:
         def observe(m: EveryLaunch) -> None:
             self.observed[number] = Observed(
                 lanes=m.lanes,
-                address=m.narrowed(address(m), False),
-                guard=m.narrowed(guard(m), False) if guard else None,
+                address=m.one_per_warp(address(m), False),
+                guard=m.one_per_warp(guard(m), False) if guard else None,
                 source=source(m) if source else None,
                 reads=reads(m) if reads else None,
                 upper=wide(m) if wide else None,
@@ -112,10 +112,10 @@ class Steps:
         if row.returns_words and not row.atomic:
             return self._loading(number, instruction)
         try:
-            step = operands.compiled(instruction)
+            step = operands.compiled_step(instruction)
         except NcuSwizzleError:
             raise
-        except Exception:  # the emulator's own mistake: nothing is known of what the instruction writes
+        except Exception:  # a bug in the emulator: what the instruction writes is unknown
             step = None
         lose = self._losing(number, instruction)
         if step is None:
@@ -142,7 +142,7 @@ class Steps:
 
         def lose(m: EveryLaunch) -> None:
             condition = guard(m) if guard else None
-            same = even and all(alike(read(m)) for read in readers)
+            same = even and all(uniform_in_warps(read(m)) for read in readers)
             for register in written:
                 m.put(register, unknown(number, _kind(register), uniform=same or is_uniform(register)), condition)
 
@@ -165,9 +165,9 @@ class Steps:
         return lambda m: m.put(register, m.any_number(name), guard(m) if guard else None)
 
     def _exchanging(self, number: int, instruction: SassInstruction) -> Step:
-        """Return the step of an exchange between lanes, which holds as far as it is known who takes part."""
+        """Return the step of an exchange between lanes; unknown results if the participating lanes are unknown."""
         opcode = instruction.opcode
-        step, lose = operands.compiled(instruction), self._losing(number, instruction)
+        step, lose = operands.compiled_step(instruction), self._losing(number, instruction)
         guard = operands.guard_operands(instruction.guard)
         source = operands.integer(instruction.operands[-1]) if opcode == "R2UR" else None
         written = numbers_in(self.effects[number].writes)
@@ -178,12 +178,12 @@ class Steps:
             condition = guard(m) if guard else None
             lanes = m.lanes.where(condition)
             certain = lanes.exact and (condition is None or condition.tag is None)
-            if step and (certain or (source is not None and len(written) == 1 and alike(source(m)))):
+            if step and (certain or (source is not None and len(written) == 1 and uniform_in_warps(source(m)))):
                 step(m)
             elif shuffle is not None:  # from lanes that certainly take part
                 m.view = WarpView(warps=m.everyone, mask=lanes.must, whole=True)
                 values = shuffle(m)
-                m.stand(m.lanes)
+                m.select_lanes(m.lanes)
                 for register, value in zip(targets, values, strict=True):
                     if value is not None:
                         m.put(register, value)
@@ -197,29 +197,29 @@ class Steps:
 
     def _loading(self, number: int, instruction: SassInstruction) -> Step:
         """Return the step of a load: what memory holds at the same address is the same for all lanes."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
+        position = memory_operands(instruction)[0]
+        read = operands.wide_address(instruction.operands[position])
         written = numbers_in(self.effects[number].writes)
         guard = operands.guard_operands(instruction.guard)
-        local, whole = instruction.opcode == "LDL", not instruction.has(*NARROW)
+        local, is_word = instruction.opcode == "LDL", not instruction.has(*NARROW)
 
         def load(m: EveryLaunch) -> None:
             address = read(m)
             condition = guard(m) if guard else None
-            same = alike(m.narrowed(address, False)) and not local
+            same = uniform_in_warps(m.one_per_warp(address, False)) and not local
             for k, register in enumerate(written):
                 value = unknown(number, _kind(register), uniform=same)
-                at = _fixed(address) if local and whole else None
+                at = _fixed(address) if local and is_word else None
                 m.put(register, value if at is None else m.slots.get(at + 4 * k, value), condition)
 
         return load
 
     def _storing(self, instruction: SassInstruction) -> Step:
-        """Return the step of a store to local memory, of which words at fixed addresses are followed."""
-        place = memory_operands(instruction)[0]
-        read = operands.wide_address(instruction.operands[place])
+        """Return the step of a store to local memory; words at fixed addresses are followed."""
+        position = memory_operands(instruction)[0]
+        read = operands.wide_address(instruction.operands[position])
         words = 4 if instruction.has("128") else 2 if instruction.has("64") else 1
-        data = [operands.raw(instruction.operands[place + 1], k) for k in range(words)]
+        data = [operands.raw(instruction.operands[position + 1], k) for k in range(words)]
         narrow = instruction.has(*NARROW)
         guard = operands.guard_operands(instruction.guard)
         generic = instruction.opcode == "ST"
@@ -231,7 +231,7 @@ class Steps:
                 return
             for k, value in enumerate(data):
                 if guard is None and not narrow and at % 4 == 0:
-                    m.slots[at + 4 * k] = m.narrowed(value(m), False)
+                    m.slots[at + 4 * k] = m.one_per_warp(value(m), False)
                 else:
                     m.slots.pop(at + 4 * k & -4, None)
 
@@ -244,5 +244,5 @@ def _kind(register: int) -> type:
 
 def _fixed(address: Value) -> int | None:
     """Return an address that is the same for all threads in every launch; None if it is not."""
-    same = alike(address) and address.tag is None and bool((address.bits == address.bits.flat[0]).all())
+    same = uniform_in_warps(address) and address.tag is None and bool((address.bits == address.bits.flat[0]).all())
     return int(address.bits.flat[0]) if same else None

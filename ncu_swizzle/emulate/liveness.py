@@ -1,10 +1,10 @@
 """What has to be computed, and what depends on how long the hardware takes: data flow over the code alone.
 
 The instructions whose results matter feed shared-memory addresses, predicates and control flow; they are found by
-live-variable analysis, backwards over the control flow. What is left out affects no count.
+live-variable analysis, backwards over the control flow. Whatever is left out affects no count.
 
 Waits at mbarriers and requests for registers depend on time. Such an instruction gets the result that ends the wait.
-How often the branches that read it go round is unknown, and so is whatever they, or values computed from it, write.
+How often the branches that read it repeat is unknown, and so is whatever they, or values computed from it, write.
 
 Threads that ask again execute a YIELD. The others of their warp, at the BSYNC where all were to reconverge, then go on
 without them (so ncu counted on an H100, as often as a wait of `wgmma-ring` asked again): up to the next WARPSYNC.ALL,
@@ -46,7 +46,7 @@ STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words ar
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What a kernel is prepared for, besides its counts of wavefronts."""
+    """What a kernel is prepared for besides counting wavefronts."""
 
     everything: bool = False  # keep all instructions, which must not change a count
     arrays: bool = False  # contents of global memory are known, so stores to it matter
@@ -56,7 +56,7 @@ class Demand:
     valued: frozenset[int] = frozenset()  # stores whose values matter
 
     def addresses(self, row: Opcode) -> bool:
-        """Return whether addresses matter that decide nothing in shared memory."""
+        """Whether addresses that decide nothing in shared memory matter."""
         probed = self.probed and (row.global_access or row.probed)
         return probed or (self.traffic and (row.global_access or row.local_access))
 
@@ -77,7 +77,7 @@ class Slice:
 
 
 def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
-    """Return which results are needed for what is wanted."""
+    """Return the results needed to meet a demand."""
     listed = []
     for number, instruction in enumerate(flow.instructions):
         effect = _opaque_aware(flow.instructions[number], wanted)
@@ -96,7 +96,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
         )  # fmt: skip
     all_effects = _with_slots(flow, all_effects)
     before, alive_after = _liveness(flow, all_effects)
-    # What one thread stores another may load, wherever in the code it is.
+    # What one thread stores another may load, anywhere in the code.
     if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
         before, alive_after = _liveness(flow, all_effects, common)
     useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
@@ -111,7 +111,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     )
 
 
-def read_alike(flow: Flow, part: Slice, number: int) -> bool:
+def read_alike(flow: Flow, needed_results: Slice, number: int) -> bool:
     """Return whether what a guarded instruction writes matters only to instructions of its block with the same guard.
 
     Lanes for which the guard is false may then hold anything: so the result is known even if the guard is not.
@@ -119,16 +119,16 @@ def read_alike(flow: Flow, part: Slice, number: int) -> bool:
     guard = reading_guard(flow.instructions[number])
     if guard is None or flow.last[number] == number:
         return False
-    written = part.effects[number].writes & part.alive_after[number]
+    written = needed_results.effects[number].writes & needed_results.alive_after[number]
     for later in range(number + 1, flow.last[number] + 1):
         if not written:
             return True
-        effect, same = part.effects[later], reading_guard(flow.instructions[later]) == guard
+        effect, same = needed_results.effects[later], reading_guard(flow.instructions[later]) == guard
         if effect.writes >> guard[0] & 1 or (effect.reads & written and not same):
             return False
         if same or flow.instructions[later].guard is None:
             written &= ~effect.writes
-        written &= part.alive_after[later]
+        written &= needed_results.alive_after[later]
     return not written
 
 
@@ -137,7 +137,7 @@ def _ever(alive_after: list[int]) -> int:
 
 
 def _with_slots(flow: Flow, all_effects: tuple[Effects, ...]) -> tuple[Effects, ...]:
-    """Return the effects with each word of the stack frame as a memory of its own, so that spilled registers are told
+    """Return the effects with each word of the stack frame as its own memory, so that spilled registers are told
     apart; the same ones if local memory is accessed anywhere else than at fixed offsets from a fixed stack pointer.
     """
     slots: dict[int, tuple[int, bool]] = {}  # by instruction: the words that it accesses, and whether it fills them
@@ -185,8 +185,8 @@ def _opaque_aware(instruction: SassInstruction, wanted: Demand) -> Effects:
 def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> tuple[dict[int, int], list[int]]:
     """Return what is live before every basic block and after every instruction, as bit sets.
 
-    `always` is live everywhere. What is read under a guard, and was written under the same one in the same basic
-    block, is not live before: the lanes that read it have written it.
+    `always` is live everywhere. A register read under a guard, and written under the same one in the same basic
+    block, is not live before it: the lanes that read it have written it.
     """
     registers = (1 << REGISTERS) - 1
     guards = tuple(map(reading_guard, flow.instructions))
@@ -228,8 +228,8 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
 
 @dataclass(frozen=True)
 class TimedBranches:
-    """The branches that depend on time with what they may skip or repeat, the instructions whose operands depend on it,
-    and the waits.
+    """Branches that depend on time and what they may skip or repeat, instructions whose operands depend on it,
+    and waits.
     """
 
     regions: dict[int, frozenset[int]]
@@ -258,7 +258,7 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
     while sources:
         written = frozenset(sources).union(*regions.values())
         tainted = _reached(flow, effects, written)
-        # A return decides nothing: it goes back to the call, which is in the region of what led to it.
+        # A return decides nothing: it goes back to the call, which is in the region that led to it.
         controls = {n for n in tainted if is_control(flow.instructions[n])} - sources
         branches = {n for n in controls if flow.instructions[n].opcode != "RET"}
         new = branches - regions.keys()

@@ -1,13 +1,13 @@
-"""Run an iteration of a loop once for all that follow it, if these certainly do the same; recognize endless loops.
+"""Run one iteration of a loop for all that follow it, if these provably do the same; recognize endless loops.
 
-When threads are at a loop's first instruction again and again, and the registers that matter have changed by the same
-steps from one time to the next, the following iteration (or the following few, if the steps repeat only after some)
-runs with tags on these registers. If it leaves everything as it was but for these steps, then the next one does the
-same with registers one step on, and so on, as long as every decision is the same: `boxes.Repeats` knows for how long.
+When threads return to a loop's first instruction, and the registers that matter have changed by the same
+steps each time, the next iteration (or the next few, if the steps repeat only after some)
+runs with tags on these registers. If it changes nothing but these steps, then the next one does the
+same one step further, and so on, as long as every decision is the same: `boxes.Repeats` knows for how long.
 These iterations are not run: their counts are added, with the requests whose addresses follow the steps. In all other
 cases the state from before is restored, and the iteration runs without tags.
 
-If threads left their loop only because others go round loops of their own, as producers and consumers do, a period of
+If threads left their loop only because others run their own loops, as producers and consumers do, a period of
 all threads is watched from then on: see `steps.Movement`.
 """
 
@@ -39,7 +39,7 @@ FIRST_CIRCLE = 256  # basic blocks before the first state is kept
 
 
 class Circles:
-    """Recognizes threads that run in circles: the whole state is one that was there before, so it returns for ever.
+    """Recognizes threads that run in circles: a whole state that recurs will recur forever.
 
     Brent, "An improved Monte Carlo factorization algorithm" (1980): one earlier state is kept, and replaced after 2^k
     steps.
@@ -56,10 +56,10 @@ class Circles:
         self._rested: set[bytes] = set()
 
     def closed(self, group: Group) -> bool:
-        """Return whether the state before this group's basic block is the one that was kept."""
+        """Return whether the state before this group's basic block is the kept one."""
         self._steps += 1
         self.visited.add(group.pc)
-        # Registers first, as they mostly differ and are cheap to compare; the digest of all else, only then.
+        # Registers first, as they mostly differ and are cheap to compare; only then the digest of all else.
         if group.pc == self._pc and self._same_registers() and self._digest_with(group) == self._digest:
             return True
         if self._steps >= self._next:
@@ -78,7 +78,7 @@ class Circles:
         return True
 
     def forget(self) -> None:
-        """Keep another state: the run goes back to one that it has left, or its threads have come to rest."""
+        """Keep another state: the run goes back to an earlier one, or its threads have come to rest."""
         self._pc = -1
 
     def _digest_with(self, *more: object) -> bytes:
@@ -113,7 +113,7 @@ class PeriodStart:
 
 @dataclass(kw_only=True)
 class Header:
-    """The first instruction of a loop, and what was seen there."""
+    """The first instruction of a loop, and its visits."""
 
     numbers: Sequence[int]  # the registers that matter there
     body: frozenset[int]
@@ -139,15 +139,15 @@ class Header:
         return bool((self.warps == group.warps).all()) and bool((self.mask == group.mask).all())
 
     def unlearn(self) -> None:
-        """Forget what was seen of the threads that are watched."""
+        """Forget the visits of the watched threads."""
         self.samples.clear()
         self.places.clear()
         self.mark = None
 
     def failed(self, repeat: Repeat, left: bool) -> None:
-        """Try again, ever more rarely; with another period, unless threads only `left` the loop."""
+        """Schedule the next try, ever more rarely; with another period, unless threads only `left` the loop."""
         self.failures += 1
-        # Twice as long each time: a try in vain costs a copy of the state, and the iteration runs twice.
+        # Twice as long each time: a failed try costs a copy of the state, and the iteration runs twice.
         self.resume = self.visits + (1 << min(self.failures, MOST_WAIT))
         if self.together and self.hint is not None and self.failures < MOST_TRIES:
             return
@@ -157,7 +157,7 @@ class Header:
         self.unlearn()
 
     def entered_again(self) -> bool:
-        """Return whether a register that grows in the loop has fallen since the last visit, or the other way round."""
+        """Return whether a register that grows in the loop has fallen since the last visit, or vice versa."""
         if self.hint is None or self.hint[1].threads is not None or len(self.samples) < 2:
             return False
         step, lanes = self.samples[-1] - self.samples[-2], self.hint[1].changes
@@ -185,7 +185,7 @@ class Watched:
     seen: list[tuple[Header, list[Ints], list[int], PeriodStart | None]]  # what headers had seen then
 
     def meets(self, group: Group) -> bool:
-        """Return whether all threads, or those of the group, are still where they have to be."""
+        """Return whether all threads, or the group's, are still where they have to be."""
         if self.movement.threads is None:
             return True
         inside = not (group.mask & ~self.movement.threads[group.warps]).any()
@@ -193,7 +193,7 @@ class Watched:
         return again and (self.group.pc != group.pc or self.same(group))
 
     def same(self, group: Group) -> bool:
-        """Return whether the group is the one that began it."""
+        """Return whether this group began it."""
         return len(group.warps) == len(self.group.warps) and bool((group.mask == self.group.mask).all())
 
 
@@ -210,7 +210,7 @@ class Loops:
         self.steps = 0  # basic blocks so far
 
     def arrive(self, group: Group) -> Group:
-        """Return the threads to run next: these, perhaps many iterations on, or those of an iteration to run again."""
+        """Return the threads to run next: these, perhaps many iterations later, or those of an iteration to rerun."""
         self.steps += 1
         if self.active and (lost := self._lost(group)) is not None:
             failed = self._repeat(lost).failed
@@ -278,24 +278,26 @@ class Loops:
 
     def _recurrence(self, header: Header, group: Group) -> tuple[int, Movement] | None:
         """Return after how many visits registers change by the same steps, and these."""
-        seen = header.samples
+        samples = header.samples
         for period in PERIODS:
-            if 2 * period >= len(seen):
+            if 2 * period >= len(samples):
                 return None
             if period % header.factor:
                 continue
             # The second difference over a period is 0.
-            if ((seen[-1] - seen[-1 - period] - seen[-1 - period] + seen[-1 - 2 * period]) % (1 << 32)).any():
+            if (
+                (samples[-1] - samples[-1 - period] - samples[-1 - period] + samples[-1 - 2 * period]) % (1 << 32)
+            ).any():
                 continue
             threads = np.zeros(self.machine.live.shape, bool)
             threads[group.warps] = group.mask
-            movement = Movement.sampled(self.machine, header.numbers, seen[-1 - period], seen[-1], threads)
+            movement = Movement.from_samples(self.machine, header.numbers, samples[-1 - period], samples[-1], threads)
             if movement is not None:
                 return period, movement
         return None
 
     def _movement(self, header: Header, group: Group) -> tuple[int, Movement] | None:
-        """Return what happens in a period after which all threads are where they were, once one has been followed."""
+        """Return what a period that brings all threads back changes, once one has been followed."""
         places, mark, registers = header.places, header.mark, self.machine.registers
         if mark is None:
             periods = (p for p in PERIODS if p + 1 < len(places) and places[-2:] == places[-2 - p : -p])
@@ -345,7 +347,7 @@ class Loops:
     # ------------------------------------------------------------------------------------------ end
 
     def _lost(self, group: Group) -> Watched | None:
-        """Return the outermost iteration that goes another way than its loop, or that decided what it must not."""
+        """Return the outermost iteration that leaves its loop's path, or that made a forbidden decision."""
         around: list[Watched] = []
         for watched in self.active:
             crosses = any(outer.group.pc == group.pc and outer.same(group) for outer in around)
@@ -356,7 +358,7 @@ class Loops:
         return None
 
     def _others(self, lost: Watched, group: Group) -> bool:
-        """Return whether an iteration was lost only because other threads run, too."""
+        """Return whether an iteration was lost only because other threads also run."""
         threads = lost.movement.threads
         if threads is None or (group.mask & threads[group.warps]).any():
             return False
@@ -379,7 +381,7 @@ class Loops:
         return watched.group
 
     def _ended(self, watched: Watched) -> bool:
-        """Add the iterations that the one that ended stands for; return whether it may stand for any."""
+        """Add the iterations that the finished one represents; return whether it may represent any."""
         m, repeat = self.machine, self._repeat(watched)
         if repeat.failed or m != watched.state or not watched.movement.happened(m, watched.before):
             return False
@@ -402,8 +404,8 @@ class Loops:
         header = watched.header
         header.failures = 0 if times else header.failures + 1
         header.hint = watched.period, watched.movement
-        # Fewer than all: only memory limited them, so begin anew at once. Else a decision changes in the next
-        # iteration, which has to run. None at all: ask ever more rarely.
+        # Fewer than all: only memory limited them, so begin again at once. Else a decision changes in the next
+        # iteration, which has to run. None at all: try ever more rarely.
         pause = 0 if times < repeat.most else 1 if times else 1 << min(header.failures, MOST_WAIT)
         header.resume = header.visits + pause + 1
         header.samples.clear()
@@ -413,13 +415,13 @@ class Loops:
         return True
 
     def _corrected(self, watched: Watched) -> Movement | None:
-        """Return what to try next if registers changed lane by lane, and nothing else was wrong."""
+        """Return what to try next if the only fault was that registers changed lane by lane."""
         if self._repeat(watched).failed or self.machine != watched.state:
             return None
         return watched.movement.corrected(self.machine, watched.before)
 
     def _count(self, watched: Watched, times: int) -> None:
-        """Count what was issued in an iteration so many times more."""
+        """Count what an iteration issued `further` more times."""
         m, before = self.machine, watched.state
         # `issued` holds differences, whose change in one iteration is that of the next ones, too.
         m.issued += times * (m.issued - before.issued)

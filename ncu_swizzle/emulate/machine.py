@@ -1,4 +1,4 @@
-"""The running blocks: what they are launched with, their `State`, and what values decided that depend on the block."""
+"""The running blocks: their launch, their `State`, and the decisions by values that depend on the block."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, wh
 
 
 def coordinates(number: Any, extents: Index) -> tuple[Any, Any, Any]:
-    """Return x, y and z of numbers that count a block or a grid of these extents through, x fastest."""
+    """Return x, y and z of linear indices into a block or grid of these extents, x fastest."""
     x, y, _ = extents
     return number % x, number // x % y, number // (x * y)
 
@@ -48,7 +48,7 @@ class Draw:
     extent: int  # how many tickets there are
     counter: int | None = None  # the address of the word that it adds to, once it is known
     amount: int = 0  # what it adds
-    several: bool = False  # whether blocks ask more than once: what they get is any number
+    several: bool = False  # whether blocks ask more than once: they may get any number
 
     def around(self, grid: Index) -> Index:
         """Return the extents of pairs of a block and a ticket."""
@@ -76,13 +76,13 @@ class LaunchedGrid:
 
     @cached_property
     def extents(self) -> Index:
-        """The grid, and on an axis on which it has one block, the tickets: what is to be covered."""
+        """The extents to cover: the grid's, with tickets on an axis on which it has one block."""
         return self.grid if self.draw is None else self.draw.around(self.grid)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Machine(State, RegisterFile, LaunchedGrid):
-    """B blocks of the same launch that run side by side: their state, and what does not change."""
+    """B blocks of the same launch that run side by side: their state, and their constants."""
 
     blocks: Ints  # (B, 3): block indices
 
@@ -133,7 +133,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
         return len(self.local) * self.warps * 32 * 5  # 4 of bits, 1 of which are known
 
     def keep_contents(self, cleared: int = 0) -> None:
-        """Track the contents of shared memory, unknown at first, but for so many bytes that are 0."""
+        """Track the contents of shared memory: unknown at first, except `zeros` bytes that are 0."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
         if self.world is not None:
@@ -150,13 +150,13 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.happened += 1
 
     def count_order(self, warps: Ints) -> None:
-        """Count warps, (G,), that do something which orders what they access."""
+        """Count warps, (G,), that execute something that orders their accesses."""
         if self.events is not None:
             counted = self.ordering.setdefault(self.now, np.zeros(len(self.blocks), np.int64))
             counted += np.bincount(self.block_of[warps], minlength=len(self.blocks))
 
     def ordering_of(self, block: int) -> bytes:
-        """Return in bytes how often a block did so, by instruction."""
+        """Return, as bytes, how often a block did so, by instruction."""
         return repr([(number, n) for number, each in sorted(self.ordering.items()) if (n := int(each[block]))]).encode()
 
     @property
@@ -171,9 +171,9 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.note(Kind.WARP, warps, None if masks is None else masks[:, None], number=number)
 
     def masks(self, warps: Ints, lanes: Bools, *, ended: bool = True) -> Bits | None:
-        """Return lanes of warps, (G, 32), as a mask each; None if they are all. Those count that have `ended`, or not.
+        """Return lanes of warps, (G, 32), as one mask per warp; None if all. `ended`: whether exited lanes count.
 
-        A warp does not wait for them, but nobody arrives or fences for what they did.
+        A warp does not wait for exited lanes, but nothing arrives or fences on their behalf.
         """
         every = lanes | (~self.live[warps] if ended else self.thread[warps] >= self.threads)
         return None if every.all() else every @ LANE_BITS
@@ -181,15 +181,15 @@ class Machine(State, RegisterFile, LaunchedGrid):
     # ------------------------------------------------------------------------------------------ dependence on the block
 
     @cached_property
-    def coarsest(self) -> int:
-        """The coarsest stride of blocks worth following: more kinds of blocks would be left than blocks of a kind."""
+    def coarsest_stride(self) -> int:
+        """The coarsest stride of blocks worth following: beyond it there are more kinds than blocks of a kind."""
         # A stride of s leaves s kinds of n / s blocks each: s > n / s beyond the root of n.
         return min(MOST_STRIDE, math.isqrt(max(self.extents)))
 
     def follows(self, *values: Value) -> bool:
-        """Return whether all values change by fixed steps between blocks that are near enough to be worth it."""
+        """Return whether all values change by fixed steps between blocks near enough to be worth following."""
         tags = [value.tag for value in values if value.tag is not None]
-        return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest for tag in tags)
+        return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest_stride for tag in tags)
 
     def view_blocks(self) -> Ints:
         """Return the block of each of the view's warps, (G,), as an index among those that run."""
@@ -224,7 +224,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
         if tag is None:
             return
         shape = lanes.shape
-        # As good as no limit: the room that lanes leave if they are not selected.
+        # As good as no limit: the room left by lanes that are not selected.
         far = np.int64(1) << 40
         down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
         up = np.where(lanes, np.broadcast_to(most - values, shape), far).min(axis=1)
@@ -237,13 +237,13 @@ class Machine(State, RegisterFile, LaunchedGrid):
         self.repeats.keep_within(tag, blocks, lowest, highest)
 
     def ordering_lanes(self, guard: Value | None) -> tuple[Bools, Bools]:
-        """Return what `certain_mask` does of an instruction that decides no count, but perhaps a race."""
+        """Return what `certain_mask` does for an instruction that decides no count, but perhaps a race."""
         return self.selection(guard) if self.events is None else self.certain_mask(guard)
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
         """Return the lanes that the guard selects and those for which that is unknown; this decides the tag.
 
-        Where ways are only supposed, what is unknown decides nothing: any of the lanes may execute.
+        On supposed paths, an unknown guard decides nothing: any of the lanes may execute.
         """
         supposed = self.log is not None and self.log.supposing
         if guard is not None and not (supposed and (guard.known is False or is_open(guard.tag))):

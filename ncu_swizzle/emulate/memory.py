@@ -21,11 +21,11 @@ from ncu_swizzle.emulate.contents import (
     store_shared,
 )
 from ncu_swizzle.emulate.copies import AsyncCopy
-from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.dependence import arbitrary_tag
 from ncu_swizzle.emulate.effects import BASES, effects, numbers_in, operand_number, width
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Copy, Memory, Shared, named
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Copy, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.requests import SharedRequests
 from ncu_swizzle.emulate.tickets import any_place, ask
@@ -79,7 +79,7 @@ class MemoryInstruction:
 
 
 class SharedAccess(MemoryInstruction):
-    """An access to shared memory at the lanes' addresses, or a copy to there."""
+    """An access to shared memory at the lanes' addresses, or a copy into it."""
 
     def __init__(self, instruction: SassInstruction, use: Use) -> None:
         super().__init__(instruction)
@@ -123,7 +123,7 @@ class SharedAccess(MemoryInstruction):
         return True
 
     def _note_values(self, m: Machine, selected: Bools) -> None:
-        """Note what is stored, to tell races of the same value apart."""
+        """Note the stored values, to tell harmless races apart."""
         values = self.stored(m)
         bits = np.stack([np.broadcast_to(value.bits, selected.shape) for value in values])
         known = np.stack([np.broadcast_to(np.asarray(value.known), selected.shape) for value in values])
@@ -135,7 +135,7 @@ class SharedAccess(MemoryInstruction):
         row = self.instruction.row
         does = row.does(Memory.SHARED)
         if does == READ and not row.matrix:
-            self.finish(m, extended(self.instruction, load_shared(m, address, selected, self.width)), condition)
+            self.finish(m, sign_extend(self.instruction, load_shared(m, address, selected, self.width)), condition)
         elif does == READ:
             self.nothing(m, condition)
         elif not recorded and (doubtful.any() or not address.certain):
@@ -143,9 +143,9 @@ class SharedAccess(MemoryInstruction):
             if does == ATOMIC:
                 self.nothing(m, condition)
         elif does == ATOMIC:
-            place = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
+            tickets = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
             self._atomic(m, selected, address)
-            self.finish(m, [place or unknown(m.now)] * self.count, condition)
+            self.finish(m, [tickets or unknown(m.now)] * self.count, condition)
         elif row.matrix or self.copy:
             forget_shared(m, address, selected, self.width)
         else:
@@ -171,7 +171,7 @@ class SharedAccess(MemoryInstruction):
         function.get(name or "ADD", np.add).at(words, (block, at // 4), values)
         unsure = ~(np.broadcast_to(np.asarray(data.known) & np.asarray(old.known), selected.shape)[rows, lanes])
         share_tags(m)
-        m.shared_tag = any_way(m.shared_tag, data.tag, address.tag)
+        m.shared_tag = arbitrary_tag(m.shared_tag, data.tag, address.tag)
         for k in range(4):
             m.shared_known[block[unsure], at[unsure] + k] = False
         if unsure.any():
@@ -179,18 +179,18 @@ class SharedAccess(MemoryInstruction):
 
 
 def note_lanes(m: Machine, addresses: Bits, selected: Bools | None, kind: Kind = Kind.ACCESS) -> None:
-    """Note an access by these lanes, (G, 32), to the block's own shared memory; None: it is not known by which."""
+    """Note an access by these lanes, (G, 32), to the block's own shared memory; None: by unknown lanes."""
     if not m.notes:
         return
     if selected is None:
         m.note(Kind.UNKNOWN, m.view.warps)
         return
     lanes = np.broadcast_to(addresses, selected.shape).astype(np.uint32) & WINDOW
-    made = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
-    m.note(kind, m.view.warps, made, nbytes=made.nbytes)
+    requests = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
+    m.note(kind, m.view.warps, requests, nbytes=requests.nbytes)
 
 
-def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
+def sign_extend(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
     """Extend the sign of a loaded byte or half word."""
     bits = 8 if instruction.has("S8") else 16 if instruction.has("S16") else 32
     if bits == 32:
@@ -205,7 +205,7 @@ class _LoadLocal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = operands.address(self.memory)(m)
-        self.finish(m, extended(self.instruction, load_local(m, address, selected, self.width)), condition)
+        self.finish(m, sign_extend(self.instruction, load_local(m, address, selected, self.width)), condition)
 
 
 class _StoreLocal(MemoryInstruction):
@@ -230,7 +230,7 @@ class _LoadGlobal(MemoryInstruction):
         if (m.memory or m.world is not None) and address.known is not False:
             values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
-                self.finish(m, extended(self.instruction, values), condition)
+                self.finish(m, sign_extend(self.instruction, values), condition)
                 return
             origin = m.now if values[0].origin is None or not known_in(address, selected) else values[0].origin
         self.nothing(m, condition, uniform=same_address(address, selected), origin=origin)
@@ -279,7 +279,7 @@ def same_address(address: Value, selected: Bools) -> bool:
     return bool(((lanes == highest) | ~selected).all())
 
 
-@executes(*named(lambda row: row.shared is Shared.LANES))
+@executes(*opcodes_with(lambda row: row.shared is Shared.LANES))
 def _shared(instruction: SassInstruction, use: Use) -> Step:
     return SharedAccess(instruction, use).step
 

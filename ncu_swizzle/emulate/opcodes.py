@@ -76,7 +76,7 @@ class Opcode:
     carries: bool = False  # the predicates after the result are carries, and written too
     data: bool = False  # its results are data, or what only the hardware knows: they need no emulation
     opaque: bool = False  # its results are unknown whatever it reads
-    cause: UnknownResult | None = None  # of unknown results
+    cause: UnknownResult | None = None  # why its results are unknown
     wide: tuple[str, ...] = ()  # modifiers with which its sources are pairs of registers; "": always
     stored: bool = False  # its source is as wide as the access
     control: bool = False  # may change which threads run: ends a basic block
@@ -149,9 +149,9 @@ class Opcode:
 
     @property
     def writes_only(self) -> bool:
-        """Whether it writes global memory alone.
+        """Whether it writes only global memory.
 
-        As blocks run in any order, what it writes is unknown to whoever loads it: only where it writes matters.
+        As blocks run in any order, loads never see what it writes: only where it writes matters.
         """
         return not self.reads and self.writes == Memory.GLOBAL
 
@@ -189,12 +189,12 @@ class Opcode:
 
 
 def row(opcode: str) -> Opcode:
-    """Return the row of an opcode; of one that has none, a row that says so."""
+    """Return the row of an opcode; for one without a row, a row that says so."""
     return TABLE.get(opcode) or _unknown(opcode)
 
 
-def named(holds: Callable[[Opcode], bool]) -> list[str]:
-    """Return the opcodes of which something holds."""
+def opcodes_with(holds: Callable[[Opcode], bool]) -> list[str]:
+    """Return the opcodes whose row satisfies a predicate."""
     return [each.name for each in TABLE.values() if holds(each)]
 
 
@@ -204,7 +204,7 @@ def _unknown(opcode: str) -> Opcode:
 
 
 def rows(names: str, **facts: object) -> tuple[Opcode, ...]:
-    """Return a row for each of some opcodes of which the same holds."""
+    """Return identical rows for several opcodes."""
     return tuple(Opcode(name=name, **facts) for name in names.split())  # type: ignore[arg-type]
 
 

@@ -21,10 +21,10 @@ from ncu_swizzle.emulate.code import (
     Operand,
     SassInstruction,
 )
-from ncu_swizzle.emulate.dependence import Tag, total
+from ncu_swizzle.emulate.dependence import Tag, sum_tag
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations.primitives import absolute, added, inverted, negation, times
+from ncu_swizzle.emulate.operations.primitives import absolute_value, add, bitwise_not, multiple, negation
 from ncu_swizzle.emulate.values import (
     I32,
     I64,
@@ -34,9 +34,9 @@ from ncu_swizzle.emulate.values import (
     constant,
     derived,
     high_half,
+    join_halves,
     truth,
     unknown,
-    wide,
 )
 
 Reader = Callable[[Machine], Value]
@@ -47,24 +47,24 @@ def integer(operand: Operand) -> Reader:
     """Return a reader of an operand as a 32-bit number."""
     read = raw(operand)
     if operand.inverted:
-        return lambda m: inverted(read(m))
+        return lambda m: bitwise_not(read(m))
     if operand.absolute:
-        return lambda m: times(absolute(m, read(m)), -1 if operand.negated else 1)
+        return lambda m: multiple(absolute_value(m, read(m)), -1 if operand.negated else 1)
     if operand.negated and operand.kind != FLOAT:
-        return lambda m: times(read(m), -1)
+        return lambda m: multiple(read(m), -1)
     return read
 
 
-def extended(operand: Operand) -> Reader:
-    """Return a reader of an operand of an .X instruction: - and ~ both invert, and the carry adds the one."""
+def extended_integer(operand: Operand) -> Reader:
+    """Return a reader of an operand of an .X instruction: - and ~ both invert, and the carry adds the 1."""
     read = raw(operand)
-    return (lambda m: inverted(read(m))) if operand.negated or operand.inverted else read
+    return (lambda m: bitwise_not(read(m))) if operand.negated or operand.inverted else read
 
 
 def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
     """Return a reader of the operand's bits, `plus` registers further on; float immediates are `single` or double.
 
-    What is no number, such as a predicate or an address, reads as unknown.
+    Anything but a number, such as a predicate or an address, reads as unknown.
     """
     if operand.kind in (REG, RPC, UREG):
         register = operand_number(operand)
@@ -112,7 +112,7 @@ def pair(operand: Operand) -> Callable[[Machine], tuple[Value, Value]]:
 
     def negated(m: Machine) -> tuple[Value, Value]:
         first, second = low(m), high(m)
-        return times(first, -1), computed(high_half(U64(0) - wide(first.bits, second.bits)), first, second)
+        return multiple(first, -1), computed(high_half(U64(0) - join_halves(first.bits, second.bits)), first, second)
 
     return negated
 
@@ -123,13 +123,13 @@ def address(operand: Operand) -> Reader:
     if len(terms) == 1 and not operand.offset:
         return terms[0]
     offset = constant(operand.offset)
-    return lambda m: added(*(term(m) for term in terms), offset)
+    return lambda m: add(*(term(m) for term in terms), offset)
 
 
 def _term(term: Operand) -> Reader:
     read = integer(term)
     scale = next((int(suffix[1:]) for suffix in term.suffixes if suffix[:1] == "X" and suffix[1:].isdigit()), 1)
-    return read if scale == 1 else lambda m: times(read(m), scale)
+    return read if scale == 1 else lambda m: multiple(read(m), scale)
 
 
 def wide_address(operand: Operand, followed: bool = False) -> Reader:
@@ -149,8 +149,8 @@ def wide_address(operand: Operand, followed: bool = False) -> Reader:
             halves = term(m)
             sources += halves
             tags.append(halves[0].tag)
-            bits = bits + (halves[0].bits if len(halves) == 1 else wide(halves[0].bits, halves[1].bits))
-        return derived(bits, *sources, tag=total(*tags)) if followed else computed(bits, *sources)
+            bits = bits + (halves[0].bits if len(halves) == 1 else join_halves(halves[0].bits, halves[1].bits))
+        return derived(bits, *sources, tag=sum_tag(*tags)) if followed else computed(bits, *sources)
 
     return summed
 
@@ -194,7 +194,7 @@ Step = Callable[[Machine], None]
 
 @dataclass(frozen=True)
 class Use:
-    """What of an instruction matters that has a step of its own."""
+    """What matters about an instruction that has its own step."""
 
     index: int  # of the instruction
     matters: bool  # its results
@@ -207,7 +207,7 @@ MAKERS: dict[str, Maker] = {}
 
 
 def executes(*opcodes: str) -> Callable[[Maker], Maker]:
-    """Register what makes the steps of opcodes that access memory or a barrier, rather than compute."""
+    """Register the maker of steps for opcodes that access memory or a barrier, rather than compute."""
 
     def register(maker: Maker) -> Maker:
         MAKERS.update(dict.fromkeys(opcodes, maker))
@@ -217,7 +217,7 @@ def executes(*opcodes: str) -> Callable[[Maker], Maker]:
 
 
 def both(first: Step, second: Step | None) -> Step:
-    """Return the step that does both, one after the other."""
+    """Return the step that runs both, one after the other."""
 
     def step(m: Machine) -> None:
         first(m)
@@ -243,12 +243,12 @@ def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
     return register
 
 
-def applied(function: Callable[..., Sequence[Value | None]], *readers: Reader) -> Compute:
-    """Return what applies a function of the machine and some values to what the readers read."""
+def apply(function: Callable[..., Sequence[Value | None]], *readers: Reader) -> Compute:
+    """Return a computation that applies a function of the machine and some values to what the readers read."""
     return lambda m: function(m, *[read(m) for read in readers])
 
 
-def compiled(instruction: SassInstruction) -> Step | None:
+def compiled_step(instruction: SassInstruction) -> Step | None:
     """Return the step of an instruction; None if it is not emulated."""
     compiler = COMPILERS.get(instruction.opcode)
     compute = compiler(instruction) if compiler else None

@@ -1,4 +1,4 @@
-"""Steps that note what orders accesses to shared memory, what reads it without lanes' addresses, and what tcgen05 does.
+"""Steps that note what orders accesses to shared memory, reads without lane addresses, and the actions of tcgen05.
 
 They run before the instructions themselves (`program.prepare`) and change nothing.
 """
@@ -15,7 +15,16 @@ import numpy as np
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width
 from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
-from ncu_swizzle.emulate.copies import GRANULE, copies_out, map_at, of_row, of_rows, of_warps, registers, starting
+from ncu_swizzle.emulate.copies import (
+    GRANULE,
+    copies_out,
+    map_at,
+    read_in_warps,
+    registers,
+    starting_lanes,
+    value_of_row,
+    values_of_rows,
+)
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Shared
@@ -29,10 +38,10 @@ from ncu_swizzle.emulate.tensor_memory import (
     UNIT,
     UNITS,
     WarpAccess,
-    copied,
-    split,
+    copied_rows,
+    lane_and_column,
 )
-from ncu_swizzle.emulate.values import Value, wide
+from ncu_swizzle.emulate.values import Value, join_halves
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
 from ncu_swizzle.smem.operations import WORD, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
@@ -43,13 +52,13 @@ _NOTHING = np.zeros(0, np.int64)
 
 # What tcgen05 reads and writes, in shared and in tensor memory.
 #
-# A place of tensor memory is a column of 16 lanes, of which a block has 8 x 512. tcgen05.mma, cp and shift go on beside
-# the threads, those of a warp in order; so does tcgen05.st, until its wait. A tcgen05.ld is taken as complete: of its
-# wait, ptxas leaves nothing but scoreboards.
+# A place in tensor memory is a column of 16 lanes; a block has 8 x 512. tcgen05.mma, cp and shift run alongside
+# the threads, those of a warp in order; so does tcgen05.st, until its wait. A tcgen05.ld is taken as complete: ptxas
+# reduces its wait to scoreboards.
 
 
 class TensorUse(NamedTuple):
-    """What an instruction does to each of some blocks: chunks of 16 bytes that it reads, by their first; places."""
+    """What an instruction does in each of some blocks: the 16-byte chunks that it reads, by first byte; places."""
 
     blocks: tuple[int, ...]
     chunks: Ints = _NOTHING
@@ -61,7 +70,7 @@ Use = Callable[[Machine, int, Sequence[int]], TensorUse | None]  # given a row o
 
 
 def tensor_step(instruction: SassInstruction) -> Step | None:
-    """Return the step that notes what an instruction does to tensor memory; None if that is nothing."""
+    """Return the step that notes what an instruction does to tensor memory; None if nothing."""
     opcode, row = instruction.opcode, instruction.row
     if row.shared is Shared.TCGEN05 and opcode != "UTCCP":
         return _noted(instruction, *_product(instruction))
@@ -81,12 +90,12 @@ def _noted(instruction: SassInstruction, readers: Sequence[operands.Reader], use
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, readers, selected)
+        values = read_in_warps(m, readers, selected)
         rows = np.flatnonzero(selected.any(axis=1))
         if doubtful.any() or values is None:
             m.note(Kind.UNKNOWN, m.view.warps)
         elif len(rows):
-            uses = [use(m, row, [of_row(value, row) for value in values]) for row in rows.tolist()]
+            uses = [use(m, row, [value_of_row(value, row) for value in values]) for row in rows.tolist()]
             if None in uses:
                 m.note(Kind.UNKNOWN, m.view.warps)
             else:
@@ -135,7 +144,7 @@ def _product(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], U
             reads.append(_at(others.pop(0), count, lanes))
         if factors:
             for address, count in zip(others, shape.scale_columns, strict=False):
-                reads.append(_places(split(address & 0x3FFFFFFF)[1], count, ALL_LANES))
+                reads.append(_places(lane_and_column(address & 0x3FFFFFFF)[1], count, ALL_LANES))
         lanes, count = shape.result_lanes
         return TensorUse(
             blocks=_blocks(m, row, shape.pair),
@@ -148,8 +157,8 @@ def _product(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], U
 
 
 def _at(address: int, count: int, parts: tuple[int, ...]) -> Ints:
-    """Return the places of some columns from an address on, whose lane moves the parts."""
-    lane, column = split(address)
+    """Return the places of some columns from an address on; its lane offsets the parts."""
+    lane, column = lane_and_column(address)
     return _places(column, count, tuple(part + lane // ROWS_OF_ONE for part in parts))
 
 
@@ -167,7 +176,7 @@ def _access(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], Us
     address = next(operand for operand in instruction.operands if operand.kind == TENSOR)
 
     def use(m: Machine, row: int, values: Sequence[int]) -> TensorUse | None:
-        named, column = split(values[0])
+        named, column = lane_and_column(values[0])
         lane = shape.lane(named, int(m.view.warps[row]) % m.per_block)
         if lane is None:
             return None
@@ -181,7 +190,7 @@ def _copy(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], Use]
     """tcgen05.cp: rows of shared memory, K-major as a tile's; with 16 bytes of each, its first chunks."""
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
     source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-    (rows, wide), pair = copied(instruction), instruction.has("2CTA")
+    (rows, wide), pair = copied_rows(instruction), instruction.has("2CTA")
 
     def use(m: Machine, row: int, values: Sequence[int]) -> TensorUse | None:
         address, low, high = values
@@ -189,7 +198,7 @@ def _copy(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], Use]
         if descriptor.refused or descriptor.absolute:
             return None
         chunks = descriptor.chunks(rows, False)[:, : wide // CHUNK].ravel()
-        written = _places(split(address)[1], wide // WORD, ALL_LANES)
+        written = _places(lane_and_column(address)[1], wide // WORD, ALL_LANES)
         return TensorUse(_blocks(m, row, pair), chunks=chunks, writes=written)
 
     return [operands.address(target), *registers(source)], use
@@ -207,7 +216,7 @@ def _shift(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], Use
 
 
 def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
-    """tcgen05.dealloc: of the units of 32 columns, the bits that are left stay allocated."""
+    """tcgen05.dealloc: units of 32 columns whose bits remain set stay allocated."""
     block = int(m.view_blocks()[row])
     gone = int(m.columns[block]) & ~values[0]
     columns = [_places(unit * UNIT, UNIT, ALL_LANES) for unit in range(UNITS) if gone >> unit & 1]
@@ -244,7 +253,7 @@ def order_step(instruction: SassInstruction) -> Step | None:
 
 
 def fences_by_guard(instruction: SassInstruction) -> bool:
-    """Return whether an instruction that only orders executes in some blocks and perhaps not in others."""
+    """Return whether an ordering instruction may execute in some blocks and not in others."""
     only = instruction.opcode == "NOP" or _note(instruction) is not None
     return instruction.guard is not None and not instruction.never and only
 
@@ -265,7 +274,7 @@ def _in_warp(instruction: SassInstruction) -> Step:
 
 
 def _note(instruction: SassInstruction) -> tuple[Kind, int | None] | None:
-    """Return the event of an instruction that only orders, and its number."""
+    """Return the event of an ordering instruction, and its number."""
     opcode, has = instruction.opcode, instruction.has
     left = next((operand.number for operand in instruction.operands[::-1] if operand.kind == INTEGER), 0)
     if opcode in ("LDGDEPBAR", "UTMACMDFLUSH"):
@@ -287,7 +296,7 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
         lanes = selected | doubtful
         executes = np.asarray(lanes.any(axis=1))
         warps = m.view.warps if executes.all() else m.view.warps[executes]
-        if guard:  # else it is counted as any instruction, in code that notes nothing, too
+        if guard:  # else it is counted like any instruction, even in code that notes nothing
             m.count_order(warps)
         if len(warps):
             m.note(kind, warps, m.masks(warps, lanes[executes], ended=False) if kind in _BY_LANES else number)
@@ -318,14 +327,14 @@ def _read_out_step(instruction: SassInstruction) -> Step:
         if doubtful.any() or not first.certain or sizes is None:
             m.note(Kind.UNKNOWN, m.view.warps)
         else:
-            starts = (of_rows(first, rows) & WINDOW).astype(np.int64)
-            m.note(Kind.READ_OUT, warps, (starts, sizes, starting(selected[rows])))
+            starts = (values_of_rows(first, rows) & WINDOW).astype(np.int64)
+            m.note(Kind.READ_OUT, warps, (starts, sizes, starting_lanes(selected[rows])))
 
     return step
 
 
 def _fill_step(instruction: SassInstruction) -> Step:
-    """Return the step of an st.bulk, which fills so many units of shared memory from an address on."""
+    """Return the step of an st.bulk, which fills units of shared memory from an address on."""
     guard, width = operands.guard_operands(instruction.guard), access_width(instruction)
     start, count = operands.address(instruction.operands[0]), operands.raw(instruction.operands[-1])
 
@@ -336,8 +345,8 @@ def _fill_step(instruction: SassInstruction) -> Step:
         if doubtful.any() or not (first.certain and units.certain):
             m.note(Kind.UNKNOWN, m.view.warps)
         elif len(rows):
-            starts, sizes = (of_rows(value, rows).astype(np.int64) for value in (first, units))
-            m.note(Kind.FILL, m.view.warps[rows], (starts & int(WINDOW), sizes * width, starting(selected[rows])))
+            starts, sizes = (values_of_rows(value, rows).astype(np.int64) for value in (first, units))
+            m.note(Kind.FILL, m.view.warps[rows], (starts & int(WINDOW), sizes * width, starting_lanes(selected[rows])))
 
     return step
 
@@ -347,8 +356,8 @@ def _sizes(m: Machine, rows: Ints, known: list[Value]) -> Ints | None:
     if not all(value.certain for value in known):
         return None
     if len(known) == 1:
-        return (of_rows(known[0], rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
-    maps = wide(of_rows(known[0], rows), of_rows(known[1], rows)).tolist()
+        return (values_of_rows(known[0], rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
+    maps = join_halves(values_of_rows(known[0], rows), values_of_rows(known[1], rows)).tolist()
     sizes = [None if (content := map_at(m, int(at))) is None else tensor_map.copied_bytes(content) for at in maps]
     return None if None in sizes else np.array(sizes, np.int64)
 
@@ -377,11 +386,11 @@ def _tile_step(instruction: SassInstruction) -> Step | None:
         if doubtful.any() or not all(value.certain for pair in halves for value in pair):
             m.note(Kind.UNKNOWN, m.view.warps)
             return
-        # A warp reads its quarter of A. All four of a warpgroup read B: the first one stands for them.
+        # A warp reads its quarter of A. All four of a warpgroup read B: the first one represents them.
         rows = np.flatnonzero(selected.any(axis=1))
         chunks = []
         for row in rows.tolist():
-            bits = [of_row(low, row) | of_row(high, row) << 32 for low, high in halves]
+            bits = [value_of_row(low, row) | value_of_row(high, row) << 32 for low, high in halves]
             read = tuple((b, r, t) for b, (_, _, r, t) in zip(bits, readers, strict=True))
             chunks.append(_chunks(read, int(m.view.warps[row]) % m.per_block % WARPS))
         if chunks:

@@ -1,6 +1,6 @@
-"""How the threads of a warp lie in global memory: what they are apart, and whether anything is between them.
+"""How a warp's accesses lie in global memory: their distances, and whether there are gaps.
 
-It explains the sectors that were counted; it decides none of them.
+It explains counted sectors; it decides none of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Neighbours:
         for axis in np.eye(3, dtype=np.int64):
             steps = warp[:, 0, None, :] - warp[:, 0, :, None]  # (3, i, j)
             first, second = np.nonzero((steps == axis[:, None, None]).all(axis=0))
-            # Of no use where other warps of the block are laid out in another way.
+            # Useless if other warps of the block are laid out differently.
             alike = (apart == apart[:, :1]).all()
             self.pairs.append((first, second) if alike else (first[:0], second[:0]))
         # By axis: how many threads further on a neighbour is, if it is in another warp and each warp has one.
@@ -55,7 +55,7 @@ class Neighbours:
 
 @dataclass(kw_only=True)
 class LanePattern:
-    """What is alike in all requests of an instruction so far."""
+    """What all requests of an instruction have in common so far."""
 
     width: int
     strides: tuple[set[int], set[int], set[int]] = field(default_factory=lambda: (set(), set(), set()))
@@ -76,10 +76,10 @@ class LanePattern:
 
     def see(self, lanes: Ints, selected: Bools, excessive: Bools, neighbours: Neighbours) -> None:
         """Add N requests: byte addresses, (N, 32), 0 for lanes that are not selected; `excessive`, (N,)."""
-        for seen, (first, second) in zip(self.strides, neighbours.pairs, strict=True):
-            if len(seen) < MANY:
+        for strides, (first, second) in zip(self.strides, neighbours.pairs, strict=True):
+            if len(strides) < MANY:
                 both = selected[:, first] & selected[:, second]
-                seen.update(np.unique((lanes[:, second] - lanes[:, first])[both])[:MANY].tolist())
+                strides.update(np.unique((lanes[:, second] - lanes[:, first])[both])[:MANY].tolist())
         self.bits |= int(np.bitwise_or.reduce(lanes, axis=None))
         if excessive.any():
             lanes, selected = lanes[excessive], selected[excessive]
@@ -91,7 +91,7 @@ class LanePattern:
             self.gaps |= not dense.all()
 
     def plus(self, other: LanePattern) -> LanePattern:
-        """Return what is alike in both."""
+        """Return what both have in common."""
         x, y, z = (one | another for one, another in zip(self.strides, other.strides, strict=True))
         return LanePattern(
             width=self.width, strides=(x, y, z), blocks=self.blocks | other.blocks, loops=self.loops | other.loops,
@@ -113,7 +113,7 @@ class LanePattern:
 # ---------------------------------------------------------------------------------------------- vectors
 
 VECTORS = 16, 8  # bytes of vector loads and stores
-# Between accesses on both sides of these, other threads may write; and what is .STRONG or .MMIO is an access by itself.
+# Other threads may write between accesses on both sides of these; a .STRONG or .MMIO access stands alone.
 _SEPARATING = frozenset(("ATOM", "ATOMG", "BAR", "CCTL", "ERRBAR", "FENCE", "MEMBAR", "RED", "REDG", "SYNCS"))
 
 
@@ -124,7 +124,7 @@ class Vector:
     size: int
     numbers: tuple[int, ...]
 
-    def within(self, number: int, pattern: Pattern, first: LanePattern, sectors: int) -> Pattern:
+    def pattern_of(self, number: int, pattern: Pattern, first: LanePattern, sectors: int) -> Pattern:
         """Return the pattern of one of its instructions, given that of the first, and the sectors of the vector."""
         if first.bits % self.size:
             return pattern
@@ -132,12 +132,12 @@ class Vector:
 
 
 def vectors(flow: Flow, effects: Sequence[Effects]) -> Mapping[int, Vector]:
-    """Return which vector each load or store in global memory may be part of, by instruction.
+    """Return the vector that each load or store in global memory may be part of, by instruction.
 
     They have the opcode, the guard, and the registers of the address in common, which nothing writes in between.
     """
-    found = [vector for leader in flow.leaders for vector in _of_block(flow, effects, leader)]
-    return {number: vector for vector in found for number in vector.numbers}
+    all_vectors = [vector for leader in flow.leaders for vector in _of_block(flow, effects, leader)]
+    return {number: vector for vector in all_vectors for number in vector.numbers}
 
 
 def _of_block(flow: Flow, effects: Sequence[Effects], leader: int) -> Iterator[Vector]:

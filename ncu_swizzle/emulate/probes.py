@@ -1,8 +1,8 @@
-"""Compare the addresses of global accesses with the buffers of the launch, as far as both are known.
+"""Compare the known addresses of global accesses with the known buffers of the launch.
 
-A program of its own runs the corners of the grid and some of the blocks that represent the others: it computes what
-global addresses need, too, which counting wavefronts does not. Nothing is claimed of an access whose address, predicate
-or execution is unknown, nor of addresses far from all buffers, which the caller may have passed as numbers.
+A separate program runs the corners of the grid and some of the blocks that represent the others: it also computes what
+global addresses need, which counting wavefronts does not. Nothing is claimed about an access whose address, predicate
+or execution is unknown, nor about addresses far from all buffers, which the caller may have passed as numbers.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class _Map:
         return certain
 
     def nearest(self, at: int, width: int) -> Buffer | None:
-        """Return the buffer that an access outside of all misses by the least; None for a null pointer."""
+        """Return the buffer that an out-of-bounds access is nearest to; None for a null pointer."""
         if 0 <= at < NULL_PAGE:
             return None
         return min(self.buffers, key=lambda b: max(b.address - at - width, at - b.address - b.size))
 
 
 class Probes:
-    """The steps that check the global accesses of a program, and what is outside, by instruction."""
+    """The steps that check the global accesses of a program, and those out of bounds, by instruction."""
 
     def __init__(self, buffers: Sequence[Buffer], log: GlobalLog | None = None) -> None:
         self.log = log  # keeps the accesses, to compare them
@@ -100,7 +100,7 @@ class Probes:
         def step(m: Machine) -> None:
             condition, address = guard(m) if guard else None, read_address(m)
             reads = read_filled(m) if read_filled else None
-            # What may differ in iterations that the one that runs stands for.
+            # This may differ in iterations that the one that runs represents.
             tags = [value.tag for value in (condition, reads, address) if value is not None]
             if m.repeats.active and any(tag is not None and tag.loops for tag in tags):
                 m.repeats.fail()
@@ -169,7 +169,7 @@ def global_accesses(
     exhaustive: bool,
     races: RaceCheck | None = None,
 ) -> GlobalAccesses:
-    """Run some blocks, and return what they access outside of the buffers; `races` is told what they race for.
+    """Run some blocks, and return what they access outside of the buffers; their races go to `races`.
 
     Those are the corners of the grid, the neighbours of the first block, and the blocks that `ran`; all blocks if
     `exhaustive`.
@@ -186,13 +186,13 @@ def global_accesses(
         if races is not None and probes.log is not None:
             stores = probes.log.racing_stores()
             log = _valued(code, setting, buffers, compared, stores) if stores else None
-            found, lacking = probes.log.hazards()
-            if log is not None:  # of what was drawn, the values alone
-                values, pairs = log.hazards()[0], {key[1:] for key in found}
+            races_found, lacking = probes.log.hazards()
+            if log is not None:  # only the values, of what was drawn
+                values, pairs = log.hazards()[0], {key[1:] for key in races_found}
                 compared_too = {key[1:] for key in values}
-                found = {key: each for key, each in found.items() if key[1:] not in compared_too}
-                found |= {key: each for key, each in values.items() if key[1:] in pairs}
-            races.found.update(found)
+                races_found = {key: each for key, each in races_found.items() if key[1:] not in compared_too}
+                races_found |= {key: each for key, each in values.items() if key[1:] in pairs}
+            races.found.update(races_found)
             races.lacking.update(lacking)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
@@ -204,9 +204,9 @@ def global_accesses(
 def _far(
     code: Code, setting: Setting, buffers: Sequence[Buffer], probes: Probes, compared: Ints
 ) -> tuple[Probes, Ints]:
-    """Return what more blocks access, and which: those that may share words with others, far from them.
+    """Return the accesses of further blocks, and these: those that may share words with others far away.
 
-    Where it is not known which do, these are the first ones of the grid, which are all if it is small.
+    If it is not known which do, these are the first ones of the grid, all if it is small.
     """
     assert probes.log is not None
     far = np.array(probes.log.far(setting.grid), np.int64).reshape(-1, 3)
@@ -234,7 +234,7 @@ def corners(grid: Index) -> list[Index]:
 
 
 def _neighbours(grid: Index) -> Ints:
-    """Return the blocks next to the first one: what each block shares with the next, these do."""
+    """Return the blocks next to the first one: what neighbours share, these share with it."""
     return np.array([[int(axis == at) for at in range(3)] for axis in range(3) if grid[axis] > 1], np.int64).reshape(
         -1, 3
     )
@@ -243,7 +243,7 @@ def _neighbours(grid: Index) -> Ints:
 def _valued(
     code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints, stores: frozenset[int]
 ) -> GlobalLog | None:
-    """Return the accesses with what stores store that race, in a sample of unknown inputs; None if it takes long."""
+    """Return the accesses with the values of racing stores, in a sample of unknown inputs; None if it takes long."""
     clock = Clock(timeout_s=setting.clock.left_s, most_effort=COMPARED_EFFORT)
     drawn = drawn_memory(buffers, setting.memory)
     try:

@@ -31,7 +31,7 @@ from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import NOTHING_MORE, Demand, Slice, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Shared, UnknownResult, named
+from ncu_swizzle.emulate.opcodes import Shared, UnknownResult, opcodes_with
 from ncu_swizzle.emulate.operands import MAKERS, Step, Use, both, executes
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
@@ -45,7 +45,7 @@ from ncu_swizzle.smem.operations import Ints
 _SHAPE = re.compile(r"64x(\d+)x\d+")
 
 
-@executes(*named(lambda row: row.shared is Shared.WGMMA))
+@executes(*opcodes_with(lambda row: row.shared is Shared.WGMMA))
 def _wgmma(instruction: SassInstruction, use: Use) -> Step:
     """Return the step that counts a wgmma. Its descriptors do not matter; its results are unknown."""
     index = use.index
@@ -96,18 +96,18 @@ class PreparedCode:
     contents: bool
     timing: TimedBranches
     live: Mapping[int, int]  # by basic block: the registers that matter before it
-    untracked: frozenset[int]  # they act on something else than registers and memory: see `Loops.untracked`
+    untracked: frozenset[int]  # they act on more than registers and memory: see `Loops.untracked`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
     allocates: bool  # whether it allocates tensor memory, for which words of the reserved shared memory begin as 0
     failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
-    tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if it is
+    tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
-    probed: bool = False  # whether steps of somebody else's run, too, who is told only what certainly happens
+    probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
-        """Return in words where an unknown value came from."""
+        """Describe where an unknown value came from."""
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
@@ -116,7 +116,7 @@ class PreparedCode:
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
     def cause_of(self, origin: int | None) -> str:
-        """Return the code of what is unknown because of an instruction, or because nothing wrote a register."""
+        """Return the code for something unknown because of an instruction, or of an unwritten register."""
         if origin is None:
             return codes.UNWRITTEN
         if origin in self.unsupported or origin in self.failures:
@@ -138,10 +138,10 @@ def prepare(
     instructions = _all_parsed(code.instructions)
     flow = Flow(instructions, code.functions)
     wanted = replace(wanted, probed=probe is not None)
-    part = needed(flow, wanted)
+    needs = needed(flow, wanted)
     tallies = None
     if wanted.traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
-        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else part
+        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     steps: list[Step | None] = []
     unsupported = set()
@@ -152,12 +152,12 @@ def prepare(
             step, emulated = (
                 (stand_in, True)
                 if stand_in
-                else _enduring_step(instruction, index, part, read_alike(flow, part, index), failures)
+                else _enduring_step(instruction, index, needs, read_alike(flow, needs, index), failures)
             )
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
-            before += [tallies.step(instruction, index), traffic.compiled(instruction, index)] if tallies else []
+            before += [tallies.step(instruction, index), traffic.traffic_step(instruction, index)] if tallies else []
             before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []
         for first in reversed(before):
             step = both(first, step) if first else step
@@ -170,25 +170,25 @@ def prepare(
         )
         for leader in flow.leaders
     }
-    guards, waits = tuple(map(reading_guard, instructions)), timing(flow, part.effects)
+    guards, waits = tuple(map(reading_guard, instructions)), timing(flow, needs.effects)
     externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
         instructions=instructions,
         flow=flow,
-        effects=part.effects,
+        effects=needs.effects,
         steps=steps,
         runs=runs,
         guards=guards,
-        contents=part.shared,
+        contents=needs.shared,
         timing=waits,
-        live=part.live,
+        live=needs.live,
         untracked=frozenset(index for index, instruction in enumerate(instructions) if instruction.row.untracked),
         unsupported=frozenset(unsupported),
         externals=externals,
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
-        vectors=vectors(flow, part.effects) if tallies else {},
+        vectors=vectors(flow, needs.effects) if tallies else {},
         probed=probe is not None,
     )
 
@@ -213,18 +213,18 @@ def _parsed(sass: Sass) -> SassInstruction:
 
 
 def _enduring_step(
-    instruction: SassInstruction, index: int, part: Slice, alike: bool, failures: dict[int, str]
+    instruction: SassInstruction, index: int, needs: Slice, alike: bool, failures: dict[int, str]
 ) -> tuple[Step | None, bool]:
-    """Return what `_step` does. If that fails, or its step, all that the instruction may write becomes unknown.
+    """Return what `_step` does. If it or its step fails, all that the instruction may write becomes unknown.
 
-    A mistake of the emulator in one instruction is not worth the counts of all others; `failures` names it. Where all
+    A bug in the emulator at one instruction should not cost the counts of all others; `failures` names it. Where all
     stores to global memory are recorded, to be compared, one could be missing: there it stays an error.
     """
     try:
-        step, emulated = _step(instruction, Use(index, part.needed[index], part.shared))
+        step, emulated = _step(instruction, Use(index, needs.needed[index], needs.shared))
         if step and emulated and alike:
             step = _despite_its_guard(instruction, step)
-    except Exception as error:  # what is raised here is nobody's but ours
+    except Exception as error:  # always a bug in the emulator
         failures[index] = mistake(error)
         return _losing(instruction, index), True
     if step is None:
@@ -245,11 +245,11 @@ def _enduring_step(
 
 
 def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
-    """Return a step that computes without the guard if that is not known; the step itself of what does more."""
+    """Return a step that computes despite an unknown guard; the step itself if the instruction does more."""
     guard = operands.guard_operands(instruction.guard)
     if guard is None or instruction.row.across_lanes:
         return step
-    anyhow = operands.compiled(replace(instruction, guard=None))
+    anyhow = operands.compiled_step(replace(instruction, guard=None))
     if anyhow is None:
         return step
 
@@ -260,7 +260,7 @@ def _despite_its_guard(instruction: SassInstruction, step: Step) -> Step:
 
 
 def _losing(instruction: SassInstruction, index: int) -> Step:
-    """Return the step that makes everything unknown that the instruction may have done."""
+    """Return the step that makes unknown everything the instruction may have done."""
     forget, opcode = _forgetting(instruction, index), instruction.opcode
     if instruction.row.shared is Shared.NO and not effects(instruction).writes >> REGISTERS:
         return forget
@@ -288,7 +288,7 @@ def _step(instruction: SassInstruction, use: Use) -> tuple[Step | None, bool]:
         return MAKERS[row.name](instruction, use), True
     if not use.matters or row.shared is Shared.UNCOUNTED:
         return None, True
-    step = operands.compiled(instruction)
+    step = operands.compiled_step(instruction)
     return step or _forgetting(instruction, use.index), step is not None or row.data
 
 
@@ -309,13 +309,13 @@ def support(sass: Sass) -> Support:
     if row.opaque or row.tile:
         return Support.ON_PURPOSE
     without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not results(instruction)
-    if without_results or row.shared is Shared.UNCOUNTED or operands.compiled(instruction):
+    if without_results or row.shared is Shared.UNCOUNTED or operands.compiled_step(instruction):
         return Support.EMULATED
     return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
 
 
 def _noting(instruction: SassInstruction) -> Step | None:
-    """Return the step of an instruction that orders: run while events are noted, or if it tells blocks apart."""
+    """Return the step of an ordering instruction: run while events are noted, or if it tells blocks apart."""
     step = order_step(instruction)
     if step is None or fences_by_guard(instruction):
         return step
@@ -352,9 +352,9 @@ def _barrier_move(instruction: SassInstruction, _: Use) -> Step:
 
 
 def _note_missable(m: Machine, tokens: Ints) -> None:
-    """Note where threads reconverge whose barrier some lanes save now, in a function they called, and others do not.
+    """Note where threads reconverge if some lanes save their barrier now, in a function they called, and others do not.
 
-    Who arrives before that waits for those lanes, who arrives later does not: an H100 was seen to do both, in recursion
+    Threads that arrive earlier wait for those lanes, later ones do not: an H100 was seen to do both, in recursion
     that ends at different depths. `tokens`, (G, 32), are the barrier's before.
     """
     others = m.live[m.view.warps] & ~m.view.mask & (tokens != 0)
@@ -370,16 +370,16 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
     return lambda m: m.forget(written, index, guard(m) if guard else None)
 
 
-@executes(*named(lambda row: row.shared is Shared.TCGEN05))
+@executes(*opcodes_with(lambda row: row.shared is Shared.TCGEN05))
 def _tcgen05(instruction: SassInstruction, use: Use) -> Step:
-    """Return the step of an instruction that reads tiles, and of which no count is known."""
+    """Return the step of an instruction that reads tiles and has no known count."""
     reason = f"what ncu counts for {instruction.opcode} has not been measured: its rule is not known"
     forget = _forgetting(instruction, use.index) if use.matters else None
     return both(lambda m: m.log.miss(use.index, reason, None, codes.NO_RULE), forget)
 
 
 def _unmodelled(instruction: SassInstruction, index: int) -> Step:
-    """Return the step of an opcode that may access shared memory in a way that is not modelled."""
+    """Return the step of an opcode that may access shared memory in an unmodelled way."""
     reason = f"whether {instruction.opcode} accesses shared memory, and how, is not modelled"
 
     def step(m: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Which blocks of a launch are looked at for races, and what was found in all of them."""
+"""Which blocks of a launch are checked for races, and what was found in all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.races import Races
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem.operations import Ints
 
-MOST_WORK = 1 << 24  # units and agents that are looked at in a launch
+MOST_WORK = 1 << 24  # units and agents checked per launch
 MOST_DOMAINS = 16
 BETWEEN_WARPS = (codes.RACE, codes.ASYNC_RACE)
 
@@ -30,7 +30,7 @@ def _notes_values(row: Opcode) -> bool:
 
 @dataclass(kw_only=True)
 class RaceCheck:
-    """The races in a launch: in the first block of each kind, as far as that takes little."""
+    """The races in a launch: in the first block of each kind, while that is cheap."""
 
     plain: Callable[[], PreparedCode] | None = None  # makes the code that notes nothing
     valued: frozenset[int] = frozenset()  # stores whose values are compared
@@ -43,7 +43,7 @@ class RaceCheck:
     timeline: Timeline | None = None
 
     def add(self, machine: Machine, instructions: Sequence[SassInstruction], kinds: Sequence[bytes]) -> Iterator[Ints]:
-        """Look at the events of blocks that ran together; `kinds` are digests of what each of them did.
+        """Check the events of blocks that ran together; `kinds` are digests of what each of them did.
 
         Yields blocks of new kinds whose events were not kept: they have to run once more.
         """
@@ -91,7 +91,7 @@ class RaceCheck:
         return frozenset(number for number in stores if _notes_values(instructions[number].row))
 
     def tell_apart(self, valued: RaceCheck, sampled: bool) -> None:
-        """Take races between stores for harmless that stored the same in another run, whose inputs may be a sample."""
+        """Call races between stores harmless if both stored the same in another run, whose inputs may be a sample."""
         for key in [key for key in self.found if key[0] in (codes.RACE, codes.SAME_PLACE)]:
             other = {kind: valued.found.get((kind, *key[1:])) for kind in (key[0], codes.SAME_VALUE)}
             if (same := other[codes.SAME_VALUE]) is not None and other[key[0]] is None:
@@ -101,8 +101,8 @@ class RaceCheck:
 
     def hazards(self) -> Hazards:
         """Return what was found."""
-        # Lanes of one warp are not named besides if threads of two warps do the same, or updates are lost; and of a
-        # flag, which is stored and polled, it is said once.
+        # Lanes of one warp are not named as well if threads of two warps do the same, or updates are lost; and a
+        # flag, which is stored and polled, is named once.
         races = {frozenset(key[1:]): each for key, each in self.found.items() if key[0] in BETWEEN_WARPS}
         lost = {number for numbers, each in races.items() if each.what == LOST for number in numbers}
         hidden = {

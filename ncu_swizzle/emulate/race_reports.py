@@ -1,4 +1,4 @@
-"""Say what two accesses of which nothing orders one before the other are: a hazard, with both sides and its place."""
+"""Report two unordered accesses as a hazard, with both sides and where it is."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Reports(HappensBefore):
 
     def _report(
         self,
-        made: Footprint,
+        footprint: Footprint,
         where: Bools,
         last: Any,
         agents: Any,
@@ -85,8 +85,8 @@ class Reports(HappensBefore):
         code: str = "",
     ) -> None:
         """Record a hazard for each pair of instructions, at the units `where` it is: (K,) each."""
-        if self.allocates:  # through words of CUDA's own, in an order that ptxas sees to
-            where = where & (made.units % self.per_block * self.unit >= RESERVED_BYTES)
+        if self.allocates:  # through CUDA's reserved words, which ptxas orders
+            where = where & (footprint.units % self.per_block * self.unit >= RESERVED_BYTES)
         if not where.any():
             return
         rows = np.flatnonzero(where)[:MOST_LOOKED_AT]
@@ -101,22 +101,22 @@ class Reports(HappensBefore):
                 continue
             if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
                 continue  # which lanes do it depends on data: perhaps one alone
-            unit, warp, lane = int(made.units[row]), int(made.warps[row]), int(made.lanes[row])
+            unit, warp, lane = int(footprint.units[row]), int(footprint.warps[row]), int(footprint.lanes[row])
             others_lane = self._lane_of(earlier, unit, other, lane, other == warp)
-            told = WRONG[kind]
+            wrong = WRONG[kind]
             both_write = does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE)
             if both_write and (
                 self._updates(now.number, unit, warp, other) or self._updates(earlier.number, unit, other, warp)
             ):
-                kind, told = codes.RACE, LOST
+                kind, wrong = codes.RACE, LOST
             elif both_write and self.stored:
                 mine_stored = self._stored_at(self.now, unit, warp, lane)
                 if mine_stored is not None and mine_stored == self._stored_at(int(last[row]), unit, other, others_lane):
                     kind = codes.SAME_VALUE
-                    told = WRONG[kind]
+                    wrong = WRONG[kind]
             if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
                 kind = codes.POLLED
-                told = WRONG[kind]
+                wrong = WRONG[kind]
             key = kind, now.number, earlier.number
             if key in self.found:
                 continue
@@ -125,10 +125,10 @@ class Reports(HappensBefore):
                 self._party(now, does, mine, warp, lane),
                 self._party(earlier, before, other, other, others_lane),
             )
-            self._add(kind, parties, block, told, self._place(unit % self.per_block), key)
+            self._add(kind, parties, block, wrong, self._place(unit % self.per_block), key)
 
     def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
-        """Return whether a store to a unit is computed from what its warp read there, with no order to another's."""
+        """Return whether a store to a unit is computed from what its warp read there, unordered with another's."""
         if not 0 <= warp < self.n or not (read := int(self.read_event[unit, warp])):
             return False
         if other == warp:
@@ -144,14 +144,14 @@ class Reports(HappensBefore):
         return self.events[read - 1].number in self.behind[store]
 
     def _place(self, unit: int) -> str:
-        """Return a unit of a block in words."""
+        """Describe a unit of a block."""
         if unit < self.shared_units:
             return f"byte {unit * self.unit:#x} of shared memory"
-        part, column = divmod(unit - self.shared_units, COLUMNS)
-        return f"lane {part * ROWS_OF_ONE}, column {column} of tensor memory"
+        sixteenth, column = divmod(unit - self.shared_units, COLUMNS)
+        return f"lane {sixteenth * ROWS_OF_ONE}, column {column} of tensor memory"
 
     def _stored_at(self, at: int, unit: int, warp: int, lane: int) -> int | None:
-        """Return the byte that a lane stored in an event, or the bytes of its unit; None if that is not known."""
+        """Return the byte that a lane stored in an event, or the bytes of its unit; None if not known."""
         stored, footprint = self.stored.get(at), self.prints.get(id(self.events[at - 1].data))
         if stored is None or footprint is None or lane < 0:
             return None

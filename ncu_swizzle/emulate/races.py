@@ -1,6 +1,6 @@
-"""Find accesses to shared memory that nothing orders, also if they happened one after the other in this run.
+"""Find unordered accesses to shared memory, even if they happened one after the other in this run.
 
-Shared memory is in units: bytes, or as many as the narrowest access has. Behind them, a block has the places of its
+Shared memory is in units: bytes, or the width of the narrowest access. After them come the places of the block's
 tensor memory. `happens_before` says what is ordered.
 """
 
@@ -29,7 +29,7 @@ MBARRIER = 8  # bytes
 MOST_UNITS = 1 << 27  # of a table of units and agents
 _ASYNC_WRITES = frozenset(("UBLKCP", "UTMALDG"))
 _BY_OTHERS = (Shared.WGMMA, Shared.UNCOUNTED)  # agents other than warps access shared memory
-MOST_PASSES = 8  # over the events, until it is clear which generations of named barriers are
+MOST_PASSES = 8  # over the events, until the doubtful generations of named barriers are clear
 _OTHER_BLOCKS = (Kind.COUNT, Kind.COPY_IN, Kind.INVALIDATE)  # their data are of blocks, not of warps
 
 
@@ -43,7 +43,7 @@ class Races(Comparisons):
     """The events of one domain, in the order in which they happened, and what was found."""
 
     def run(self, events: Sequence[Event]) -> None:
-        """Look at all events; `found` and `lacking` have what came of it."""
+        """Process all events; results go to `found` and `lacking`."""
         m = self.machine
         self.first = self.blocks.start * m.per_block
         self.n = len(self.blocks) * m.per_block
@@ -58,8 +58,8 @@ class Races(Comparisons):
         self.copies, self.tiles = self.n, 2 * self.n
         self.agents = self.tiles + (-(-self.n // WARPS) if any(row.shared is Shared.WGMMA for row in rows) else 0)
         self.pipes, self.storing = self._agents_of(_in_pipe), self._agents_of(lambda row: row.name == "STTM")
-        known = any(event.kind is Kind.LOADED for event in events)
-        self.loading = self._agents_of(lambda row: row.name == "LDTM") if known else np.arange(self.n)
+        has_loaded = any(event.kind is Kind.LOADED for event in events)
+        self.loading = self._agents_of(lambda row: row.name == "LDTM") if has_loaded else np.arange(self.n)
         self.readers = self.agents if any(row.tensor or row.shared in _BY_OTHERS for row in rows) else self.n
         if total * self.readers > MOST_UNITS:
             self.lacking["the block has too much shared memory and too many warps to follow"] = None
@@ -72,7 +72,7 @@ class Races(Comparisons):
             doubted = {key: self.doubted.get(key, frozenset()) | gate.doubted for key, gate in self.gates.items()}
             if all(found == self.doubted.get(key, frozenset()) for key, found in doubted.items()):
                 break
-            self.doubted = doubted  # once more, without the order of these generations
+            self.doubted = doubted  # again, without the order of these generations
         else:
             self.lacking["which warps meet at a named barrier"] = None
 
@@ -91,7 +91,7 @@ class Races(Comparisons):
         self._judge_exits()
 
     def _agents_of(self, issues: Callable[[Opcode], bool]) -> Ints:
-        """Return the agent of each warp that issues some of tcgen05, (N,), made here; of another warp, itself."""
+        """Return a new agent for each warp that issues tcgen05, (N,); for another warp, the warp itself."""
         here = (event for event in self.events if event.kind is Kind.TENSOR)
         issued = [event.warps for event in here if issues(self.instructions[event.number].row)]
         warps = np.unique(np.concatenate([np.zeros(0, np.int64), *issued])) - self.first
@@ -102,7 +102,7 @@ class Races(Comparisons):
         return agents
 
     def _begin(self, total: int, rows: set[Opcode]) -> None:
-        """Make the tables, of so many units."""
+        """Make the tables, with `total` units."""
         self._begin_clocks(self.events)
         self.found, self.lost, self.locked = {}, False, False
         self._begin_tables(total, rows)
@@ -152,7 +152,7 @@ class Races(Comparisons):
         blocks, completed = blocks[inside] - self.blocks.start, completed[inside]
         warps = (event.warps[inside] - self.first) if len(event.warps) else warps
         opcode = self.instructions[event.number].opcode
-        # What has ended when the arrival is made: copies, or tcgen05.mma and its like, that the warp has issued.
+        # What the warp issued that has ended by the arrival: copies, or tcgen05.mma and its like.
         ended = {"ARRIVES": np.arange(self.n) + self.copies, "UTCBAR": self.pipes}.get(opcode)
         for block in np.unique(blocks).tolist():
             mbarrier, here = self._mbarrier(block, offset), blocks == block
@@ -209,16 +209,16 @@ class Races(Comparisons):
 
     def _print(self, event: Event, warps: Ints, rows: slice) -> Footprint:
         """Return what lanes access in the shared memory of their own block."""
-        seen, use = event.data, SharedUse.of(self.instructions[event.number])
-        footprint = self.prints.get(id(seen))
+        requests, use = event.data, SharedUse.of(self.instructions[event.number])
+        footprint = self.prints.get(id(requests))
         if footprint is None:
-            which = np.arange(rows.start, rows.stop) % len(seen.selected)
-            selected = seen.selected[which]
+            which = np.arange(rows.start, rows.stop) % len(requests.selected)
+            selected = requests.selected[which]
             if use.matrix:
                 selected = selected & (np.arange(operations.WARP) < use.matrix)
-            at = np.broadcast_to(seen.addresses, seen.selected.shape)[which].astype(np.int64) // self.unit
+            at = np.broadcast_to(requests.addresses, requests.selected.shape)[which].astype(np.int64) // self.unit
             block = warps // self.machine.per_block * self.per_block
-            footprint = self.prints[id(seen)] = self._footprint(warps, at + block[:, None], selected, use)
+            footprint = self.prints[id(requests)] = self._footprint(warps, at + block[:, None], selected, use)
         return footprint
 
     def _footprint(self, warps: Ints, first: Ints, selected: Bools, use: SharedUse) -> Footprint:
@@ -242,7 +242,7 @@ class Races(Comparisons):
             self._reach(int(blocks[row, lane]) - self.blocks.start, warp, warp, event)
 
     def _reach(self, block: int, warp: int, agent: int, event: Event) -> None:
-        """Keep an access to another block, of which its warp has to know that it has begun."""
+        """Keep an access to another block; the warp has to know that this block has begun."""
         self.remote[block, agent] = self.now, event.number
         warps, row = self._warps(block), self.rows[warp, ALL_LANES]
         lanes = slice(self._columns(warps.start).start, self._columns(warps.stop).start) if self.by_lane else slice(0)
@@ -294,8 +294,8 @@ class Races(Comparisons):
         starts, sizes, lanes = (part[rows].tolist() for part in event.data)
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
-            made = whole(warps[k : k + 1], units)
-            self._access(made, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
+            footprint = whole(warps[k : k + 1], units)
+            self._access(footprint, READ, agent=self.copies + warp, proxy=True, lane=self._starting(warp, lanes[k]))
             self.reading[warp] = self.now, event.number
 
     def _fill(self, event: Event, warps: Ints, rows: slice) -> None:
@@ -303,9 +303,9 @@ class Races(Comparisons):
         starts, sizes, lanes = (part[rows].tolist() for part in event.data)
         for k, warp in enumerate(warps.tolist()):
             units = self._units(warp // self.machine.per_block, starts[k], sizes[k])
-            made = whole(warps[k : k + 1], units)
+            footprint = whole(warps[k : k + 1], units)
             lane = self._starting(warp, lanes[k])
-            self._access(made._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
+            self._access(footprint._replace(lanes=np.full(len(units), lane, np.int8)), WRITE)
 
     def _tile(self, event: Event, warps: Ints, rows: slice) -> None:
         """wgmmas read their tiles, each for its warpgroup."""
@@ -347,7 +347,7 @@ class Races(Comparisons):
             self.clock[np.unique(self.rows[warp]), self.storing[warp]] = self.now
 
     def _loaded(self, event: Event, warps: Ints, _rows: slice) -> None:
-        """Those of a warp end in the order in which they began."""
+        """Retire a warp's tcgen05.ld, which end in the order in which they began."""
         for warp in warps.tolist():
             rows, agent = np.unique(self.rows[warp]), self.loading[warp]
             ended = max((self.loads.get((warp, load), 0) for load in event.data), default=0)
@@ -362,7 +362,7 @@ class Races(Comparisons):
                 groups.append(self.now)
 
     def _judge_exits(self) -> None:
-        """Accesses to another block have to end before it does, and copies out of a block before its own threads do."""
+        """Check that accesses to another block end before it does, and copies out of a block before its threads do."""
         for (block, agent), (at, number) in self.remote.items():
             warps = np.arange(self.n)[self._warps(block)]
             if self._later(self.clock, whole(warps, warps[:1]), at, agent, ALL_LANES).all():

@@ -1,7 +1,7 @@
 """Where threads of a warp that have diverged reconverge, and what they may have run since they were together.
 
-They do at a BSYNC, all that were together at its BSSY, and at a WARPSYNC. Regions are of basic blocks, by their first
-instructions; that paths lead through functions as if a return went to any caller makes them larger than they are.
+All that were together at a BSSY reconverge at its BSYNC, others at a WARPSYNC. Regions list basic blocks by their first
+instructions; they are overestimated, as paths through functions treat a return as one to any caller.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Region:
     """What threads may run between where they were together and where they reconverge."""
 
     sync: int
-    onward: frozenset[int]  # where they go on
+    onward: frozenset[int]  # where they continue
     begins: tuple[int, ...]  # the BSSYs
     blocks: frozenset[int]  # by their first instructions
     written: frozenset[int]  # registers that they may write once they have diverged
     leaving: tuple[int, ...]  # where some may end, or no longer be waited for
-    closed: bool  # whether no way into it leads around the BSSYs, so that all that were together are waited for
-    heals: bool  # whether all of them come, but those that have ended
+    closed: bool  # whether every way in passes a BSSY, so that all that were together are waited for
+    heals: bool  # whether all of them arrive, except exited ones
 
 
 def _barriers(instruction: SassInstruction) -> set[int]:
@@ -39,14 +39,14 @@ def _barriers(instruction: SassInstruction) -> set[int]:
 
 
 def of_everyone(warpsync: SassInstruction) -> bool:
-    """Return whether a WARPSYNC is one of all threads of a warp."""
+    """Return whether a WARPSYNC is for all threads of a warp."""
     masks = [operand.number for operand in warpsync.operands if operand.kind == INTEGER]
     return warpsync.has("ALL") or not warpsync.operands or masks[:1] == [int(ALL_MASK)]
 
 
 @dataclass(eq=False)
 class Regions:
-    """The regions of a kernel, for the branches at which lanes of a warp may part."""
+    """The regions of a kernel, for the branches at which lanes of a warp may diverge."""
 
     instructions: Sequence[SassInstruction]
     flow: Flow
@@ -65,8 +65,8 @@ class Regions:
 
     @cached_property
     def followers(self) -> dict[int, tuple[int, ...]]:
-        """By first instruction of a basic block: where its threads may go on, or reconverge."""
-        found = {}
+        """By first instruction of a basic block: where its threads may continue, or reconverge."""
+        successors = {}
         for leader in self.flow.leaders:
             last = self.flow.last[leader]
             onward = set(self.flow.successors(last))
@@ -74,8 +74,8 @@ class Regions:
                 onward = {self.flow.following(last)}
             if self.instructions[last].opcode == "BSYNC":
                 onward.update(self._resumed(last))
-            found[leader] = tuple(onward - {EXIT, ANYWHERE})
-        return found
+            successors[leader] = tuple(onward - {EXIT, ANYWHERE})
+        return successors
 
     @cached_property
     def preceding(self) -> dict[int, tuple[int, ...]]:
@@ -90,26 +90,26 @@ class Regions:
         """By BSYNC: the BSSYs whose threads may reconverge there."""
         begins = [n for n, each in enumerate(self.instructions) if each.opcode == "BSSY"]
         moved = any(each.opcode == "BMOV" for each in self.instructions)  # barriers go through registers
-        found = {}
+        begins_by_end = {}
         for sync in self.synchronising:
             if self.instructions[sync].opcode == "BSYNC":
                 barrier, here = self.instructions[sync].operands[0].number, {sync, self.flow.following(sync)}
                 same = [n for n in begins if moved or self.instructions[n].operands[0].number == barrier]
                 exact = [] if moved else [n for n in same if here.intersection(self.flow.targets(n))]
-                found[sync] = tuple(exact or same)
-        return found
+                begins_by_end[sync] = tuple(exact or same)
+        return begins_by_end
 
     @cached_property
     def _ending(self) -> dict[int, set[int]]:
         """By BSSY: the basic blocks that end with a BSYNC at which its threads may reconverge."""
-        found: dict[int, set[int]] = {}
+        blocks_by_begin: dict[int, set[int]] = {}
         for sync, begins in self._joining.items():
             for begin in begins:
-                found.setdefault(begin, set()).add(self.flow.first(sync))
-        return found
+                blocks_by_begin.setdefault(begin, set()).add(self.flow.first(sync))
+        return blocks_by_begin
 
     def _resumed(self, sync: int) -> set[int]:
-        """Return where threads go on behind a BSYNC or WARPSYNC."""
+        """Return where threads continue after a BSYNC or WARPSYNC."""
         begins = self._joining.get(sync, (sync,))
         return {self.flow.following(sync), *(t for n in begins for t in self.flow.targets(n))} - {sync}
 
@@ -170,14 +170,14 @@ class Regions:
         )  # fmt: skip
 
     def _still_apart(self, branch: int, end: int) -> bool:
-        """Return whether threads that part at a branch may not have reconverged when they come to a basic block."""
+        """Return whether threads that diverge at a branch may still be apart when they reach a basic block."""
         block = self.flow.first(branch)
         regions = [self.region(sync) for sync in self._joining]
         healing = {self.flow.first(region.sync) for region in regions if region.heals and block in region.blocks}
         return end in self._reach(self.followers[block], self.followers, healing)
 
     def _written(self, branches: Iterable[int], blocks: set[int], ends: set[int]) -> frozenset[int]:
-        """Return the registers that threads may write in some basic blocks once they have parted at these branches."""
+        """Return the registers that threads may write in some basic blocks after diverging at these branches."""
         bits = 0
         for branch in branches:
             for leader in self._reach(self.followers[self.flow.first(branch)], self.followers, ends, within=blocks):
@@ -189,14 +189,14 @@ class Regions:
     def _reach(
         first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
     ) -> set[int]:
-        """Return the basic blocks that can be reached, `ends` among them, but not what lies behind those."""
-        seen: set[int] = set()
+        """Return the basic blocks that can be reached, up to and including `ends`."""
+        visited: set[int] = set()
         waiting = [leader for leader in first if within is None or leader in within]
         while waiting:
             leader = waiting.pop()
-            if leader in seen:
+            if leader in visited:
                 continue
-            seen.add(leader)
+            visited.add(leader)
             if leader not in ends:
                 waiting += [other for other in onward[leader] if within is None or other in within]
-        return seen
+        return visited

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG
-from ncu_swizzle.emulate.dependence import Tag, function_of, is_open
+from ncu_swizzle.emulate.dependence import Tag, function_tag, is_open
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.values import (
     Known,
     Patches,
     Value,
-    dependent,
-    merged,
-    overwritten,
+    dependent_tag,
+    merged_tag,
+    overwritten_patches,
+    sure_bits_after_write,
     tag_of,
     unknown,
-    written_sure,
 )
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NONE = np.zeros((1, 1), bool)  # no lanes
 
-# By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.
+# By instruction: the predicate that selects the lanes it reads, and whether that is negated.
 Guards = tuple[tuple[int, bool] | None, ...]
 
 
@@ -58,7 +58,7 @@ class RegisterFile:
     unwritten: set[int]  # the instructions that have read a register that nothing wrote
 
     def see(self, warps: Ints, mask: Bools) -> None:
-        """Let these lanes of these warps execute what follows."""
+        """Select the lanes of these warps that execute what follows."""
         whole = len(warps) == self.warps and bool((mask == self.live).all())
         self.view = WarpView(warps=warps, mask=mask, whole=whole, full=bool(mask.all()))
 
@@ -123,13 +123,15 @@ class RegisterFile:
         old = self.registers[number]
         if not selected.any() and not doubtful.any():
             if guard is not None and guard.tag is not None and old is not None:  # other blocks may write it
-                self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard), old.sure)
+                self.registers[number] = Value(
+                    old.bits, old.known, old.origin, dependent_tag(old, value, guard), old.sure
+                )
             return
         all_warps = len(view.warps) == self.warps
         if all_warps and not doubtful.any() and bool((selected | ~self._alive(uniform)).all()):
             tag = value.tag
             if guard is not None and guard.tag is not None:  # another block may keep what the register held
-                tag = dependent(value, guard, *([old] if old is not None else []))
+                tag = dependent_tag(value, guard, *([old] if old is not None else []))
             self.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure)
             return
         # A register that is uniform in each warp stays so if whole warps write what is uniform.
@@ -173,7 +175,7 @@ class RegisterFile:
         full = (self.warps, wide)
         tag, patches = self._mixed_tags(value, old, selected=selected, doubtful=doubtful, guard=guard, wide=wide)
         if old is None:
-            old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for other lanes
+            old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for the other lanes
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
         view_bits = bits[warps]
         np.copyto(view_bits, value.bits, where=selected)
@@ -196,7 +198,7 @@ class RegisterFile:
             known,
             origin=origin,
             tag=tag,
-            sure=written_sure(value, old, selected=selected, doubtful=doubtful, warps=warps, shape=full),
+            sure=sure_bits_after_write(value, old, selected=selected, doubtful=doubtful, warps=warps, shape=full),
             patches=patches,
         )
 
@@ -206,14 +208,14 @@ class RegisterFile:
         """Return the tag of a register that is partly overwritten, and those of its parts if they differ."""
         sources = [value.tag, *([old.tag] if old is not None else [])]
         if guard is not None and guard.tag is not None:  # other blocks may write other lanes
-            return function_of(*((tag, 32) for tag in (*sources, guard.tag) if tag), uniform=wide == 1), None
+            return function_tag(*((tag, 32) for tag in (*sources, guard.tag) if tag), uniform=wide == 1), None
         if doubtful.any():
-            return merged(sources, wide == 1), None
+            return merged_tag(sources, wide == 1), None
         if old is not None and old.patches is None and old.tag == value.tag:
             return value.tag, None
         alive = self._alive(wide == 1)
-        patches = overwritten(old, value, self.view.warps, selected, alive)
-        return merged((tag for _, tag in patches), wide == 1), patches
+        patches = overwritten_patches(old, value, self.view.warps, selected, alive)
+        return merged_tag((tag for _, tag in patches), wide == 1), patches
 
     def forget(self, numbers: Iterable[int], origin: int, guard: Value | None = None) -> None:
         """Make registers unknown in the view's lanes for which the guard is true."""

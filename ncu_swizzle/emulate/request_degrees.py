@@ -1,12 +1,12 @@
-"""The degrees of the requests that an access can make: what wavefronts follow from a set of addresses and of lanes.
+"""The degrees of the requests that an access can make: wavefronts from a set of addresses and lanes.
 
-What all lanes of a warp add alike moves all banks alike. Of an access of w bytes it is a multiple of w, as the address
-is one (or the launch fails): banks of w bytes, at least 4, are renamed, and nothing else changes. Of narrower ones, the
-bytes within a word matter: all are tried. What lanes add differently is harmless from 2^24 on, which is beyond shared
+An offset that all lanes share moves all banks alike. For an access of w bytes it is a multiple of w, as the address
+is one (or the launch fails): banks of w bytes, at least 4, are renamed, and nothing else changes. For narrower ones,
+the bytes within a word matter: all are tried. Offsets that differ by lane are harmless from 2^24 on, beyond shared
 memory, and from 128 on leaves the banks as they are: then it is not known which lanes of a bank want the same word. A
 copy also depends on where it reads and writes within lines of 128 bytes: all combinations are tried.
 
-If it is not known which lanes take part, n wavefronts need n lanes, and the ideal of these is what their bytes fill: so
+If it is not known which lanes take part, n wavefronts need n lanes, and their ideal is what their bytes fill: so
 a load of 128 bits, free if all lanes take part, may be 4-way for four lanes, one in each phase.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from ncu_swizzle.base.degrees import WHERE, WHO
 from ncu_swizzle.emulate.accesses import WINDOW, from_first_line, operation_name
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.copies import misread, reads_by_p0, taken_for_zeros
+from ncu_swizzle.emulate.copies import counted_as_zeros, p0_miscount, reads_by_p0
 from ncu_swizzle.emulate.dependence import ALIKE, trailing_zeros
 from ncu_swizzle.emulate.every_launch import Lanes
 from ncu_swizzle.emulate.launch_steps import Observed
@@ -49,7 +49,7 @@ ONE = Fraction(1)
 
 
 class NotKnown(Exception):
-    """Nothing is known of an access, for a reason; `dims` name what it depends on, or an instruction, `origin`."""
+    """Why nothing is known about an access; `dims` name what it depends on, or `origin` an instruction."""
 
     def __init__(self, reason: str, dims: int = 0, origin: int | None = None) -> None:
         super().__init__(reason)
@@ -58,9 +58,9 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True)
 class Degrees:
-    """The least and the greatest degree of some requests; `whole`: of those for which holds what does as a rule.
+    """The least and the greatest degree of some requests; `whole`: those of the usual requests.
 
-    If it is not known which lanes take part, that is all that may; if it is not known where a copy reads, whole lines.
+    If it is not known which lanes take part, usual means all; if it is not known where a copy reads, whole lines.
     """
 
     least: Fraction
@@ -83,7 +83,7 @@ class Degrees:
 
 
 def request_degrees(instruction: SassInstruction, observed: Observed, rows: slice) -> Degrees:
-    """Return the degrees of an access, in some of the warps. Raises NotKnown."""
+    """Return the degrees of an access in some of the warps. Raises NotKnown."""
     name = operation_name(instruction)
     if name is None:
         raise NotKnown("no rule is known for its wavefronts")
@@ -110,7 +110,7 @@ def request_degrees(instruction: SassInstruction, observed: Observed, rows: slic
     return _all_of([each for request in requests for each in _of_request(operation.name, *request)])
 
 
-SPREAD = "spread"  # lanes in a bank may want the same word, or each another
+SPREAD = "spread"  # lanes in a bank may want the same word or different ones
 
 
 @lru_cache(maxsize=1 << 14)
@@ -120,14 +120,14 @@ def _of_request(name: str, way: str, addresses: bytes, who: bytes, surely: bytes
     may, must = np.frombuffer(who, bool), np.frombuffer(surely, bool)
     exact = who == surely
     if way == SPREAD:
-        return [_spread(operation, at, may, exact)]
+        return [_spread_degrees(operation, at, may, exact)]
     return _ratios(_counted(operation, at[None], may[None])) if exact else [_some_lanes(operation, at, may, must)]
 
 
-def _all_of(found: Sequence[Degrees]) -> Degrees:
-    if not found:
+def _all_of(degrees: Sequence[Degrees]) -> Degrees:
+    if not degrees:
         raise NotKnown("no thread executes it at an aligned address")
-    return reduce(Degrees.joined, found)
+    return reduce(Degrees.joined, degrees)
 
 
 def _addresses(address: Value, lanes: Lanes, rows: slice, reason: str) -> tuple[Ints, int, int]:
@@ -166,16 +166,16 @@ def _some_lanes(operation: Operation, at: Ints, may: Bools, must: Bools) -> Degr
     least = ONE
     if operation.width_bytes <= WORD and must.any():  # more lanes take no fewer wavefronts, and their ideal is 1
         least = _ratios(_counted(operation, at[None], must[None]))[0].least
-    return Degrees(least, _worst(operation, busiest), (whole, whole))
+    return Degrees(least, _worst_degree(operation, busiest), (whole, whole))
 
 
-def _spread(operation: Operation, at: Ints, may: Bools, exact: bool) -> Degrees:
-    """Return the degrees of a warp's request whose lanes in a bank may want the same word, or each another."""
+def _spread_degrees(operation: Operation, at: Ints, may: Bools, exact: bool) -> Degrees:
+    """Return the degrees of a warp's request whose lanes in a bank may want the same word or different ones."""
     if operation.name == SPIN:
         return Degrees(ONE, ONE)
     busiest = _busiest(operation, at, may, most_lanes)
     if not exact:
-        return Degrees(ONE, _worst(operation, busiest))
+        return Degrees(ONE, _worst_degree(operation, busiest))
     used = may & (np.arange(len(may)) < operation.addressed)
     ideal = -(-int(used.sum()) * operation.width_bytes // LINE)
     return Degrees(ONE, max(ONE, Fraction(sum(busiest), ideal)))
@@ -188,8 +188,8 @@ def _busiest(operation: Operation, at: Ints, may: Bools, count: object) -> list[
     return [int(count(at[None, part], may[None, part], width)[0]) for part in parts]  # type: ignore[operator]
 
 
-def _worst(operation: Operation, busiest: Iterable[int]) -> Fraction:
-    """Return the greatest degree of any lanes whose phases take at most so many wavefronts."""
+def _worst_degree(operation: Operation, busiest: Iterable[int]) -> Fraction:
+    """Return the greatest degree of any lanes whose phases take at most these wavefronts."""
     together = LINE // max(operation.width_bytes, WORD)  # lanes that one wavefront serves
     return max((Fraction(n, -(-n // together)) for n in range(1, sum(busiest) + 1)), default=ONE)
 
@@ -201,7 +201,7 @@ def _copies(
     instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice
 ) -> Degrees:
     """Return the degrees of LDGSTS."""
-    if misread(instruction) or taken_for_zeros(instruction) or reads_by_p0(instruction):
+    if p0_miscount(instruction) or counted_as_zeros(instruction) or reads_by_p0(instruction):
         raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")
     reads, source = observed.reads, observed.source
     if not lanes.exact:
@@ -211,19 +211,19 @@ def _copies(
     may, width = lanes.may[rows], operation.width_bytes
     at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
     start, source_align, source_apart = _addresses(source, lanes, rows, "where it reads depends on ")
-    for value, each in ((observed.address, apart), (source, source_apart)):
-        if each < ALIKE and value.tag is not None:
+    for value, own_apart in ((observed.address, apart), (source, source_apart)):
+        if own_apart < ALIKE and value.tag is not None:
             raise NotKnown("its lanes' addresses are at distances that depend on ", value.tag.dims)
     reading = may if reads is None else may & np.broadcast_to(reads.bits, lanes.may.shape)[rows]
-    found, lined = [], list[Degrees]()
+    all_ratios, lined = [], list[Degrees]()
     for to, origin in product(_offsets(align, LINE), _offsets(source_align, LINE)):
         moved, read = (at + to) & int(WINDOW), (start + origin) & 0xFFFFFFFF
         wrong = ((moved & (width - 1) != 0) & may) | ((read & (width - 1) != 0) & reading)
         used = may.any(axis=1) & ~wrong.any(axis=1)
         origins = from_first_line(read[used], may[used], reading[used])
         ratios = _ratios(_counted(operation, moved[used], may[used], origins)) if used.any() else []
-        found += ratios
+        all_ratios += ratios
         lined += ratios if origin == 0 else []
-    every = _all_of(found)
+    every = _all_of(all_ratios)
     whole = _all_of(lined) if lined and every.least < every.most else None
     return replace(every, whole=(whole.least, whole.most) if whole else None, depends_on=WHERE)

@@ -1,4 +1,4 @@
-"""What an emulation may take, in time and memory; the distinct requests of an instruction, and their wavefronts.
+"""The limits of an emulation, in time and memory; the distinct requests of an instruction, and their wavefronts.
 
 N requests are rows of 32 lanes, made by W warps in B blocks.
 """
@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem.operations import Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests, count_wavefronts, merged_requests
 
-# What an emulation may take: time, and memory by what grows with the program. Together they stay below 1 GiB.
+# The limits of an emulation: time, and each use of memory that grows with the program, together below 1 GiB.
 
 
 Progress = Callable[[int, int, int], None]  # blocks accounted for, all blocks, instructions that warps have issued
@@ -35,21 +35,21 @@ SEEN_BYTES = 16 << 20  # of requests that are not counted yet
 SHIFTED_BYTES = 8 << 20  # of requests of iterations that are added at once
 KINDS = 1 << 20  # of blocks that are told apart
 # Basic blocks that groups of warps run: in a kernel that accesses no shared memory; in the first block of a grid that
-# is not large, before the rest of the grid runs beside it.
+# is not large, before the rest of the grid runs alongside.
 ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
-# Effort is counted in instructions of warps. NumPy takes as long to begin an instruction as to execute it for so many.
+# Effort is counted in instructions of warps. NumPy's overhead per instruction equals its execution for this many.
 BEGINNING = 50
-LONG_EFFORT = 12_000_000  # after which counts are tried that follow no data, about as many microseconds
-WITHOUT_DATA_EFFORT = 16_000_000  # what these may take
-COMPARED_EFFORT = 4_000_000  # what telling stores of the same value apart may take; arithmetic takes longest
-FUTILE_EFFORT = 2_000_000  # after which they are given up if every branch was followed as with data
+LONG_EFFORT = 12_000_000  # about as many microseconds; then counting is tried without following data
+WITHOUT_DATA_EFFORT = 16_000_000  # the limit of that try
+COMPARED_EFFORT = 4_000_000  # limit for comparing stored values; arithmetic takes longest
+FUTILE_EFFORT = 2_000_000  # after which that try ends if it followed every branch as with data
 
 
 @dataclass(kw_only=True)
 class Clock:
     """When an emulation has to end, and how far it is: blocks accounted for, instructions issued by warps.
 
-    Time is the thread's on the CPU, so that a machine with other work says the same as an idle one.
+    Time is the thread's CPU time, so that a busy machine gives the same answers as an idle one.
     """
 
     timeout_s: float = TIMEOUT_S
@@ -63,7 +63,7 @@ class Clock:
     effort: int = 0
     most_effort: float = math.inf
     lost: int = 0  # branches on unknown conditions
-    aside: Callable[[], None] | None = None  # what to do, once, after so much effort
+    aside: Callable[[], None] | None = None  # called once, after a given effort
     aside_effort: int = 0
     _told: float = 0.0
 
@@ -80,7 +80,7 @@ class Clock:
         return self.effort > self.most_effort or (self.most_steps is not None and self.steps > self.most_steps)
 
     def ran(self, warps: int, instructions: int) -> None:
-        """Record that warps ran instructions of a basic block, and tell of it."""
+        """Record that warps ran instructions of a basic block, and report progress."""
         self.issued += warps * instructions
         self.steps += 1
         self.effort += (warps + BEGINNING) * instructions
@@ -91,7 +91,7 @@ class Clock:
 
     @contextmanager
     def limited(self, steps: int) -> Iterator[None]:
-        """Let what runs inside take so many steps, whose number does not depend on the machine. Raises Spent."""
+        """Limit what runs inside to a number of steps, whatever the machine. Raises Spent."""
         before = self.most_steps
         self.most_steps = min(self.steps + steps, math.inf if before is None else before)
         try:
@@ -104,7 +104,7 @@ class Clock:
             self.most_steps = before
 
     def tell(self, always: bool = False) -> None:
-        """Report how far it is, unless that was done just now."""
+        """Report progress, unless that was just done."""
         if self.on_progress and (always or time.monotonic() - self._told > TOLD_EVERY_S):
             self._told = time.monotonic()
             self.on_progress(self.covered, self.blocks, self.issued)
@@ -113,7 +113,7 @@ class Clock:
 def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructions: int) -> int:
     """Return how many blocks can run side by side, given what one takes; 0 bytes if contents are not tracked."""
     by_warps = WARPS_AT_ONCE // math.ceil(threads / 32)
-    # Twice, because each byte has one in `shared_known`; the table of issue counts has a row behind the last
+    # Twice, because each byte has one in `shared_known`; the table of issue counts has a row after the last
     # instruction, in which the last basic block's count ends.
     by_shared = SHARED_BYTES // (2 * shared_bytes) if shared_bytes else by_warps
     by_local = LOCAL_BYTES // (2 * local_bytes) if local_bytes else by_warps
@@ -131,7 +131,7 @@ class SharedRequests:
     selected: Bools  # (N, 32)
     source: Ints | None
     blocks: Ints  # (W,), shared with what else these warps request
-    certain: bool = True  # or only supposed: some of these lanes may make the request, any number of times
+    certain: bool = True  # else supposed: some of these lanes may make the request, any number of times
     count: int = 0
 
     @property
@@ -153,7 +153,7 @@ class AccessCounts:
     ideal: Ints  # (B,)
     known: bool
     requests: AccessRequests | None  # None for wgmma, whose lanes give no addresses
-    supposed: AccessRequests | None = None  # that some of the lanes may make, see `supposed`
+    supposed: AccessRequests | None = None  # requests that some lanes may make, see `supposed`
 
     def chosen(self, blocks: Chosen) -> AccessCounts:
         """Return the counts of some blocks."""
@@ -171,7 +171,7 @@ class AccessCounts:
 
 
 def distinct_requests(op: str, requests: Sequence[SharedRequests]) -> tuple[AccessRequests, Ints]:
-    """Return each different request once, and for every one of them the index of that."""
+    """Return each distinct request once, and the index of its distinct request for every request."""
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
     times = np.concatenate([np.full(len(r.selected), r.count * r.repeats, np.int64) for r in requests])
@@ -198,10 +198,10 @@ def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> 
     )
 
 
-def count_each(op: str, seen: SharedRequests) -> tuple[Ints, Ints, Bools]:
+def count_each(op: str, requests: SharedRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts, and whether they are known, of each distinct request, (N,) each."""
-    addresses = np.broadcast_to(seen.addresses, seen.selected.shape).astype(np.int64)
+    addresses = np.broadcast_to(requests.addresses, requests.selected.shape).astype(np.int64)
     times = np.ones(len(addresses), np.int64)
     return count_wavefronts(
-        AccessRequests(op=op, addresses=addresses, active=seen.selected, times=times, source=seen.source)
+        AccessRequests(op=op, addresses=addresses, active=requests.selected, times=times, source=requests.source)
     )

@@ -1,7 +1,7 @@
-"""What blocks leave in global memory in one world: the bytes that they store, and the atomic operations that they ask
-for; and what they load from there.
+"""What blocks leave in global memory in one world: the bytes that they store, and the atomic operations that they
+request; and what they load from it.
 
-Everything is told of each thread between two barriers or fences: what another thread may see of it, and when.
+Everything is recorded per thread and interval between barriers or fences: what other threads may see, and when.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
-from ncu_swizzle.emulate.tracing import LaneCounts
 from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.operations import Bools, Ints
 
-THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that says who does something, and when; the block is above them
-BANK_BITS = 32  # of the offset in a constant bank, which stands for an address
+THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that encodes thread and time; the block is above them
+BANK_BITS = 32  # of the offset in a constant bank, used as an address
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +46,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Loads of single lanes in the order of execution: who, the instruction and the address; no constant ones."""
+    """Loads of single lanes in the order of execution: who, the instruction and the address; constants excluded."""
 
     who: Ints
     pc: Ints
@@ -56,7 +55,7 @@ class Loads:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Results:
-    """What some blocks did. `atomics` are sorted: in which order they take place is not defined."""
+    """What some blocks did. `atomics` are sorted, as their order is not defined."""
 
     written: Written
     loads: Loads
@@ -66,8 +65,24 @@ class Results:
     executed: frozenset[int]  # those that some lane executed
 
 
+class _LaneCounts:
+    """How often something happened to each lane of the blocks that run, (W, 32)."""
+
+    def __init__(self) -> None:
+        self._counts: Ints | None = None
+
+    def of(self, m: Machine) -> Ints:
+        if self._counts is None:
+            self._counts = np.zeros((m.warps, 32), np.int64)
+        return self._counts
+
+    def add(self, m: Machine, selected: Bools) -> None:
+        """Count once for each of these lanes of the view, (G, 32)."""
+        self.of(m)[m.view.warps] += selected
+
+
 def _unfollowed(row: Opcode) -> bool:
-    """Return whether an opcode writes global memory as no lane's address says."""
+    """Return whether an opcode writes global memory at other than the lanes' addresses."""
     return row.name in ("SUST", "SURED", "SUATOM") or row.copies_to_global
 
 
@@ -90,7 +105,7 @@ class _Recorder:
         self.atomics: list[tuple[int | str, ...]] = []
         self.unseen: dict[int, str] = {}
         self.executed: set[int] = set()
-        self._epochs = LaneCounts()  # barriers and fences that each lane has passed
+        self._epochs = _LaneCounts()  # barriers and fences that each lane has passed
 
     def step(self, instruction: SassInstruction) -> Step | None:
         row, guard = instruction.row, operands.guard_operands(instruction.guard)
@@ -113,7 +128,7 @@ class _Recorder:
         return (_Write if row.atomic or _stores(row) else _Load)(self, instruction).step
 
     def who(self, m: Machine, rows: Ints, lanes: Ints) -> Ints:
-        """Return who these lanes are, and when: see `Written`."""
+        """Encode these lanes and the time: see `Written`."""
         warps = m.view.warps[rows]
         thread = m.block_of[warps] << THREAD_BITS | m.thread[warps, lanes]
         who: Ints = thread << EPOCH_BITS | self._epochs.of(m)[warps, lanes]
@@ -142,7 +157,7 @@ class _ComparedAccess:
         self.bank = memory.number + 1 << BANK_BITS if memory.kind == CONSTANT else 0
 
     def places(self, m: Machine, reads: Value | None = None) -> tuple[Ints, Ints, Ints]:
-        """Return rows, lanes and addresses of what accesses global memory; none if that is unknown, which is noted."""
+        """Return rows, lanes and addresses of global accesses; none if unknown, which is noted."""
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected) or (reads and not known_in(reads, selected)):
@@ -231,7 +246,7 @@ def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World
     world.polled = frozenset(number for number in loads if program.instructions[number].has("STRONG"))
     setting = replace(setting, world=world, constants={**setting.constants, **banks}, known_constants={})
     batch = run_batch(setting, blocks)
-    for number in batch.machine.unknown:  # whether it is executed, or how often, depends on what is not known
+    for number in batch.machine.unknown:  # whether it executes, or how often, depends on unknowns
         instruction = setting.program.instructions[number]
         if _unfollowed(instruction.row) or (not _traced(instruction.row) and accesses(instruction)):
             recorder.unseen.setdefault(number, instruction.text)
@@ -259,7 +274,7 @@ def _leaves(program: PreparedCode, number: int) -> bool:
 def _last(stores: Sequence[Ints]) -> Written:
     """Return the last store of each thread to each byte between two barriers."""
     columns = np.concatenate([np.zeros((5, 0), np.int64), *stores], axis=1)
-    order = np.lexsort((columns[1], columns[0]))  # stable: of equal places, the last stored comes last
+    order = np.lexsort((columns[1], columns[0]))  # stable: of equal addresses, the last store comes last
     columns = columns[:, order]
     place = columns[:2]
     last = np.ones(place.shape[1], bool)

@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.contents import drawn_memory
-from ncu_swizzle.emulate.copies import misread, taken_for_zeros
+from ncu_swizzle.emulate.copies import counted_as_zeros, p0_miscount
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
@@ -54,21 +54,21 @@ from ncu_swizzle.smem.requests import AccessRequests, merged_requests
 # the M tickets, each exactly once. A ticket is run as an index on an axis on which the grid has one block: `boxes`
 # finds for which tickets a block does the same, and `cover` runs blocks until all pairs of a block and a ticket are
 # covered. Let c(b, t) be a count of block b with ticket t. If it is f(b) + g(t), its sum over all blocks is the same
-# whoever gets which ticket, namely the sum over all pairs divided by M; for a block that does not ask, c does not
-# depend on t. For counts that are not such a sum, the order decides: they stay unknown.
+# whichever block gets which ticket: the sum over all pairs divided by M; for a block that does not ask, c does not
+# depend on t. Counts that are not such a sum depend on the order: they stay unknown.
 #
-# If blocks ask more than once, the sum of tickets says nothing. Then all that atomics return is taken for unrelated
+# If blocks ask more than once, the sum of tickets tells nothing. Then all results of atomics are treated as unrelated
 # numbers, of which one is tried, and counts are known only if no decision depends on any of them (`several`). This is
-# how far a place in a list goes: it decides where a thread stores, and nothing else.
+# enough for a position in a list: it decides where a thread stores, and nothing else.
 
 
-TAKEN = 4  # blocks whose work one takes over
+TAKEN = 4  # blocks whose work one block takes over
 MOST_PAIRS = 1 << 24  # of blocks and boxes, or of blocks and kinds of tickets, that are compared
 MOST_COMPARED = 1 << 30  # counts
 
 
-def settled(setting: Setting, totals: Totals, exhaustive: bool) -> Totals:
-    """Return the counts with what they need of tickets; the same ones if these do not help."""
+def counts_with_tickets(setting: Setting, totals: Totals, exhaustive: bool) -> Totals:
+    """Return the counts with tickets drawn as they need; unchanged if tickets do not help."""
     for several in (False, True):
         draw = _first_draw(setting, totals, several)
         while draw is not None:
@@ -90,7 +90,7 @@ def settled(setting: Setting, totals: Totals, exhaustive: bool) -> Totals:
 
 
 def _first_draw(setting: Setting, totals: Totals, several: bool) -> Draw | None:
-    """Return what to try if counts depend on what an atomic returns; None if tickets cannot tell."""
+    """Return the draw to try if counts depend on what an atomic returns; None if tickets cannot help."""
     found = (unknown.origin for unknown in (*totals.unknown.values(), *totals.missed.values()))
     origins = [origin for origin in found if origin is not None]
     gives = gives_places if several else gives_tickets
@@ -157,7 +157,7 @@ class Ledger:
         totals.run = min(totals.run, math.prod(self.grid))
 
     def _entangled(self) -> Bools:
-        """Return which counts are no sum of what the block and the ticket add, (COUNTED, n)."""
+        """Return which counts are not a sum of a block's and a ticket's share, (COUNTED, n)."""
         kinds = self._kinds_by_ticket()
         counted = np.stack(self.counted)
         entangled: Bools = np.zeros(counted.shape[1:], bool)
@@ -170,9 +170,9 @@ class Ledger:
         return entangled
 
     def _kinds_by_ticket(self) -> Ints:
-        """Return the kinds of the blocks that ask, (blocks, tickets): each different row once.
+        """Return the kinds of the blocks that ask, (blocks, tickets): each distinct row once.
 
-        Of tickets between which nothing changes for any block, there is one.
+        Tickets that no block tells apart are listed once.
         """
         axis, extent = self.draw.axis, self.draw.extent
         ends = {0} | {int(end) for box, _, _ in self.boxes for end in (box[0, axis], box[1, axis] + 1)}
@@ -194,12 +194,12 @@ class Ledger:
 
 
 def _inside(index: Ints, box: Ints) -> Bools:
-    low, high, own, step = box
-    inside: Bools = (index >= low) & (index <= high) & ((index - own) % step == 0)
+    low, high, start, step = box
+    inside: Bools = (index >= low) & (index <= high) & ((index - start) % step == 0)
     return inside
 
 
-COUNTED = 3 + FIGURES + 1  # of an instruction, and tallies, which have rows of their own
+COUNTED = 3 + FIGURES + 1  # of an instruction, and tallies, which have their own rows
 
 
 def _counted(batch: Batch, block: int) -> Ints:
@@ -236,7 +236,7 @@ def emulate(
     """Return the counts of one launch, and with `races` the hazards of its accesses to shared memory.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
-    iteration of every loop, which must not change a count. Where following data takes long and few accesses depend on
+    iteration of every loop, which must not change a count. If following data takes long and few accesses depend on
     them, these are unknown, but not with `exhaustive` or `plain`. `on_progress` is called with the blocks accounted
     for, the total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and
     launch do not match.
@@ -246,6 +246,12 @@ def emulate(
     unnoted = cache(partial(prepare, code, Demand(arrays=bool(launch.memory), traffic=counts_traffic)))
     setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or each.row.shared is Shared.NO for each in program.instructions):
+        if (
+            launch.memory
+            and not (exhaustive or plain)
+            and (counts := _independent(code, launch, clock, counts_traffic))
+        ):
+            return counts
         return _without_accesses(code, launch, setting, exhaustive)
     if launch.memory and not (launch.buffers or exhaustive or plain):
         without_data = partial(_try_without_data, code, launch, clock, counts_traffic=counts_traffic, races=races)
@@ -274,9 +280,9 @@ def emulate(
 
 
 def _takes_over(check: RaceCheck, launch: Launch, setting: Setting) -> bool:
-    """Look at the first block as it takes over the work of others, by cluster launch control; return whether it can.
+    """Run the first block taking over the work of others, by cluster launch control; return whether it can.
 
-    Counts are of blocks that take over nothing, which is one way to run; here are several times as many tiles.
+    Counts are of blocks that take over nothing, which is one way to run; here a block works on several tiles.
     """
     asks = any(each.opcode == "UGETNEXTWORKID" and not each.never for each in setting.program.instructions)
     size, blocks = math.prod(launch.cluster), math.prod(launch.grid)
@@ -289,16 +295,16 @@ def _takes_over(check: RaceCheck, launch: Launch, setting: Setting) -> bool:
     try:
         cover(replace(setting, grid=launch.cluster, taken=taken, races=check, clock=clock), exhaustive=False)
     except Stuck:
-        pass  # what waits for ever is among the hazards
+        pass  # an endless wait is among the hazards
     except (NcuSwizzleError, Restart):
         check.lacking["what a block does that takes over another's work"] = None
     return True
 
 
 def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Setting, stores: frozenset[int]) -> None:
-    """Tell races between stores of the same value apart, by running the first blocks with what they store.
+    """Find races between stores of the same value, by running the first blocks with their values.
 
-    Copies of one sum are equal, whatever is added up.
+    Copies of one sum are equal, whatever is summed.
     """
     drawn = drawn_memory(launch.buffers, launch.memory)
     valued = RaceCheck(valued=stores)
@@ -310,13 +316,13 @@ def _tell_same_values(check: RaceCheck, code: Code, launch: Launch, setting: Set
     except TimeLimit:
         check.lacking["whether stores that race store the same value, which takes long to compare"] = None
         return
-    except (NcuSwizzleError, Restart):  # such as for an index that was drawn
+    except (NcuSwizzleError, Restart):  # for instance because of a drawn index
         return
     check.tell_apart(valued, sampled=len(drawn) > len(launch.memory))
 
 
 class _Answered(Restart):
-    """The end of a run whose counts are known in another way."""
+    """A run is not needed: its counts are known without it."""
 
     def __init__(self, counts: Counts) -> None:
         super().__init__()
@@ -324,17 +330,17 @@ class _Answered(Restart):
 
 
 def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffic: bool, races: bool) -> None:
-    """Raise _Answered if few accesses depend on what memory holds, which takes long to follow.
+    """Raise _Answered if few accesses depend on memory contents, which take long to follow.
 
-    What they do not depend on is often found in a few iterations and blocks.
+    Counts that do not depend on them often take only a few iterations and blocks.
     """
     effort = WITHOUT_DATA_EFFORT * (5 if counts_traffic else 4) // 4  # a share more for the addresses
-    own = Clock(timeout_s=clock.left_s, most_effort=effort, on_progress=lambda *done: clock.tell())
-    own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
+    trial_clock = Clock(timeout_s=clock.left_s, most_effort=effort, on_progress=lambda *done: clock.tell())
+    trial_clock.aside, trial_clock.aside_effort = partial(_give_up_if_futile, trial_clock), FUTILE_EFFORT
     without = replace(launch, memory={})
     try:
         program = prepare(code, Demand(traffic=counts_traffic, order=races))
-        setting = replace(setting_of(code, without, program, own), data=False)
+        setting = replace(setting_of(code, without, program, trial_clock), data=False)
         check = RaceCheck(plain=cache(partial(prepare, code, Demand(traffic=counts_traffic)))) if races else None
         counts = _counts(code, without, setting, exhaustive=False, check=check)
     except (NcuSwizzleError, Restart):
@@ -343,7 +349,7 @@ def _try_without_data(code: Code, launch: Launch, clock: Clock, *, counts_traffi
     unknown = sum(row.reason != "" for row in accesses)
     if unknown <= MOST_UNKNOWN * len(accesses):
         note = (
-            "following what memory holds takes long, so its contents are taken for unknown: "
+            "following what memory holds takes long, so its contents are treated as unknown: "
             f"{unknown} of {len(accesses)} accesses depend on them. --exhaustive follows them"
         )
         raise _Answered(replace(counts, notes=(*counts.notes, note)))
@@ -355,7 +361,7 @@ def _give_up_if_futile(clock: Clock) -> None:
 
 
 def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, *, shortcuts: bool = True) -> Setting:
-    """Return what all batches of a launch share. Raises UsageError if code and launch do not match."""
+    """Return the setting shared by all batches of a launch. Raises UsageError if code and launch do not match."""
     _check_launch(code, launch)
     bank, known = bank_0(code, launch)
     return Setting(
@@ -375,7 +381,7 @@ def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, 
 def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
     """Return the counts of a kernel that cannot access shared memory: only how often its instructions run is unknown.
 
-    That is computed as far as it takes few steps, whose number does not depend on the machine.
+    That is computed up to a number of steps that does not depend on the machine.
     """
     try:
         with setting.clock.limited(ASIDE_STEPS):
@@ -387,8 +393,26 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
         return _not_counted(launch, setting, "how often it runs was not counted", Hazards(), note)
 
 
+def _independent(code: Code, launch: Launch, clock: Clock, counts_traffic: bool) -> Counts | None:
+    """Return the counts of a kernel that cannot access shared memory if none depends on what memory holds; else None.
+
+    That most of them do without, and data take longest to follow.
+    """
+    own = Clock(timeout_s=clock.left_s, on_progress=lambda *done: clock.tell())
+    without = replace(launch, memory={})
+    program = prepare(code, Demand(traffic=counts_traffic))
+    setting = replace(setting_of(code, without, program, own), data=False)
+    try:
+        with own.limited(ASIDE_STEPS):
+            counts = _counts(code, without, setting, exhaustive=False)
+    except (NcuSwizzleError, Restart):
+        return None
+    known = all(row.executed is not None and row.traffic_unknown is None for row in counts.rows)
+    return counts if known else None
+
+
 def _not_counted(launch: Launch, setting: Setting, reason: str, hazards: Hazards, *notes: str) -> Counts:
-    """Return counts of which none is known, for a reason."""
+    """Return counts that are all unknown, for a reason."""
     rows = tuple(
         InstructionCounts(
             offset=each.offset,
@@ -415,7 +439,7 @@ def _not_counted(launch: Launch, setting: Setting, reason: str, hazards: Hazards
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, check: RaceCheck | None = None) -> Counts:
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
-    totals = settled(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
+    totals = counts_with_tickets(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
     accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
     if check is not None and launch.uncompared:
         check.lacking[launch.uncompared] = None
@@ -428,8 +452,10 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         classes=totals.classes,
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
-        requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
-        supposed={program.instructions[number].offset: made.ordered() for number, made in _supposed(totals)},
+        requests={
+            program.instructions[number].offset: made.sorted_requests() for number, made in totals.requests.items()
+        },
+        supposed={program.instructions[number].offset: made.sorted_requests() for number, made in _supposed(totals)},
         remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
         global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),
@@ -438,11 +464,11 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
 
 
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:
-    """Yield what unknown accesses may request, those that certainly are made among them; not of what is lost."""
+    """Yield what unknown accesses may request, certain requests included; nothing for lost accesses."""
     for number in sorted((totals.missed.keys() | totals.unknown.keys()) - totals.lost):
-        made = merged_requests(totals.requests.get(number), totals.supposed.get(number))
-        if made is not None and number in totals.supposed:
-            yield number, replace(made, times=np.ones_like(made.times))
+        requests = merged_requests(totals.requests.get(number), totals.supposed.get(number))
+        if requests is not None and number in totals.supposed:
+            yield number, replace(requests, times=np.ones_like(requests.times))
 
 
 def _check_launch(code: Code, launch: Launch) -> None:
@@ -489,18 +515,18 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
 
 
 def _pattern(program: PreparedCode, totals: Totals, number: int) -> Pattern | None:
-    """Return how an instruction's threads lie in global memory, and what a vector in its place would take."""
+    """Return the access pattern of an instruction in global memory, and what a vector in its place would take."""
     if number not in totals.patterns:
         return None
     alike, vector = totals.patterns[number].alike, program.vectors.get(number)
     first = vector.numbers[0] if vector else number
     if vector is None or any(each in totals.unfollowed or each not in totals.patterns for each in vector.numbers):
         return alike
-    return vector.within(number, alike, totals.patterns[first], int(totals.traffic[first][AS_VECTOR]))
+    return vector.pattern_of(number, alike, totals.patterns[first], int(totals.traffic[first][AS_VECTOR]))
 
 
 def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffic, Cause | None]:
-    """Return what was counted of an instruction besides its issues and wavefronts, and why some of it is unknown."""
+    """Return an instruction's counts besides issues and wavefronts, and why some are unknown."""
     tallies, instruction = program.tallies, program.instructions[number]
     if tallies is None:
         return NO_TRAFFIC, None
@@ -531,7 +557,7 @@ def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffi
 
 
 def in_words(program: PreparedCode, unknown: Unknown) -> str:
-    """Return why something is unknown, and what it depends on."""
+    """Describe why something is unknown, and what it depends on."""
     if unknown.origin is None:
         return unknown.reason + " depends on a register that nothing wrote" * (unknown.reason in DECIDED)
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
@@ -540,18 +566,20 @@ def in_words(program: PreparedCode, unknown: Unknown) -> str:
 def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     yield from totals.notes
     for number, instruction in enumerate(program.instructions):
-        if (counted := misread(instruction)) and totals.issued[number]:
-            yield f"ncu counts {instruction.text} {counted}, as it does not read P0: so is it counted here"
+        if (counted := p0_miscount(instruction)) and totals.issued[number]:
+            yield f"ncu counts {instruction.text} {counted}, as it does not read P0; so do these counts"
     zeros = [
-        each.text for number, each in enumerate(program.instructions) if taken_for_zeros(each) and totals.issued[number]
+        each.text
+        for number, each in enumerate(program.instructions)
+        if counted_as_zeros(each) and totals.issued[number]
     ]
     if zeros:
         more = f" and {len(zeros) - 1} more" if len(zeros) > 1 else ""
-        yield f"ncu counts {zeros[0]}{more} as if all lanes wrote zeros, as it does not read P0: so is it counted here"
+        yield f"ncu counts {zeros[0]}{more} as if all lanes wrote zeros, as it does not read P0; so do these counts"
     for number, error in sorted(program.failures.items()):
         instruction = program.instructions[number]
         where = f"{instruction.text!r} at {instruction.offset:#x}"
-        yield f"the emulator fails on {where}, which is its fault; what it writes is unknown: report {error}"
+        yield f"the emulator fails on {where}, a bug in the emulator; what it writes is unknown: report {error}"
     unsupported: dict[str, list[SassInstruction]] = {}
     for number in sorted(program.unsupported):
         unsupported.setdefault(program.instructions[number].mnemonic, []).append(program.instructions[number])

@@ -1,8 +1,8 @@
 """Follow scale factors from tensor maps through tcgen05.cp to the block-scaled tcgen05.mma that takes them.
 
-In tensor memory, 32 rows have a column, four factors each, of which the instruction takes some. tcgen05.cp brings 16
-bytes for the rows r, r + 32, r + 64 and r + 96 (PTX ISA, "Block Scaling"). Which rows of the matrix they are of is the
-kernel's business; that they belong together, and advance along K as A and B do, is judged here.
+In tensor memory, 32 rows share a column, four factors each, some of which the instruction takes. tcgen05.cp brings 16
+bytes for the rows r, r + 32, r + 64 and r + 96 (PTX ISA, "Block Scaling"). Which rows of the matrix these are is the
+kernel's business; whether they belong together, and advance along K as A and B do, is judged here.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES
 from ncu_swizzle.smem.operations import WORD, Ints
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
-RESULTS, NEVER = -3, -4  # what a column has instead of factors: see also NOTHING and OTHER; never written before
+RESULTS, NEVER = -3, -4  # what a column holds instead of factors: see also NOTHING and OTHER; never written
 ROWS, OF_CHUNK = 32, 128  # rows of a column, and of 32 chunks
 
 
 @dataclass
 class _Course:
-    """The scale factors of one operand along K, in products that are added up."""
+    """The scale factors of one operand along K, in accumulated products."""
 
     first: OperandOrigin
     number: int  # of the factor in its word, in the first product
@@ -56,7 +56,7 @@ class ScaleFactors:
     maps: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # of the tensor maps, (B, 512)
 
     def begin(self, blocks: int) -> None:
-        """Forget everything, of so many blocks."""
+        """Forget everything, for a number of blocks."""
         self.words, self.courses = np.full((blocks, ROWS, COLUMNS), NOTHING, np.int64), {}
         self.maps = np.zeros((blocks, COLUMNS), np.int64)
 
@@ -65,7 +65,7 @@ class ScaleFactors:
         self.words[block, :, columns] = RESULTS if results else OTHER
 
     def end(self, chain: Key) -> None:
-        """End what is added up at D."""
+        """End the accumulation at D."""
         for side in range(2):
             self.courses.pop((chain, side), None)
 
@@ -77,8 +77,8 @@ class ScaleFactors:
         owner, part = placed.owner[block, chunks], placed.part[block, chunks]
         if placed.sources is not None:
             stored = placed.sources[block, chunks].reshape(ROWS, -1, WORD // SOURCE_BYTES)
-            whole = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
-            self.words[block, :, column : column + CHUNK // WORD] = np.where(whole, stored[..., 0], OTHER)
+            is_run = (stored[..., 0] >= 0) & (np.diff(stored, axis=-1)[..., 0] == SOURCE_BYTES)
+            self.words[block, :, column : column + CHUNK // WORD] = np.where(is_run, stored[..., 0], OTHER)
             self.maps[block, column : column + CHUNK // WORD] = 0
         self.words[block, owner == NOTHING, column : column + CHUNK // WORD] = NEVER
         for number in np.unique(owner[owner >= 0]).tolist():
@@ -91,14 +91,14 @@ class ScaleFactors:
         self, offset: int, shape: UmmaShape, blocks: Sequence[int], columns: Sequence[int], chain: Key, origins: Pair
     ) -> None:
         """Judge the factors of A and B that an instruction takes, whose operands come from `origins`."""
-        found, maps = [], []
+        words_found, maps = [], []
         for side, rows in enumerate((shape.rows[0], shape.n)):
             row = np.arange(rows)
             if int(columns[side] + rows // ROWS) > COLUMNS:
                 return
             words = np.stack([self.words[block, row % ROWS, columns[side] + row // ROWS] for block in blocks])
             if (words == RESULTS).any():
-                message = f"it takes results of a tcgen05.mma for scale factors of {'AB'[side]}"
+                message = f"it uses results of a tcgen05.mma as scale factors of {'AB'[side]}"
                 self.record.add(offset, f"factors {side}", message, codes.TENSOR_ORDER)
                 return
             if (words == NEVER).any():
@@ -109,22 +109,24 @@ class ScaleFactors:
                 self.record.leave("scale factors are not followed from a tensor map on")
                 return
             if trouble := _disorder(words):
-                message = f"the scale factors of {'AB'[side]} are in no order: {trouble}"
+                message = f"the scale factors of {'AB'[side]} are out of order: {trouble}"
                 self.record.add(offset, f"factors {side}", message, codes.TILE)
                 return
-            found.append(tuple(words[:, ::OF_CHUNK].ravel().tolist()))
+            words_found.append(tuple(words[:, ::OF_CHUNK].ravel().tolist()))
             taken = self.maps[blocks, columns[side] : columns[side] + -(-rows // ROWS)]
             maps.append(tuple(np.unique(taken).tolist()))
         a, b = origins
         course = self.courses.get((chain, 1))
-        of_b = {found[1], *(course.words.values() if course else ())}
-        if any(found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
-            self.record.add(offset, "factors", "it takes scale factors of B for those of A", codes.TILE)
-        for side, bases in enumerate(found):
+        of_b = {words_found[1], *(course.words.values() if course else ())}
+        if any(words_found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
+            self.record.add(offset, "factors", "it uses scale factors of B for A", codes.TILE)
+        for side, bases in enumerate(words_found):
             here, number = origins[side], shape.scale_ids[side]
             course = self.courses.setdefault((chain, side), _Course(here, number, maps[side]))
             if maps[side] != course.maps or len(course.maps) > 1:
-                message = f"the scale factors of {'AB'[side]} are of several tensor maps: others were copied over them"
+                message = (
+                    f"the scale factors of {'AB'[side]} come from several tensor maps: others were copied over them"
+                )
                 self.record.add(offset, f"factors {side}", message, codes.TENSOR_ORDER)
             elif not course.fits(here, number, shape.factors, bases):
                 message = (
@@ -135,12 +137,12 @@ class ScaleFactors:
 
 
 def _disorder(words: Ints) -> str:
-    """Return in words where the addresses of rows' factors, (blocks, rows), are not as tcgen05.cp has to bring them."""
+    """Describe where the addresses of rows' factors, (blocks, rows), are not as tcgen05.cp has to bring them."""
     row = np.arange(words.shape[1])
     apart = words[:, 1] - words[:, 0]
-    if (np.diff(words, axis=1) == apart[:, None]).all():  # threads have brought each row's
+    if (np.diff(words, axis=1) == apart[:, None]).all():  # threads brought each row's factors
         return ""
-    # 16 bytes are of four rows, 32 apart; from one row to the next it is always as far.
+    # 16 bytes hold four rows, 32 apart; the distance from one row to the next is constant.
     wanted = row % ROWS * apart[:, None] + row % OF_CHUNK // ROWS * WORD
     wrong = words - words[:, row // OF_CHUNK * OF_CHUNK] != wanted
     if wrong.any():

@@ -26,7 +26,7 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 @dataclass(kw_only=True)
 class Schedule(Control):
-    """One run of a program on a machine; with `shortcuts`, one iteration of a loop may stand for others."""
+    """One run of a program on a machine; with `shortcuts`, one iteration of a loop may represent others."""
 
     shortcuts: bool = True
     circles: Circles = field(init=False)
@@ -81,7 +81,7 @@ class Schedule(Control):
         """Count the instructions of the view's basic block as issued, and the threads that run it."""
         m, tallies = self.machine, self.program.tallies
         per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
-        # Differences, (n + 1, B): plus at the first instruction of the basic block, minus behind its last one. The
+        # Differences, (n + 1, B): plus at the first instruction of the basic block, minus after its last one. The
         # running sum is the count, and a basic block of any length costs two additions.
         m.issued[group.pc] += per_block
         m.issued[last + 1] -= per_block
@@ -91,7 +91,7 @@ class Schedule(Control):
             m.watcher.issues(group.warps, group.pc, last)
 
     def _doubt_what_depends_on_time(self, ran: Bools) -> None:
-        """Record what is unknown of the instructions that ran, (n,), because of waits."""
+        """Record what waits make unknown about the instructions that ran, (n,)."""
         program, m = self.program, self.machine
         # What depends on how long the hardware takes is unknown: how often a wait asks, and what follows from it.
         waits = program.timing
@@ -122,7 +122,7 @@ class Schedule(Control):
     # ------------------------------------------------------------------------------------------ who is next
 
     def _next(self) -> Group | None:
-        """Return the threads at the lowest address, over all warps, or that run on."""
+        """Return the threads at the lowest address, over all warps, or those that keep running."""
         m = self.machine
         while not m.ready:
             if m.resting:
@@ -153,7 +153,7 @@ class Schedule(Control):
         return Group(pc, warps[order], mask[order])
 
     def _release(self) -> bool:
-        """Release barriers that are complete, also because threads have exited; return whether any thread can run.
+        """Release complete barriers, including those completed by exits; return whether any thread can run.
 
         What the hardware does only when it takes long comes last. Raises Stuck.
         """
@@ -173,7 +173,7 @@ class Schedule(Control):
     # ------------------------------------------------------------------------------------------ threads in circles
 
     def _rests(self, group: Group, last: int) -> bool:
-        """Return whether the group's threads run in circles until others go on. Raises Endless, Circling.
+        """Return whether the group's threads run in circles until others continue. Raises Endless, Circling.
 
         How often their loop runs depends on the time of the others, so it is unknown.
         """

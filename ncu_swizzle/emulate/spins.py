@@ -26,8 +26,8 @@ def _stores(row: Opcode) -> bool:
 
 
 def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of loops that do nothing but load until a value has come."""
-    found: set[int] = set()
+    """Return the loads of loops that only load until a value arrives."""
+    polls: set[int] = set()
     for end, instruction in enumerate(instructions):
         target = next((operand.number for operand in instruction.operands if operand.kind == INTEGER), None)
         if instruction.opcode != "BRA" or instruction.guard is None or target is None:
@@ -37,22 +37,22 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
         loads = {number for number in body if instructions[number].opcode == _POLLED}
         others = {instructions[number].opcode for number in body if number not in loads}
         if 0 < end - begin <= MOST_POLLING and not others - _COMPARING:
-            found |= loads
-    return frozenset(found)
+            polls |= loads
+    return frozenset(polls)
 
 
 def strong(instruction: SassInstruction) -> bool:
     """Return whether a load or store is strong (relaxed, acquire or release): it races with no other strong access.
 
-    Such are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not say it.
+    Examples are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not show it.
     """
     row = instruction.row
     return row.shared is Shared.GENERIC and not row.atomic and instruction.has("STRONG")
 
 
 def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[int]:
-    """Return the loads of what a compare-and-swap then expects at the same address: together, they are an atomic."""
-    found: set[int] = set()
+    """Return the loads whose value a compare-and-swap at the same address expects: the pair is one atomic."""
+    swapped: set[int] = set()
     for at, swap in enumerate(instructions):
         if not (swap.row.addressed and swap.row.atomic) or not swap.has("SPIN", "CAS"):
             continue
@@ -62,8 +62,8 @@ def compared_and_swapped(instructions: Sequence[SassInstruction]) -> frozenset[i
             if load.row.loads_shared:
                 other = load.operands[memory_operands(load)[0]]
                 if (other.terms, other.offset) == (memory.terms, memory.offset):
-                    found.add(number)
-    return frozenset(found)
+                    swapped.add(number)
+    return frozenset(swapped)
 
 
 def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
@@ -77,30 +77,30 @@ def loads_behind(flow: Flow, number: int, operand: int) -> frozenset[int]:
 
 def _loads_of(flow: Flow, number: int, wanted: Iterable[int]) -> frozenset[int]:
     """Return the loads and atomics that registers are computed from which an instruction reads."""
-    found: set[int] = set()
-    seen: set[tuple[int, int]] = set()
+    loads: set[int] = set()
+    visited: set[tuple[int, int]] = set()
     waiting = [(before, register) for before in flow.before[number] for register in wanted]
     while waiting:
         at, register = waiting.pop()
-        if (at, register) in seen:
+        if (at, register) in visited:
             continue
-        seen.add((at, register))
+        visited.add((at, register))
         writer = flow.instructions[at]
-        made = effects(writer)
-        if made.writes >> register & 1:
+        written = effects(writer)
+        if written.writes >> register & 1:
             if writer.row.returns_words and not writer.row.local_access:
-                found.add(at)
+                loads.add(at)
             else:
                 guard = None if writer.guard is None else operand_number(writer.guard)
-                read = numbers_in(made.reads & ((1 << REGISTERS) - 1))
+                read = numbers_in(written.reads & ((1 << REGISTERS) - 1))
                 waiting += [(before, one) for before in flow.before[at] for one in read if one != guard]
-        if not made.kills >> register & 1:
+        if not written.kills >> register & 1:
             waiting += [(before, register) for before in flow.before[at]]
-    return frozenset(found)
+    return frozenset(loads)
 
 
 def awaits_others(flow: Flow, region: Collection[int]) -> bool:
-    """Return whether code has a loop that asks for one word until another thread changes it."""
+    """Return whether code has a loop that reads one word until another thread changes it."""
     polls = polling(flow.instructions)
     asked = {number: flow.instructions[number] for number in region}
     asking = (n for n, each in asked.items() if n in polls or _asks(each.row) or strong(each))
@@ -114,20 +114,20 @@ def _loop(flow: Flow, region: Collection[int], number: int) -> set[int]:
 
 
 def _reached(number: int, near: Callable[[int], Iterable[int]], region: Collection[int]) -> set[int]:
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [number]
     while waiting:
-        new = {at for at in near(waiting.pop()) if at in region and at not in seen}
-        seen |= new
+        new = {at for at in near(waiting.pop()) if at in region and at not in visited}
+        visited |= new
         waiting += new
-    return seen
+    return visited
 
 
 def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bool:
-    """Return whether a loop goes on until another thread changes the word that an instruction in it reads.
+    """Return whether a loop runs until another thread changes the word that an instruction in it reads.
 
-    A lock or a flag, that is: always the same word, and the loop stores nothing else. A loop that goes from word to
-    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread gets on.
+    That is a lock or a flag: always the same word, and the loop stores nothing else. A loop that goes from word to
+    word probes a table, and one whose compare-and-swap expects what it loaded before updates: some thread progresses.
     """
     asked = flow.instructions[number]
     if any(_stores(flow.instructions[at].row) for at in loop):

@@ -24,10 +24,10 @@ from ncu_swizzle.emulate.effects import BASES, operand_number, source_width, wid
 from ncu_swizzle.emulate.effects import results as written_operands
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
-from ncu_swizzle.emulate.opcodes import Copy, Shared, named
+from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
-from ncu_swizzle.emulate.worlds import World, mixed, moderate
+from ncu_swizzle.emulate.worlds import World, hash_of, moderate_floats
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -44,14 +44,14 @@ _SMALL = ("SMID", "WARPID", "NSMID", "NWARPID", "GRIDID")  # special registers t
 
 
 def stand_in(instruction: SassInstruction, index: int) -> Step | None:
-    """Return the step that computes more than the ordinary one; None for instructions that need none."""
+    """Return the step that computes more than the ordinary one; None if none is needed."""
     opcode = instruction.opcode
     if opcode in _BY_OPCODE:
         wanted = not instruction.row.matrix or operation_name(instruction)
         return _BY_OPCODE[opcode](instruction, index) if wanted and memory_operands(instruction) else None
     if instruction.row.products and instruction.row.shared is Shared.NO:
         return _product(instruction, index)
-    if opcode in _LANEWISE | _SPECIAL and operands.compiled(instruction) is None:
+    if opcode in _LANEWISE | _SPECIAL and operands.compiled_step(instruction) is None:
         return _special(instruction) if opcode in _SPECIAL else _approximation(instruction, index)
     return None
 
@@ -171,7 +171,7 @@ class _Atomic(MemoryInstruction):
         )
         known = m.shared_known[at[:2]] if in_shared.any() else None
         self.ordinary(m)
-        if known is not None:  # what is stored depends on the order of lanes, so it is drawn
+        if known is not None:  # the stored value depends on the order of lanes, so it is drawn
             block, byte, inside = (each[at[2] & known] for each in at)
             lost = ~m.shared_known[block, byte] & inside
             m.shared[block[lost], byte[lost]] = m.world.shared[byte[lost]]
@@ -179,7 +179,7 @@ class _Atomic(MemoryInstruction):
         where = () if self.local else (np.where(in_shared, np.uint64(0), address.bits),)
         state, before = m.world.event(m, self.instruction.opcode, selected, *where)
         for k, (register, _) in enumerate(self.words):
-            bits = self._bits(m.world, mixed(state, np.uint64(k) + np.zeros_like(state)) if k else state, before, k)
+            bits = self._bits(m.world, hash_of(state, np.uint64(k) + np.zeros_like(state)) if k else state, before, k)
             wanted = expected[k]
             if wanted is not None:
                 bits = np.where(state & np.uint64(2), wanted.bits, bits)
@@ -189,12 +189,12 @@ class _Atomic(MemoryInstruction):
 
     def _bits(self, world: World, state: Bits, before: Ints, word: int) -> Bits:
         if self.floating:
-            return moderate(state)
+            return moderate_floats(state)
         return world.integer(state, before) if word == 0 else np.zeros(state.shape, np.uint32)
 
 
 def _special(instruction: SassInstruction) -> Step:
-    """Return the step that draws what a special register holds: the same in all lanes of a warp."""
+    """Return the step that draws a special register: the same in all lanes of a warp."""
     target, words = operand_number(instruction.operands[0]), width(instruction)
     name = instruction.operands[1].text.removeprefix("SR_")
     uniform, guard = instruction.opcode in ("S2UR", "CS2UR"), operands.guard_operands(instruction.guard)
@@ -220,7 +220,7 @@ def _special(instruction: SassInstruction) -> Step:
 
 
 def _product(instruction: SassInstruction, index: int) -> Step | None:
-    """Return the step of a product of matrices: each result depends on all of both, and on its own summand."""
+    """Return the step of a matrix product: each result depends on both matrices, and on its own summand."""
     counts = _registers(instruction)
     if counts is None:
         return None
@@ -286,18 +286,18 @@ def _hashing(instruction: SassInstruction, index: int, across: Sequence[Reads], 
         for read in across:
             for value in read(m):
                 bits = np.broadcast_to(value.bits, shape).astype(np.uint64)
-                everyone = functools.reduce(mixed, (bits[:, lane] for lane in range(32)))
-                state = mixed(state, everyone[:, None])
+                everyone = functools.reduce(hash_of, (bits[:, lane] for lane in range(32)))
+                state = hash_of(state, everyone[:, None])
                 known &= np.broadcast_to(np.asarray(value.known), shape).all(axis=1, keepdims=True)
         if across:
-            state = mixed(state, LANES[None].astype(np.uint64))
+            state = hash_of(state, LANES[None].astype(np.uint64))
         for read in along:
             for value in read(m):
-                state = mixed(state, np.broadcast_to(value.bits, shape).astype(np.uint64))
+                state = hash_of(state, np.broadcast_to(value.bits, shape).astype(np.uint64))
                 known &= np.asarray(value.known)
         condition = guard(m) if guard else None
         for k, target in enumerate(targets):
-            bits = moderate(mixed(state, np.full(shape, k, np.uint64)))
+            bits = moderate_floats(hash_of(state, np.full(shape, k, np.uint64)))
             if target is not None:
                 bits = bits & np.uint32(1) != 0 if target >= BASES[PRED] else bits
                 m.put(target, Value(bits, True if known.all() else known.copy(), index), condition)
@@ -316,8 +316,11 @@ def _targets(instruction: SassInstruction) -> Iterator[int | None]:
 _BY_OPCODE: dict[str, Callable[[SassInstruction, int], Step]] = {
     "LDSM": lambda instruction, _: _LoadMatrix(instruction).step,
     "STSM": lambda instruction, _: _StoreMatrix(instruction).step,
-    **dict.fromkeys(named(lambda row: row.copy is Copy.ASYNC), lambda instruction, _: _ArrivingCopy(instruction).step),
     **dict.fromkeys(
-        named(lambda row: row.atomic and bool(row.reads)), lambda instruction, index: _Atomic(instruction, index).step
+        opcodes_with(lambda row: row.copy is Copy.ASYNC), lambda instruction, _: _ArrivingCopy(instruction).step
+    ),
+    **dict.fromkeys(
+        opcodes_with(lambda row: row.atomic and bool(row.reads)),
+        lambda instruction, index: _Atomic(instruction, index).step,
     ),
 }

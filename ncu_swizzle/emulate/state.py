@@ -1,8 +1,8 @@
-"""What the emulation of some blocks is at a moment: one `State`, which can be copied and compared.
+"""The whole state of an emulation of some blocks: one `State`, which can be copied and compared.
 
 B blocks run side by side, with W warps in all, those of the first block first; a warp has 32 lanes. Whatever changes
 while they run is a field here, but for the requests that are counted (`accesses.RequestLog` takes those back itself)
-and the clock. So to go back to an earlier moment is to take a copy's fields, whichever there are.
+and the clock. So going back to an earlier moment means taking over a copy's fields, whichever there are.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Barriers:
     commits: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
 
     def _barrier(self, offset: int) -> Barrier:
-        """Return the barriers at an offset to change them; nothing is known of those that were not initialised."""
+        """Return the barriers at an offset to change them; uninitialised ones are unknown."""
         self.changed = True
         if offset not in self.at:
             reserved = self._is_reserved(offset)
@@ -169,7 +169,7 @@ class Barriers:
         return self.reserved is not None and offset < RESERVED_BYTES
 
     def followed(self, offset: int, block: int) -> Barrier | None:
-        """Return the barriers at an offset if all is known of this block's; None if it is not."""
+        """Return the barriers at an offset if this block's is fully known; None if not."""
         barrier = self.at.get(offset)
         return None if barrier is None or barrier.unsure[block] or barrier.blurred[block] else barrier
 
@@ -191,7 +191,7 @@ class Barriers:
         # With -=, a block that is named several times would be counted once.
         np.subtract.at(barrier.pending, blocks, arrivals)
         np.add.at(barrier.transactions, blocks, transactions)
-        # No phase has more arrivals than it expects: if more were counted, nothing is known of the barrier from then
+        # No phase has more arrivals than it expects: if more were counted, nothing is known about the barrier from then
         # on. A phase is complete when neither arrivals nor bytes are pending (PTX ISA, "mbarrier").
         barrier.unsure |= barrier.pending < 0
         touched = np.unique(blocks)
@@ -242,7 +242,7 @@ class Barriers:
 
 
 def _part(start: Any = MISSING, *, compare: bool = True) -> Any:
-    """Return a field of `State`, which no caller gives: `start` is its value, or makes it; otherwise `begin` does."""
+    """Return a field of `State` that no caller passes: `start` is its value, or makes it; otherwise `begin` does."""
     if start is MISSING:
         return field(init=False, compare=compare)
     if callable(start):
@@ -254,8 +254,8 @@ def _part(start: Any = MISSING, *, compare: bool = True) -> Any:
 class State:
     """Everything that changes while blocks run.
 
-    Two states are equal if what follows is the same, registers aside: whoever compares states knows how those may
-    differ. What was only counted or recorded is not compared.
+    Two states are equal if what follows is the same, registers aside: callers know how those may
+    differ. Counts and records are not compared.
     """
 
     live: Bools = _part()  # (W, 32): lanes that exist and have not exited
@@ -268,7 +268,7 @@ class State:
     overwritten: dict[int, Bools] = _part(dict)
     lost_by: int | None = _part(None)
     asked: Bools = _part()  # (B,): blocks that took a ticket
-    # Shared memory, (B, bytes), as far as its contents are followed: zeros while nothing known was stored there.
+    # Shared memory, (B, bytes), if its contents are followed: zeros until something known is stored there.
     shared: Bits = _part(compare=False)
     shared_known: Bools = _part(compare=False)
     shared_written: bool = _part(False)
@@ -281,7 +281,7 @@ class State:
     mbarriers: Barriers = _part()
     requests: Ints = _part()  # (B,): how often the block has asked for another's work
     columns: Ints = _part()  # (B,): a bit per 32 columns of tensor memory that the block has allocated
-    # Waits for bytes that never come: block, barrier, bytes. Nothing is decided by this record.
+    # Waits for bytes that never come: block, barrier, bytes. This record decides nothing.
     starved: list[tuple[int, int, int]] = _part(list, compare=False)
 
     # Threads: those that can run, and those that wait for others; the order of groups decides nothing.
@@ -304,7 +304,7 @@ class State:
     wanted: Bits = _part()
     waits_at: Ints = _part()
 
-    # What was counted, and for which blocks and iterations it holds.
+    # The counts, and the blocks and iterations for which they hold.
     issued: Ints = _part(compare=False)  # (n + 1, B): changes of how often instructions were issued, by instruction
     # By instruction: how many warps of each block, (B,), met, arrived or fenced there. Blocks of a kind do so alike.
     ordering: dict[int, Ints] = _part(dict, compare=False)
@@ -341,17 +341,17 @@ class State:
         self.tallies = np.zeros((0, blocks), np.int64)
 
     def copy(self) -> State:
-        """Return this moment, to go back to."""
+        """Return a copy to go back to."""
         saved = State.__new__(State)
         for name in _names(State, every=True):
             value = getattr(self, name)
-            # Contents that were never written take neither time nor, until they are, memory.
+            # Contents that were never written take neither time nor memory.
             unwritten = name in ("shared", "shared_known") and not self.shared_written
-            setattr(saved, name, np.zeros(value.shape, value.dtype) if unwritten else copied(value))
+            setattr(saved, name, np.zeros(value.shape, value.dtype) if unwritten else copy_of_field(value))
         return saved
 
     def restore(self, saved: State) -> None:
-        """Go back to a moment, whose copy is used up."""
+        """Go back to a moment, using up its copy."""
         for name in _names(State, every=True):
             setattr(self, name, getattr(saved, name))
 
@@ -359,7 +359,7 @@ class State:
         if not isinstance(other, State):
             return NotImplemented
         return (
-            all(_alike(getattr(self, name), getattr(other, name)) for name in _names(State))
+            all(_decide_same(getattr(self, name), getattr(other, name)) for name in _names(State))
             and self._same_contents(other)
             and self._same_tokens(other)
         )
@@ -374,10 +374,10 @@ class State:
         return same and not ((self.shared != other.shared) & self.shared_known).any()
 
     def _same_tokens(self, other: State) -> bool:
-        """Return whether threads are at the same convergence barriers: executions of BSSY have ever new tokens."""
+        """Return whether threads are at the same convergence barriers: every execution of BSSY has a new token."""
         if np.array_equal(self.tokens, other.tokens):
             return True
-        # (2, pairs): each token with the one in its place. The states are alike if that renames tokens one to one, to
+        # (2, pairs): each token with its counterpart. The states are alike if that renames tokens one to one, to
         # executions with the same target.
         pairs = np.unique(np.stack([self.tokens.ravel(), other.tokens.ravel()]), axis=1)
         if any(len(np.unique(names)) != pairs.shape[1] for names in pairs):  # not one to one
@@ -389,7 +389,7 @@ class State:
         )
 
     def digest(self, *more: object) -> bytes:
-        """Return a digest of what is compared, with tokens by where they lead, and of something more."""
+        """Return a digest of all that is compared, with tokens by where they lead, and of something more."""
         digest = hashlib.sha256()
         used, which = np.unique(self.tokens, return_inverse=True)
         targets = [self.targets[token] if token < len(self.targets) else -token for token in used.tolist()]
@@ -402,50 +402,50 @@ class State:
 
 @functools.cache
 def _names(kind: type, every: bool = False) -> tuple[str, ...]:
-    """Return the fields of a record that are compared, or all; none of what is not a record."""
+    """Return a record's compared fields, or all; none if it is not a record."""
     return tuple(each.name for each in fields(kind) if every or each.compare) if is_dataclass(kind) else ()
 
 
-def copied(thing: Any) -> Any:
-    """Return a copy of whatever may change: numbers, values and frozen records do not, and are shared."""
+def copy_of_field(thing: Any) -> Any:
+    """Return a copy of whatever may change; numbers, values and frozen records are shared."""
     kind: Any = type(thing)
     if kind is np.ndarray:
         return thing.copy()
     if kind is list or kind is tuple:
-        return kind(map(copied, thing))
+        return kind(map(copy_of_field, thing))
     if kind is dict:
-        return {key: copied(value) for key, value in thing.items()}
+        return {key: copy_of_field(value) for key, value in thing.items()}
     if _is_fixed(kind):
         return thing
     clone = copy.copy(thing)
-    vars(clone).update({name: copied(value) for name, value in vars(thing).items()})
+    vars(clone).update({name: copy_of_field(value) for name, value in vars(thing).items()})
     return clone
 
 
 @functools.cache
 def _is_fixed(kind: type) -> bool:
-    """Return whether things of a kind never change."""
+    """Return whether instances of a class never change."""
     frozen = is_dataclass(kind) and getattr(kind, "__dataclass_params__").frozen  # noqa: B009  mypy does not know it
     return frozen or issubclass(kind, (type(None), bool, int, float, str, bytes, np.generic, Value))
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Return whether two parts of states decide the same."""
+def _decide_same(a: Any, b: Any) -> bool:
+    """Return whether two parts of states have the same effect."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     if a is b or type(a) is not type(b):
         return a is b
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(_decide_same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_alike, _in_order(a), _in_order(b)))
+        return len(a) == len(b) and all(map(_decide_same, _in_order(a), _in_order(b)))
     kind: Any = type(a)
     names = ("tag", "known", "bits") if isinstance(a, Value) else () if isinstance(a, Tag) else _names(kind)
-    return all(_alike(getattr(a, name), getattr(b, name)) for name in names) if names else bool(a == b)
+    return all(_decide_same(getattr(a, name), getattr(b, name)) for name in names) if names else bool(a == b)
 
 
 def _in_order(queue: Any) -> Any:
-    """Return groups, or what waits as groups, by where they are; they may have gone on in between."""
+    """Return groups, or waiting groups, by where they are; they may have moved on in between."""
     if type(queue) is tuple or len(queue) < 2 or not isinstance(queue[0], Group | AtBarrier | AtPhaseCheck):
         return queue
     groups = [(getattr(each, "group", each), each) for each in queue]
@@ -453,7 +453,7 @@ def _in_order(queue: Any) -> Any:
 
 
 def _feed(digest: Any, thing: Any) -> None:
-    """Add to a digest whatever of a thing decides what follows."""
+    """Add to a digest whatever in an object decides what follows."""
     kind: Any = type(thing)
     if isinstance(thing, np.ndarray):
         digest.update(f"{thing.dtype}{thing.shape}".encode())

@@ -1,8 +1,8 @@
-"""What an iteration of a loop does: by which steps registers change, and which requests further iterations make.
+"""What an iteration of a loop does: the steps by which registers change, and the requests of further iterations.
 
-Mostly the threads of one loop change registers by the same steps, as a lane of theirs shows. Producers and consumers of
-a pipeline are in loops of their own and hold each other at mbarriers: while one goes round, the others do too. What
-their registers change by in such a period is compared lane by lane, as far as it matters where each thread is.
+Mostly the threads of one loop change registers by the same steps, as one lane shows. Producers and consumers of
+a pipeline run their own loops and hold each other at mbarriers: while one iterates, the others do too. The changes of
+their registers in such a period are compared lane by lane, where they matter to a thread.
 
 W warps run, of 32 lanes each; changes are signed, modulo 2^32.
 """
@@ -16,16 +16,16 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, from_first_line
 from ncu_swizzle.emulate.code import PRED
-from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, total
+from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, sum_tag
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, numbers_in
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import SHIFTED_BYTES, SharedRequests
 from ncu_swizzle.emulate.state import Group
-from ncu_swizzle.emulate.values import Bits, Patches, Value, merged
+from ncu_swizzle.emulate.values import Bits, Patches, Value, merged_tag
 from ncu_swizzle.smem.operations import Bools, Ints
 
-UNKNOWN = -1  # what a sample says of a register that is not known, or was never written
+UNKNOWN = -1  # in a sample: a register that is not known, or was never written
 
 
 def sample(m: Machine, numbers: Sequence[int], warp: int, lane: int) -> Ints:
@@ -40,7 +40,7 @@ def sample(m: Machine, numbers: Sequence[int], warp: int, lane: int) -> Ints:
 
 
 def _with(value: Value, bits: Bits, tag: Tag | None, patches: Patches | None) -> Value:
-    """Return a value that is known as this one is, with other bits or tags."""
+    """Return a value known in the same lanes, with other bits or tags."""
     return Value(bits, value.known, value.origin, tag, value.sure, patches=patches)
 
 
@@ -67,24 +67,24 @@ def strip(m: Machine, axis: int) -> None:
 
 
 def _in_parts(value: Value, parts: Iterable[tuple[Bools, Tag | None]]) -> Value:
-    """Return a value with the tags of its parts, those with the same tag as one."""
+    """Return a value with the tags of its parts, merging those with the same tag."""
     lanes_of: dict[Tag | None, Bools] = {}
     for lanes, tag in parts:
         lanes_of[tag] = lanes | lanes_of[tag] if tag in lanes_of else lanes
     narrow = all(lanes.shape[1] == 1 for lanes in lanes_of.values())
     patches = tuple((lanes, tag) for tag, lanes in lanes_of.items())
-    return _with(value, value.bits, merged(lanes_of, narrow) if patches else None, patches if patches[1:] else None)
+    return _with(value, value.bits, merged_tag(lanes_of, narrow) if patches else None, patches if patches[1:] else None)
 
 
-def _shaped(where: Bools, wide: int) -> Bools:
-    """Return lanes, (W, 32), as one per warp, (W, 1), if values are so."""
+def _lanes_like(where: Bools, wide: int) -> Bools:
+    """Return lanes, (W, 32), reduced to one per warp, (W, 1), if values are."""
     return np.asarray(where.any(axis=1, keepdims=True)) if wide == 1 else where
 
 
 def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> bool:
     """Return whether the same bits of values that are not wholly known are known, and hold the same.
 
-    Where a register changes, they must be none.
+    Where a register changes, no bits may be known.
     """
     if old.sure is None and new.sure is None:
         return True
@@ -101,7 +101,7 @@ def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> boo
 
 
 def _whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[int, Group]]:
-    """Return where groups of threads go on; these of `group` run next."""
+    """Return where groups of threads continue; those of `group` run next."""
     after = program.flow.following
     waiting = [*(each.group for each in m.at_barrier), *(each.group for each in m.at_phase), *m.at_cluster]
     return [*((each.pc, each) for each in (group, *m.ready, *m.resting)), *((after(each.pc), each) for each in waiting)]
@@ -121,11 +121,11 @@ def what_matters(program: PreparedCode, m: Machine, group: Group) -> dict[int, B
     """Return the lanes, (W, 32), in which each register matters, given where their threads are."""
     lanes: dict[int, Bools] = {}
     unseen = m.live.copy()
-    for pc, each in _whereabouts(program, m, group):
-        unseen[each.warps] &= ~each.mask
+    for pc, group_here in _whereabouts(program, m, group):
+        unseen[group_here.warps] &= ~group_here.mask
         for number in numbers_in(program.live.get(pc, (1 << REGISTERS) - 1)):
-            lanes.setdefault(number, np.zeros(m.live.shape, bool))[each.warps] |= each.mask
-    if unseen.any():  # at convergence barriers, of which it is not looked up where they lead
+            lanes.setdefault(number, np.zeros(m.live.shape, bool))[group_here.warps] |= group_here.mask
+    if unseen.any():  # at convergence barriers, whose targets are not looked up
         for number in range(REGISTERS):
             if m.registers[number] is not None:
                 lanes[number] = lanes[number] | unseen if number in lanes else unseen
@@ -147,7 +147,7 @@ class Movement:
     def between(
         cls, lanes: Mapping[int, Bools], before: Sequence[Value | None], after: Sequence[Value | None]
     ) -> Movement | None:
-        """Return what two states say; None if a predicate changes, or whether something is known."""
+        """Return the movement between two states; None if a predicate changes, or which values are known."""
         changes: dict[int, Ints] = {}
         for number, where in lanes.items():
             old, new = before[number], after[number]
@@ -161,15 +161,17 @@ class Movement:
         return cls(lanes=lanes, changes=changes)
 
     @classmethod
-    def sampled(cls, m: Machine, numbers: Sequence[int], before: Ints, after: Ints, threads: Bools) -> Movement | None:
-        """Return what two samples say; None if a predicate changes, or whether something is known."""
+    def from_samples(
+        cls, m: Machine, numbers: Sequence[int], before: Ints, after: Ints, threads: Bools
+    ) -> Movement | None:
+        """Return the movement between two samples; None if a predicate changes, or which values are known."""
         changes: dict[int, Ints] = {}
         for position in np.flatnonzero(before != after).tolist():
             number, value = numbers[position], m.registers[numbers[position]]
             if number >= BASES[PRED] or UNKNOWN in (before[position], after[position]) or value is None:
                 return None
             step = _signed(after[position] - before[position])
-            changes[number] = np.where(_shaped(threads, 1 if _is_narrow(value) else 32), step, 0)
+            changes[number] = np.where(_lanes_like(threads, 1 if _is_narrow(value) else 32), step, 0)
         return cls(lanes=dict.fromkeys(numbers, m.live), changes=changes, threads=threads)
 
     def begin(self, m: Machine, axis: int) -> list[Value | None]:
@@ -181,7 +183,7 @@ class Movement:
         return list(m.registers)
 
     def happened(self, m: Machine, before: Sequence[Value | None]) -> bool:
-        """Return whether the registers that matter changed so, and all others not."""
+        """Return whether the registers that matter changed by these steps, and no others did."""
         return all(self._changed(before[number], m.registers[number], number) for number in self.lanes)
 
     def _changed(self, old: Value | None, new: Value | None, number: int) -> bool:
@@ -201,7 +203,7 @@ class Movement:
         return bool((np.broadcast_to(wanted, where.shape) == change)[where].all())
 
     def corrected(self, m: Machine, before: Sequence[Value | None]) -> Movement | None:
-        """Return what happened instead, if registers changed lane by lane; None if that is not why."""
+        """Return the actual movement, if registers changed lane by lane; None if that is not why."""
         if self.threads is None:
             return None
         apart: dict[int, Ints] = {}
@@ -216,7 +218,7 @@ class Movement:
         return replace(self, changes={**self.changes, **apart}, exact=exact) if exact else None
 
     def apply(self, m: Machine, times: int) -> None:
-        """Let the changes happen so many times more."""
+        """Apply the changes `times` more times."""
         for number, change in self.changes.items():
             value = m.registers[number]
             if value is not None and number in self.lanes:
@@ -226,11 +228,11 @@ class Movement:
 
 def _moving(value: Value, where: Bools, change: Ints, axis: int) -> Value:
     """Return a value tagged by how much it changes in each iteration, (W, 32) or (W, 1), in some lanes."""
-    where = _shaped(where, change.shape[1])
+    where = _lanes_like(where, change.shape[1])
     return _in_parts(
         value,
         (
-            (moved, total(tag, iteration(axis, int(step))))
+            (moved, sum_tag(tag, iteration(axis, int(step))))
             for lanes, tag in _tagged_lanes(value, where)
             for step in np.unique(change[lanes & where])
             if (moved := lanes & where & (change == step)).any()
@@ -239,7 +241,7 @@ def _moving(value: Value, where: Bools, change: Ints, axis: int) -> Value:
 
 
 def _masked(change: Ints, where: Bools) -> Ints:
-    masked: Ints = np.where(_shaped(where, change.shape[1]), change, 0)
+    masked: Ints = np.where(_lanes_like(where, change.shape[1]), change, 0)
     return masked
 
 
@@ -249,8 +251,8 @@ def _is_narrow(value: Value) -> bool:
 
 
 def _change(old: Value, new: Value, where: Bools, number: int) -> Ints | None:
-    """Return by how much a register changed, (W, 32) or (W, 1); None if that is no number."""
-    where = _shaped(where, 1) if _is_narrow(old) and _is_narrow(new) else where
+    """Return by how much a register changed, (W, 32) or (W, 1); None if not a number."""
+    where = _lanes_like(where, 1) if _is_narrow(old) and _is_narrow(new) else where
     known, still = (np.broadcast_to(np.asarray(value.known), where.shape) for value in (old, new))
     if bool((known != still)[where].any()):
         return None
@@ -268,7 +270,7 @@ def _tagged_lanes(value: Value, where: Bools) -> Iterator[tuple[Bools, Tag | Non
         yield where, value.tag
         return
     for lanes, tag in value.patches:
-        yield _shaped(lanes, where.shape[1]), tag
+        yield _lanes_like(lanes, where.shape[1]), tag
 
 
 def _same_tags(old: Value, new: Value, where: Bools) -> bool:
@@ -285,7 +287,7 @@ def _same_tags(old: Value, new: Value, where: Bools) -> bool:
 
 @dataclass(frozen=True)
 class Shifts:
-    """The requests that one iteration made, of which some follow the iteration."""
+    """The requests of one iteration, some of which move with it."""
 
     still: Sequence[LoopRequests]
     moving: Sequence[tuple[LoopRequests, int, int]]  # by how much their addresses and sources change in an iteration
@@ -313,16 +315,16 @@ class Shifts:
         return max(1, SHIFTED_BYTES // size) if size else 1 << 62
 
     def following(self, log: RequestLog, axis: int, times: int) -> list[LoopRequests] | None:
-        """Return the requests of so many further iterations; None if some are invalid."""
+        """Return the requests of `count` further iterations; None if some are invalid."""
         if not times:
             return []
         requests = [replace(request, times=request.times * times) for request in self.still]
         for request, addresses, sources in self.moving:  # or there may be billions of iterations
             further = np.arange(1, times + 1)
-            seen = _shifted(request.seen, addresses * further, sources * further)
-            if not log.valid(request.number, seen):
+            shifted = _shifted_requests(request.seen, addresses * further, sources * further)
+            if not log.all_valid(request.number, shifted):
                 return None
-            requests.append(replace(request, seen=seen))
+            requests.append(replace(request, seen=shifted))
         return [
             replace(
                 request,
@@ -339,7 +341,7 @@ def _per_iteration(tag: Tag | None, axis: int) -> int:
     return change
 
 
-def _shifted(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
+def _shifted_requests(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
     """Return the requests shifted by each of these T numbers of bytes, as if T times as many warps made them.
 
     Of N requests, (N, 32), these are (T * N, 32): all of the first iteration first.

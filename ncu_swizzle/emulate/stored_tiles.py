@@ -1,7 +1,7 @@
 """Follow what threads store to shared memory back to where they loaded it: tiles without a tensor map.
 
-Each two bytes have the address in global memory that they came from. LDG gives one to registers, MOV and PRMT with a
-constant carry it on, stores and LDGSTS bring it to shared memory. What is computed has none.
+Every two bytes carry the address in global memory that they came from. LDG gives one to registers, MOV and PRMT with a
+constant pass it on, stores and LDGSTS bring it to shared memory. Computed values have none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def stores(row: Opcode) -> bool:
 
 
 def _moved(instruction: SassInstruction) -> tuple[Source | None, ...] | None:
-    """Return where both halves of a copied register come from; None of an instruction that computes."""
+    """Return where both halves of a copied register come from; None for an instruction that computes."""
     parts = instruction.operands
     if instruction.opcode == "PRMT" and parts[2].kind == INTEGER:
         digits = [parts[2].number >> 4 * place & 15 for place in range(WORD)]
@@ -59,7 +59,7 @@ def _data(instruction: SassInstruction) -> list[int]:
 
 @dataclass
 class Stores:
-    """Where registers that are stored come from in global memory: (W, 32, 2) of each, by its number."""
+    """Where stored registers come from in global memory: (W, 32, 2) each, by register number."""
 
     placed: Callable[[Machine], PlacedBoxes]
     followed: set[int] = field(default_factory=set)  # the registers
@@ -134,8 +134,8 @@ class Stores:
 
     def _of(self, m: Machine, register: int) -> Ints:
         """Return the sources of a register in the view's warps, (G, 32, 2)."""
-        found = self.registers.get(register)
-        return np.full((len(m.view.warps), 32, 2), NO_SOURCE) if found is None else found[m.view.warps]
+        sources = self.registers.get(register)
+        return np.full((len(m.view.warps), 32, 2), NO_SOURCE) if sources is None else sources[m.view.warps]
 
     def _store(self, instruction: SassInstruction) -> Step:
         """Return the step that remembers what a thread's store brings; it has been taken for a write before."""

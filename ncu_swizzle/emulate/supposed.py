@@ -1,13 +1,13 @@
-"""What threads would request if they went ways of which data decide whether they do.
+"""What threads would request on paths that data may make them take.
 
-A branch on something unknown leaves open which lanes go which way, and how often. What they would access is known all
-the same if their addresses are: so both ways are followed with all lanes, in a copy of the machine that is thrown away,
-up to where they meet. Fewer lanes than these may execute, never others. Registers keep what they held at the branch,
-and a lane computes the same whoever else is there, but for votes and shuffles, whose results are forgotten.
+A branch on something unknown leaves open which lanes take which path, and how often. What they would access is known
+anyway if their addresses are: so both paths are followed with all lanes, in a copy of the machine that is thrown away,
+up to where they meet. Fewer lanes than these may execute, never others. Registers keep their values from the branch,
+and a lane computes the same whichever others are active, except for votes and shuffles, whose results are forgotten.
 
 A loop whose end is unknown is followed until a period of it has changed all registers by the same steps and, run once
-more with tags, left everything as it was but for these steps: then all further iterations request the same, shifted as
-a whole. Whatever is not followed to its end is said to be lost.
+more with tags, changed nothing but these steps: then all further iterations request the same, shifted as
+a whole. Whatever is not followed to its end is reported as lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.boxes import Repeat
 from ncu_swizzle.emulate.code import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
-from ncu_swizzle.emulate.dependence import LOOP_AXES, WORD, left_open, total, trailing_zeros
+from ncu_swizzle.emulate.dependence import LOOP_AXES, WORD, open_tag, sum_tag, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES, GLOBAL, SHARED, is_control, numbers_in, operand_number
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import Machine
@@ -33,11 +33,11 @@ from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_BLOCKS = 4_000  # basic blocks that are followed in one run
-MOST_VISITS = 24  # of a branch on one way, until a loop has to have shown its steps
-DEEPEST = 40  # ways within each other
+MOST_VISITS = 24  # of a branch on one path, by which a loop must have shown its steps
+DEEPEST = 40  # nested paths
 PERIODS = (1, 2, 3, 4, 6, 8)  # visits after which steps repeat
 ENDLESS_ENOUGH = 1 << 20  # periods: after 2^31 elements, counters of 32 bits overflow, which no program relies on
-# Threads wait there, and go on with the next instruction; or it does nothing to them.
+# Threads wait there and continue with the next instruction, or it does nothing to them.
 _PASSED = frozenset(("BSSY", "BSYNC", "WARPSYNC", "BAR", "NOP", "YIELD", "NANOSLEEP", "BREAK"))
 
 
@@ -52,12 +52,12 @@ def condition_of(m: Machine, instruction: SassInstruction) -> Value | None:
 
 
 class _Lost(Exception):
-    """A way that is not followed to its end."""
+    """A path is not followed to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Visit:
-    """A branch on one way: the registers at a time, and the period that runs with tags from then on, if one does."""
+    """A branch on one path: its registers at a visit, and the period that runs with tags from then on, if any."""
 
     registers: Sequence[Value | None]
     movement: Movement | None = None
@@ -67,17 +67,17 @@ class _Visit:
 
 
 Registers = Sequence[Value | None]
-Trail = dict[int, tuple[_Visit, ...]]  # by branch: what was seen of it on the way so far
+Trail = dict[int, tuple[_Visit, ...]]  # by branch: its visits on the path so far
 
 
 @dataclass(kw_only=True)
 class Supposing:
-    """Follows ways on a machine."""
+    """Follows paths on a machine."""
 
     program: PreparedCode
     machine: Machine
     _blocks: int = field(default=0)
-    # Of each branch that is followed: what registers held where its ways ended, and how loops change them.
+    # For each branch that is followed: what registers held where its paths ended, and how loops change them.
     _ends: list[tuple[list[Registers], list[Movement]]] = field(default_factory=list)
 
     def follow(self, group: Group, branch: int, stop: int, region: frozenset[int]) -> bool:
@@ -87,7 +87,7 @@ class Supposing:
             return True
         if m.log.supposing or self._blocks >= MOST_BLOCKS or m.world is not None or self.program.probed:
             return False
-        whole, events, traffic, watcher, now = m.copy(), m.events, m.traffic, m.watcher, m.now
+        before, events, traffic, watcher, now = m.copy(), m.events, m.traffic, m.watcher, m.now
         m.events = m.traffic = m.watcher = None
         m.log.supposing = True
         try:
@@ -104,7 +104,7 @@ class Supposing:
         finally:
             m.log.supposing = False
             self._ends.clear()
-            self._back_to(whole)
+            self._back_to(before)
             m.events, m.traffic, m.watcher, m.now = events, traffic, watcher, now
         return True
 
@@ -112,14 +112,14 @@ class Supposing:
         return any(self.program.instructions[number].row.addressed for number in region)
 
     def _back_to(self, state: object) -> None:
-        """Go back to a state; what values decided about blocks and iterations stays."""
+        """Go back to a state; decisions about blocks and iterations stay."""
         m = self.machine
         boxes, repeats = m.boxes, m.repeats
         m.restore(state)  # type: ignore[arg-type]
         m.boxes, m.repeats = boxes, repeats
 
     def _both(self, group: Group, stop: int, trail: Trail, depth: int) -> None:
-        """Follow both ways from a branch, each from the state that there is."""
+        """Follow both paths from a branch, each from the current state."""
         flow, m = self.program.flow, self.machine
         if depth > DEEPEST:
             raise _Lost
@@ -180,7 +180,7 @@ class Supposing:
     def _onward(
         self, warps: Ints, mask: Bools, instruction: SassInstruction, last: int, way: tuple[int, Trail, int]
     ) -> list[tuple[int, Bools]]:
-        """Return where threads go on after the last instruction of a basic block, and which."""
+        """Return where threads continue after the last instruction of a basic block, and which."""
         m, flow = self.machine, self.program.flow
         after = flow.following(last)
         if instruction.never or not is_control(instruction) or instruction.opcode in _PASSED:
@@ -209,7 +209,7 @@ class Supposing:
         return [(after, mask & ~taken), (targets[0], taken)]
 
     def _split(self, group: Group, mask: Bools, way: tuple[int, Trail, int]) -> list[tuple[int, Bools]]:
-        """Follow both ways of an unknown branch; return where threads go on if these meet before `stop`."""
+        """Follow both paths of an unknown branch; return where threads continue if these meet before `stop`."""
         m, flow, (stop, trail, depth) = self.machine, self.program.flow, way
         meets = flow.post_dominators[group.pc]
         inner = meets not in (stop, EXIT) and self._leads_to(meets, stop)
@@ -222,7 +222,7 @@ class Supposing:
             except _Lost:
                 if self._accesses(region) or self._blocks > MOST_BLOCKS:
                     raise
-                followed = False  # nothing is requested there: only what it leaves in registers is not known
+                followed = False  # nothing is requested there: only its results in registers are unknown
             del self._ends[open_:], m.repeats.active[repeats:]
             ends, movements = self._ends.pop()
             self._back_to(state)
@@ -234,7 +234,7 @@ class Supposing:
                 left = self._left_open(number, before, ends, movements) if followed else None
                 m.put(number, left or unknown(group.pc, bool if number >= BASES[PRED] else np.uint32))
             return [(meets, mask)]
-        visits, ended = self._visited(group, trail.get(group.pc, ()))
+        visits, ended = self._add_visit(group, trail.get(group.pc, ()))
         if not ended:
             self._both(group, stop, {**trail, group.pc: visits}, depth + 1)
         return []
@@ -242,9 +242,9 @@ class Supposing:
     def _left_open(
         self, number: int, before: Registers, ends: Sequence[Registers], movements: Sequence[Movement]
     ) -> Value | None:
-        """Return what a register holds where ways meet, if it is what it held plus the same number in all threads.
+        """Return what a register holds where paths meet, if it is its old value plus the same number in all threads.
 
-        None if that is not so, or is not known. `ends` is what registers held at each end of a way, `movements` by what
+        None if not, or not known. `ends` is what registers held at each end of a path, `movements` the steps by which
         they change in further periods of loops.
         """
         m, old = self.machine, before[number]
@@ -271,10 +271,10 @@ class Supposing:
             if len(steps) > 1:
                 return None
             align = min(align, trailing_zeros(int(steps[0]) % WORD))
-        return Value(held.bits, True, None, total(held.tag, left_open(align)))
+        return Value(held.bits, True, None, sum_tag(held.tag, open_tag(align)))
 
     def _leads_to(self, number: int, stop: int) -> bool:
-        """Return whether all threads that are at an instruction come to another one."""
+        """Return whether all threads at an instruction reach another one."""
         dominators = self.program.flow.post_dominators
         while number not in (stop, EXIT):
             number = dominators[number]
@@ -282,37 +282,37 @@ class Supposing:
 
     # ------------------------------------------------------------------------------------------ loops
 
-    def _visited(self, group: Group, seen: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
-        """Return the visits of a branch with this one, and whether all further ones do the same."""
+    def _add_visit(self, group: Group, visits: tuple[_Visit, ...]) -> tuple[tuple[_Visit, ...], bool]:
+        """Return the visits of a branch including this one, and whether all further ones do the same."""
         m = self.machine
         registers = list(m.registers)
-        if len(seen) >= MOST_VISITS:
+        if len(visits) >= MOST_VISITS:
             raise _Lost
-        if seen and (begun := next((visit for visit in reversed(seen) if visit.repeat), None)) is not None:
-            done = len(seen) - seen.index(begun)
+        if visits and (begun := next((visit for visit in reversed(visits) if visit.repeat), None)) is not None:
+            done = len(visits) - visits.index(begun)
             if done == begun.period:
-                return (*seen, _Visit(registers=registers)), self._proved(begun)
+                return (*visits, _Visit(registers=registers)), self._proved(begun)
             if done < begun.period:
-                return (*seen, _Visit(registers=registers)), False
-        failed = {visit.period for visit in seen if visit.repeat}  # such as 1, of two buffers that take turns
+                return (*visits, _Visit(registers=registers)), False
+        failed = {visit.period for visit in visits if visit.repeat}  # such as 1, of two buffers that take turns
         for period in PERIODS:
             if period in failed:
                 continue
-            if len(seen) < 2 * period or len(m.repeats.active) >= LOOP_AXES - 1:  # the last axis is `OPEN_AXIS`
+            if len(visits) < 2 * period or len(m.repeats.active) >= LOOP_AXES - 1:  # the last axis is `OPEN_AXIS`
                 break
             lanes = self._matter(group)
-            earlier = Movement.between(lanes, seen[-2 * period].registers, seen[-period].registers)
-            movement = Movement.between(lanes, seen[-period].registers, registers)
+            earlier = Movement.between(lanes, visits[-2 * period].registers, visits[-period].registers)
+            movement = Movement.between(lanes, visits[-period].registers, registers)
             if movement is None or earlier is None or not _same(movement, earlier):
                 continue
             repeat = m.repeats.begin(supposed=True)
             before = movement.begin(m, repeat.axis)
             visit = _Visit(registers=registers, movement=movement, before=before, period=period, repeat=repeat)
-            return (*seen, visit), False
-        return (*seen, _Visit(registers=registers)), False
+            return (*visits, visit), False
+        return (*visits, _Visit(registers=registers)), False
 
     def _proved(self, begun: _Visit) -> bool:
-        """Return whether the period that began at a visit did what it was to do, and nothing limits how often."""
+        """Return whether the period that began at a visit did as expected, and nothing limits how often."""
         m, repeat = self.machine, begun.repeat
         assert repeat is not None
         assert begun.movement is not None

@@ -1,4 +1,4 @@
-"""Execute accesses through generic addresses (LD, ST, ATOM), and all operations on mbarriers but waits."""
+"""Execute accesses through generic addresses (LD, ST, ATOM), and all operations on mbarriers except waits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ncu_swizzle.emulate.contents import (
 from ncu_swizzle.emulate.effects import BASES, INITIALISES, operand_number, results
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
-from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, extended, note_lanes
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory, Shared, named
+from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, note_lanes, sign_extend
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, both, executes
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem import operations
@@ -34,7 +34,7 @@ from ncu_swizzle.smem.operations import Bools, Ints, phase_degrees
 # Execute accesses through generic addresses: LD, ST and ATOM, in shared, local or global memory.
 
 
-@executes(*named(lambda row: row.shared is Shared.GENERIC))
+@executes(*opcodes_with(lambda row: row.shared is Shared.GENERIC))
 def _generic(instruction: SassInstruction, use: Use) -> Step:
     return _Generic(instruction, use).step
 
@@ -66,14 +66,14 @@ class _Generic(MemoryInstruction):
             if (own.any(axis=1) & remote.any(axis=1)).any():
                 reason = "what ncu counts for lanes that access different blocks of a cluster"
                 m.log.miss(self.index, reason, None, codes.NO_RULE)
-            # No wavefronts for lanes that access another block. What is missed is an access all the same.
+            # No wavefronts for lanes that access another block. A missed one is an access all the same.
             m.log.record(self.index, low.bits, own, tag=address.tag)
             self._note(m, low.bits, own, remote)
             if remote.any():
                 self._look_elsewhere(m, low.bits, remote)
         if self.does == READ:
             if self.needed:
-                # What is all in one memory is loaded; nothing is known of the rest.
+                # Accesses all in one memory are loaded; the rest is unknown.
                 lanes = {"shared": own, "local": in_local, "global": in_global}
                 kind = next((kind for kind, inside in lanes.items() if bool((inside == selected).all())), "")
                 self._load(m, kind, low if kind != "global" else address, selected, condition)
@@ -93,15 +93,15 @@ class _Generic(MemoryInstruction):
             self._unknown(m, condition)
 
     @staticmethod
-    def _note(m: Machine, addresses: Bits, own: Bools, remote: Bools) -> None:
-        note_lanes(m, addresses, own)
+    def _note(m: Machine, addresses: Bits, in_own_block: Bools, remote: Bools) -> None:
+        note_lanes(m, addresses, in_own_block)
         if remote.any():
             at = np.broadcast_to(addresses, remote.shape)
             blocks = m.clusters.at(np.broadcast_to(m.view_blocks()[:, None], remote.shape), at)
             m.note(Kind.REMOTE, m.view.warps, (blocks, (at & WINDOW).astype(np.int64), remote), nbytes=9 * at.size)
 
     def _look_elsewhere(self, m: Machine, at: Bits, remote: Bools) -> None:
-        """Note if lanes want words of one bank of another block: ncu counts nothing for that."""
+        """Note whether lanes want words of one bank of another block: ncu counts nothing for that."""
         operation = operation_name(self.instruction)
         lanes = np.broadcast_to(at, remote.shape).astype(np.int64)
         ranks = np.where(remote, lanes >> RANK_BIT, -1)
@@ -115,7 +115,7 @@ class _Generic(MemoryInstruction):
             self.nothing(m, condition)
             return
         load = {"shared": load_shared, "local": load_local, "global": load_global}[kind]
-        self.finish(m, extended(self.instruction, load(m, address, selected, self.width)), condition)
+        self.finish(m, sign_extend(self.instruction, load(m, address, selected, self.width)), condition)
 
     def _nowhere(self, m: Machine, address: Value, condition: Value | None) -> None:
         """Execute an access to an unknown address, or by unknown lanes."""
@@ -134,7 +134,7 @@ class _Generic(MemoryInstruction):
             m.put(register, unknown(m.now, bool if register >= BASES[PRED] else np.uint32), condition)
 
 
-COUNT_ONE = 1 << 20  # minus the count is how a barrier's word holds its arrivals
+COUNT_ONE = 1 << 20  # minus the count is how a barrier's word encodes its arrivals
 WORD_COUNT_BIT, UPPER_COUNT_BIT = 1, 11  # where this begins in the lower and in the upper word
 PHASE_BIT = np.uint32(31)  # of the upper word of a state
 
@@ -244,7 +244,7 @@ def _of_lane(value: Value, row: int, lane: int, shape: tuple[int, ...]) -> int |
 
 
 class _Invalidate(_Operation):
-    """SYNCS.CCTL.IV: mbarrier.inval, after which its bytes are like others. It changes nothing that is counted."""
+    """SYNCS.CCTL.IV: mbarrier.inval, after which its bytes are ordinary. It changes no count."""
 
     def step(self, m: Machine) -> None:
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)

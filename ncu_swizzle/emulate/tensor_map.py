@@ -14,9 +14,9 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 # Tensor maps without a driver: their 128 bytes, and how many bytes a copy by one of them moves.
 #
-# The encoding is documented nowhere. Where its fields are was found by encoding maps that differ in one argument
+# The encoding is undocumented. Its fields were found by encoding maps that differ in one argument
 # (tests/data/tensor_maps_h100.jsonl.gz). The driver also stores the product of these fields; a map in which the two
-# differ is not understood. What came with Blackwell, where we have no driver, is from the instructions that ptxas 13.0
+# differ is not understood. Blackwell's additions, for which we have no driver, come from instructions that ptxas 13.0
 # makes of tensormap.replace for sm_100a: the codes of packed types, and the atoms of the 128-byte swizzle.
 
 
@@ -116,7 +116,7 @@ class Tiled:
 
     @property
     def overlap(self) -> tuple[int, int] | None:
-        """A stride that is too small for what is inside of it, and one that would fit; None if there is none.
+        """A stride that is too small for what is inside of it, and one that would fit; None if all fit.
 
         A stride of 0 repeats elements on purpose.
         """
@@ -130,7 +130,7 @@ class Tiled:
 
     @property
     def refused(self) -> str:
-        """Why cuTensorMapEncodeTiled refuses it: which value is wrong, and what would fit; empty if it does not."""
+        """Why cuTensorMapEncodeTiled refuses it: the wrong value, and what would fit; empty if it does not."""
         span = BOX_SPANS[self.swizzle]
         if self.swizzle and self.row_bytes > span:
             return (
@@ -148,7 +148,7 @@ class Tiled:
         return self._refused_padded() if self.data_type in PADDED else ""
 
     def _refused_padded(self) -> str:
-        """Return why it is refused of a type with gaps (cuda.h, cuTensorMapEncodeTiled)."""
+        """Return why it is refused for a type with gaps (cuda.h, cuTensorMapEncodeTiled)."""
         if self.box[0] != _WIDE or self.sizes[0] % _WIDE:
             words = f"{self.box[0]} elements in a row of the box, {self.sizes[0]} in one of the matrix"
             return f"{words}: of packed types with gaps, {_WIDE} and a multiple of it fit"
@@ -159,7 +159,7 @@ class Tiled:
         return ""
 
 
-def decoded(tensor_map: bytes) -> Tiled | None:
+def decoded_map(tensor_map: bytes) -> Tiled | None:
     """Return the arguments that a map was encoded from; None for im2col maps, element strides, and unknown codes."""
     mode, steps = (struct.unpack_from("<I", tensor_map, at)[0] for at in (_MODE, _STEPS))
     rank, code = (mode >> 4 & 7) + 1, mode >> 7 & (15 | _FLAG)
@@ -192,10 +192,10 @@ def copied_bytes(tensor_map: bytes) -> int | None:
     return copied if copied == struct.unpack_from("<I", tensor_map, _COPIED)[0] else None
 
 
-def completed(tensor_map: bytes) -> bytes:
-    """Return a map as the driver encodes it, of one of which only the half that the hardware needs is written.
+def completed_map(tensor_map: bytes) -> bytes:
+    """Return a map as the driver encodes it, given one with only the half that the hardware needs.
 
-    One that is not understood is returned as it is.
+    A map that is not understood is returned unchanged.
     """
     copied, mode = _box_bytes(tensor_map), struct.unpack_from("<I", tensor_map, _MODE)[0]
     if copied is None:
@@ -253,11 +253,11 @@ class BoxCopy:
     corner: tuple[int, ...]
     block: int
     barrier: int
-    phase: int  # of the barrier that its bytes are counted in
+    phase: int  # of the barrier that counts its bytes
     start: int  # in shared memory, bytes
     counted_in: int  # the block whose barrier it is: of a pair, that may be the other one
     read: Bools = field(init=False)  # by chunk: whether a wgmma has read it
-    over: bool = False  # something else was written over it
+    over: bool = False  # it was overwritten
     by_threads: bool = False  # no copy: threads have stored it, from consecutive addresses of global memory
 
     def __post_init__(self) -> None:
@@ -269,17 +269,17 @@ class BoxCopy:
         """What the threads wait for together."""
         return self.barrier, self.phase
 
-    def coordinates(self, part: Ints | slice = slice(None)) -> Ints:
+    def coordinates(self, chunks: Ints | slice = slice(None)) -> Ints:
         """Return the coordinates of some chunks' first elements, (chunks, rank), innermost first."""
-        chosen: Ints = _within(self.tensor.box, self.tensor.shared_bits)[part] + np.array(self.corner)
+        chosen: Ints = _within(self.tensor.box, self.tensor.shared_bits)[chunks] + np.array(self.corner)
         return chosen
 
     def scaled(self, sizes: tuple[int, ...], element: int) -> tuple[int, ...]:
-        """Return sizes or coordinates with the innermost in elements of so many bytes."""
+        """Return sizes or coordinates with the innermost in elements of `element` bytes."""
         return (sizes[0] * self.tensor.shared_bits // (8 * element), *sizes[1:])
 
     def named(self, at: Ints, element: int) -> str:
-        """Return scaled coordinates in words, as the tensor map counts them."""
+        """Spell out scaled coordinates, as the tensor map counts them."""
         innermost, *others = at[: len(self.corner)].tolist()
         return f"({', '.join(map(str, [innermost * 8 * element // self.tensor.shared_bits, *others]))})"
 
@@ -303,7 +303,7 @@ class BoxCopy:
         return box_chunks(math.prod(tensor.box[1:]), tensor.row_bytes, span, start, atom).ravel()
 
     def reach(self) -> tuple[int, int] | None:
-        """Return the first and behind the last byte that it reads of global memory; None if it reads none."""
+        """Return the first byte of global memory that it reads, and the end of the last; None if it reads none."""
         at = self.coordinates()[self.inside()]
         if not len(at):
             return None
@@ -338,7 +338,7 @@ class PlacedBoxes:
         self.matrices: dict[int, Matrix] = {}  # by the first address of the buffer
 
     def matrix_of(self, address: int, block: int) -> Matrix | None:
-        """Return the matrix of which threads have stored a tile in a block; None if it has no constant pitch."""
+        """Return the matrix whose tile threads have stored in a block; None if it has no constant pitch."""
         first, end = next((one for one in self.buffers if one[0] <= address < one[1]), (0, 1 << 63))
         if first in self.matrices or self.sources is None:
             return self.matrices.get(first)
@@ -346,14 +346,14 @@ class PlacedBoxes:
         stored = np.unique(here[(here >= first) & (here < end)])
         # What lies side by side is a row of the tile.
         begins = stored[np.diff(stored, prepend=stored[0] - CHUNK) != SOURCE_BYTES]
-        if not first:  # no buffer is known: what is far away is another matrix
+        if not first:  # no buffer is known: a far address is another matrix
             cuts = np.flatnonzero(np.diff(begins) > FAR_AWAY) + 1
             begins = next(part for part in np.split(begins, cuts)[::-1] if part[0] <= address)
         pitches = np.unique(np.diff(begins))
         if len(pitches) != 1:
             return None
-        found = Matrix(first or int(begins[0]) // FAR_AWAY, first, end, int(begins[0]), int(pitches[0]))
-        return self.matrices.setdefault(first, found) if first else found
+        matrix = Matrix(first or int(begins[0]) // FAR_AWAY, first, end, int(begins[0]), int(pitches[0]))
+        return self.matrices.setdefault(first, matrix) if first else matrix
 
     def bring(self, blocks: Ints, at: Ints, sources: Ints) -> None:
         """Write what comes from these addresses of global memory, two bytes each."""
@@ -374,7 +374,7 @@ class PlacedBoxes:
         self.copies.append(copy)
 
     def overwrite(self, block: int, chunks: Ints | slice, *, in_part: bool = False) -> None:
-        """Write something else to some chunks; `in_part`: `bring` says of which bytes, and what."""
+        """Overwrite some chunks; `in_part`: `bring` tells which bytes, and with what."""
         chunks = chunks if isinstance(chunks, slice) else chunks[chunks < self.owner.shape[1]]
         lost = self.owner[block, chunks] != OTHER if in_part else np.ones(len(self.owner[block, chunks]), bool)
         for number in np.unique(self.owner[block, chunks]).tolist():

@@ -1,4 +1,4 @@
-"""Tensor memory of Blackwell as threads drive it: columns allocated, what is accessed, commits, work taken over.
+"""Blackwell's tensor memory as threads drive it: columns allocated, accesses, commits, work taken over.
 
 ptxas expands tcgen05.alloc and its like into calls of UTCATOMSWS around words of the reserved shared memory, with
 checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring columns are a unit.
@@ -15,7 +15,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
-from ncu_swizzle.emulate.copies import of_rows, starting
+from ncu_swizzle.emulate.copies import starting_lanes, values_of_rows
 from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -31,11 +31,11 @@ ALL_LANES = tuple(range(SIXTEENTHS))
 OF_FACTORS = "4x32dp128bit"  # of UTCCP: 32 rows of 16 bytes, to all four parts of the lanes
 # Columns of one LDTM.x1 or STTM.x1, by its shape: the number of lanes times 32 bits is a column.
 _WIDE = {"16dp64bit": 2, "16dp128bit": 4, "16dp256bit": 8}
-_SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: rows of so many bits, and how often they are copied
+_SHAPE = re.compile(r"(?:\d+x)?(\d+)dp(\d+)bit")  # of UTCCP: bits of a row, and how often rows are copied
 RESPONSE = 16  # bytes that clusterlaunchcontrol.try_cancel writes, and its mbarrier counts
 
 
-def split(address: int) -> tuple[int, int]:
+def lane_and_column(address: int) -> tuple[int, int]:
     """Return the lane and the column of an address in tensor memory."""
     return address >> 16 & 0xFFFF, address & 0xFFFF
 
@@ -57,7 +57,7 @@ class WarpAccess:
     def lane(self, lane: int, warp: int) -> int | None:
         """Return the first lane that a warp of its block accesses, given the address's; None if it may not begin there.
 
-        The hardware takes a warp's own 32 lanes whichever of the four parts the address says (DeepGEMM's pull request
+        The hardware uses a warp's own 32 lanes whichever of the four parts the address names (DeepGEMM's pull request
         341); only code for debugging checks it, and traps.
         """
         within = lane % WARP
@@ -69,14 +69,14 @@ class WarpAccess:
         return tuple(range(first, min(SIXTEENTHS, first + self.sixteenths)))
 
 
-def copied(instruction: SassInstruction) -> tuple[int, int]:
-    """Return how many rows a UTCCP reads from shared memory, and how many bytes of each: so many columns it writes."""
+def copied_rows(instruction: SassInstruction) -> tuple[int, int]:
+    """Return how many rows a UTCCP reads from shared memory, and how many bytes of each, which set its columns."""
     shape = next((match for word in instruction.modifiers if (match := _SHAPE.match(word))), None)
     return (int(shape[1]), int(shape[2]) // 8) if shape else (LANES, 8 * WORD)
 
 
 def first_free(taken: int, units: int) -> int | None:
-    """Return the first aligned place for some units, given a bit per unit that is taken; None if there is none."""
+    """Return the first aligned range of free units, given a bit per taken unit; None if there is none."""
     step = 1 << max(0, units - 1).bit_length()
     places = range(0, UNITS - units + 1, step) if units > 0 else ()
     return next((first for first in places if not taken >> first & (1 << units) - 1), None)
@@ -99,10 +99,10 @@ class _Allocation:
         sure = source.certain and not doubtful.any()
         if not self.takes:
             if sure:
-                np.bitwise_and.at(m.columns, m.view_blocks()[rows], of_rows(source, rows).astype(np.int64))
+                np.bitwise_and.at(m.columns, m.view_blocks()[rows], values_of_rows(source, rows).astype(np.int64))
             return
         worked, place = np.ones((len(m.view.warps), 1), bool), np.zeros((len(m.view.warps), 1), np.uint32)
-        for row, units in zip(rows.tolist(), of_rows(source, rows).tolist(), strict=True) if sure else ():
+        for row, units in zip(rows.tolist(), values_of_rows(source, rows).tolist(), strict=True) if sure else ():
             first = self._take(m, int(m.view_blocks()[row]), units)
             worked[row], place[row] = first is not None, first or 0
         success, column = (operand_number(operand) for operand in self.results)
@@ -139,8 +139,10 @@ class _Commit:
             m.note(Kind.JOIN, m.view.warps, "which mbarrier a tcgen05.commit is of")
             return
         rows = np.flatnonzero(selected.any(axis=1))
-        addresses = of_rows(address, rows)
-        which, blocks = _receivers(m, m.view_blocks()[rows], addresses, None if mask is None else of_rows(mask, rows))
+        addresses = values_of_rows(address, rows)
+        which, blocks = _receivers(
+            m, m.view_blocks()[rows], addresses, None if mask is None else values_of_rows(mask, rows)
+        )
         offsets = (addresses[which] & WINDOW).astype(np.int64)
         for offset in np.unique(offsets).tolist():
             one = offsets == offset
@@ -178,9 +180,11 @@ class _Request:
             here = np.array([row])
             block = m.view_blocks()[here]
             blocks = m.clusters.around(block) if self.everywhere else block
-            start, at = (int(of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
+            start, at = (int(values_of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
             write_known(m, blocks, start, self._response(m, int(block[0])))
-            m.note(Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at, starting(selected[here])))
+            m.note(
+                Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at, starting_lanes(selected[here]))
+            )
             arrived = np.full(len(blocks), -RESPONSE)
             m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
 

@@ -1,7 +1,7 @@
 """Follow tiles into tcgen05.mma, and judge what a kernel does with tensor memory: allocate, write, read, free.
 
-What is asynchronous is taken as complete at once, but an MMA that nobody has committed when its result is read was
-waited for by nobody.
+Asynchronous work is taken as complete at once, but an MMA that is uncommitted when its result is read was never
+waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassInstruction
-from ncu_swizzle.emulate.copies import of_row, of_warps, registers
+from ncu_swizzle.emulate.copies import read_in_warps, registers, value_of_row
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import TABLE, Shared
@@ -30,9 +30,9 @@ from ncu_swizzle.emulate.tensor_memory import (
     UNIT,
     UNITS,
     WarpAccess,
-    copied,
+    copied_rows,
     first_free,
-    split,
+    lane_and_column,
 )
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
@@ -86,7 +86,7 @@ class TensorAccess:
 
 @dataclass
 class TensorRecord:
-    """What each of B blocks has in tensor memory, (B, 8, 512), and who wrote it."""
+    """What each of B blocks has in tensor memory, (B, 8, 512), and what wrote it."""
 
     record: TileRecord
     guardrails: dict[int, str]  # traps by their offset
@@ -115,7 +115,7 @@ class TensorRecord:
         return self._owner
 
     def allowed(self, access: TensorAccess) -> bool:
-        """Return whether columns are there and allocated; record it if they are not."""
+        """Return whether columns exist and are allocated; record it if not."""
         offset, first, end, what = access.offset, access.first, access.end, access.what
         named = f"{what} {access.columns}"
         if end > COLUMNS:
@@ -136,7 +136,7 @@ class TensorRecord:
         return False
 
     def write(self, access: TensorAccess, *, issuer: int | None, adds: bool = False) -> None:
-        """Record a write: an MMA's if `issuer` is its warp; what it adds to was written."""
+        """Record a write: an MMA's if `issuer` is its warp; its addend must have been written."""
         offset, here, owner = access.offset, access.here, self.owner(access.machine)
         if adds:
             self.read(replace(access, what="it adds to"), by_threads=False)
@@ -156,11 +156,11 @@ class TensorRecord:
             self.pending.setdefault(issuer, []).append(done)
 
     def read(self, access: TensorAccess, *, by_threads: bool) -> None:
-        """Judge a read: what it reads was written, and what an MMA wrote was committed before threads read it."""
+        """Judge a read: its columns must have been written, and an MMA's committed before threads read them."""
         offset, what, here, owner = access.offset, access.what, access.here, self.owner(access.machine)
         self._unread[here] = False
         numbers = np.unique(owner[here]).tolist()
-        # Threads may load lanes and columns beside what they want; an MMA uses every column.
+        # Threads may load more lanes and columns than they want; an MMA uses every column.
         missing = (owner[here] == NOBODY).all(axis=(0, 1))
         named = access.columns
         if missing.all() or (missing.any() and not by_threads):
@@ -184,7 +184,7 @@ class TensorRecord:
         """Record columns that are still allocated when the blocks have ended."""
         m = self._machine
         if self.record.lost and not self.freed:
-            return  # what frees them may be where nothing is known
+            return  # unknown code may free them
         for block, offset in self.allocations.items() if m is not None else ():
             left = int(m.columns[block]).bit_count() * UNIT if m is not None else 0
             if left:
@@ -223,13 +223,13 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [adds, *readers], selected)
+        values = read_in_warps(m, [adds, *readers], selected)
         if doubtful.any() or values is None:
             record.lose(m, f"what {instruction.text} reads is not known")
             return
         record.check_waits(m, offset)
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            more, bits, column, low, high, first, *others = (of_row(value, row) for value in values)
+            more, bits, column, low, high, first, *others = (value_of_row(value, row) for value in values)
             shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=scales is not None)
             if why := shape.refused:
                 record.add(offset, "instruction", f"its instruction descriptor {bits:#010x}: {why}", codes.INSTRUCTION)
@@ -268,7 +268,7 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 chain=chain,
             ).judge(m)
             if scales and len(origins) == len("AB"):
-                columns = [split(address & 0x3FFFFFFF)[1] for address in others[-2:]]
+                columns = [lane_and_column(address & 0x3FFFFFFF)[1] for address in others[-2:]]
                 tensors.scales.judge(offset, shape, blocks, columns, chain, (origins[0], origins[1]))
             record.count()
 
@@ -335,7 +335,7 @@ class _Issued:
 
     def judge_result(self, address: int, adds: bool, issuer: int) -> None:
         """Judge where D goes."""
-        (lane, column), (parts, count) = split(address), self.shape.result_lanes
+        (lane, column), (parts, count) = lane_and_column(address), self.shape.result_lanes
         if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
             fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
             message = f"D begins in lane {lane} of tensor memory: {fits} would fit"
@@ -346,7 +346,7 @@ class _Issued:
 
     def judge_operand(self, address: int) -> None:
         """Judge where A comes from."""
-        (lane, column), (parts, count) = split(address), self.shape.a_lanes
+        (lane, column), (parts, count) = lane_and_column(address), self.shape.a_lanes
         here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
         for access in self._allowed(column, count, here, "it reads A from"):
             self.tensors.read(access, by_threads=False)
@@ -354,7 +354,7 @@ class _Issued:
     def judge_scales(self, addresses: Sequence[int]) -> None:
         """Judge where the scale factors of A and of B come from."""
         for side, address, count in zip("AB", addresses, self.shape.scale_columns, strict=True):
-            column, what = split(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
+            column, what = lane_and_column(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
             for access in self._allowed(column, count, ALL_LANES, what):
                 self.tensors.read(access, by_threads=False)
 
@@ -363,7 +363,7 @@ class _Issued:
 
 
 def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
-    """Return the step that judges an LDTM or STTM: allocated columns, the warp's own lanes, and what is there."""
+    """Return the step that judges an LDTM or STTM: allocated columns, the warp's own lanes, and their contents."""
     offset, loads = instruction.offset, instruction.opcode == "LDTM"
     guard = operands.guard_operands(instruction.guard)
     address = operands.address(next(operand for operand in instruction.operands if operand.kind == TENSOR))
@@ -372,12 +372,12 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [address], selected)
+        values = read_in_warps(m, [address], selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} accesses is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            (named, column), block = split(of_row(values[0], row)), int(m.view_blocks()[row])
+            (named, column), block = lane_and_column(value_of_row(values[0], row)), int(m.view_blocks()[row])
             lane = shape.lane(named, int(m.view.warps[row]) % m.per_block)
             if lane is None:
                 fits = "0 or 16" if shape.sixteenths == 1 else "0"
@@ -411,18 +411,18 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
     source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
     readers = [operands.address(target), *registers(source)]
-    columns = copied(instruction)[1] // WORD
+    columns = copied_rows(instruction)[1] // WORD
     pair = instruction.has("2CTA")
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, readers, selected)
+        values = read_in_warps(m, readers, selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} writes is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            address, low, high = (of_row(value, row) for value in values)
-            column, descriptor = split(address)[1], UmmaDescriptor.of_bits(low | high << 32)
+            address, low, high = (value_of_row(value, row) for value in values)
+            column, descriptor = lane_and_column(address)[1], UmmaDescriptor.of_bits(low | high << 32)
             for block in _blocks(m, row, pair):
                 access = TensorAccess(
                     machine=m,
@@ -449,12 +449,12 @@ def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [address], selected)
+        values = read_in_warps(m, [address], selected)
         if doubtful.any() or values is None:
             tensors.record.leave(f"which columns {instruction.text} moves is not known")
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            lane, column = split(of_row(values[0], row))
+            lane, column = lane_and_column(value_of_row(values[0], row))
             if lane % WARP_LANES:
                 message = f"it begins in lane {lane} of tensor memory: {lane // WARP_LANES * WARP_LANES} would fit"
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
@@ -494,17 +494,17 @@ def _check_source(record: TileRecord, m: Machine, offset: int, block: int, descr
 
 
 def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
-    """Return the step that judges how many columns are asked for, and what is given back."""
+    """Return the step that judges how many columns are requested, and which are freed."""
     offset, takes = instruction.offset, instruction.has("FIND_AND_SET")
     guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values, owner = of_warps(m, [source], selected), tensors.owner(m)
+        values, owner = read_in_warps(m, [source], selected), tensors.owner(m)
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            block, number = int(m.view_blocks()[row]), of_row(values[0], row)
+            block, number = int(m.view_blocks()[row]), value_of_row(values[0], row)
             if takes:
                 _take(tensors, m, offset, block, number)
                 continue
@@ -523,9 +523,9 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
 def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
     """Return the shifts that turn columns into units of 32 for an allocation, with its offset, both in bytes.
 
-    The units alone do not say that 48 columns were asked for. A number that is a constant is shifted by ptxas.
+    The units alone do not show that 48 columns were requested. ptxas shifts constants itself.
     """
-    found = {}
+    shifts = {}
     for index, allocation in enumerate(instructions):
         if allocation.opcode != "UTCATOMSWS" or not allocation.has("FIND_AND_SET"):
             continue
@@ -533,27 +533,27 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
         for before in reversed(instructions[:index]):
             if wanted is None or not effects(before).writes >> wanted & 1:
                 continue
-            # Of SHF.R.U32.HI, the last operand is what is shifted.
+            # SHF.R.U32.HI shifts its last operand.
             if before.opcode in ("SHF", "USHF") and before.has("R") and before.operands[2].number == UNIT_BITS:
-                found[before.offset] = allocation.offset
+                shifts[before.offset] = allocation.offset
             if before.opcode != "R2UR":
                 break
             wanted = operand_number(before.operands[1])
-    return found
+    return shifts
 
 
 def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
-    """Return the step that judges how many columns are asked for, before they become units."""
+    """Return the step that judges how many columns are requested, before they become units."""
     allocation = tensors.roundings[instruction.offset]
     guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
 
     def step(m: Machine) -> None:
         selected, _ = m.selection(guard(m) if guard else None)
-        values = of_warps(m, [source], selected)
+        values = read_in_warps(m, [source], selected)
         if values is None:
             return
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            _judge_size(tensors, allocation, of_row(values[0], row))
+            _judge_size(tensors, allocation, value_of_row(values[0], row))
 
     return step
 
@@ -580,7 +580,7 @@ _GUARDRAILS = {
     "unallocated_columns_being_dealloced": "columns are freed that are not allocated",
     "col_being_dealloced_not_returned_by_alloc": "columns are freed from another one on than tcgen05.alloc returned",
 }
-RETURNS_TO = 2  # the register that has the address behind the call of a check's trap
+RETURNS_TO = 2  # the register with the return address of a check's trap
 CALL = 16  # bytes
 
 
@@ -625,6 +625,6 @@ _STEPS: dict[str, Callable[[TensorRecord, SassInstruction], Step | None]] = {
 
 
 def step_of(tensors: TensorRecord, instruction: SassInstruction) -> Step | None:
-    """Return the step that judges what an instruction does to tensor memory; None if that is nothing."""
+    """Return the step that judges what an instruction does to tensor memory; None if nothing."""
     make = _rounding_step if instruction.offset in tensors.roundings else _STEPS.get(instruction.opcode)
     return make(tensors, instruction) if make else None

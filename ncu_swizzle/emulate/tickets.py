@@ -12,7 +12,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import access_width
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.dependence import Tag, any_way, block_axis, scaled
+from ncu_swizzle.emulate.dependence import Tag, arbitrary_tag, block_axis, scaled_tag
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.values import MASK, Bits, Value, known_in
@@ -69,28 +69,28 @@ def ask(
     counters, amounts = (
         np.unique(np.broadcast_to(value.bits, selected.shape)[rows, lanes]).tolist() for value in (address, data)
     )
-    found = counters[0], amounts[0]
+    counter_and_amount = counters[0], amounts[0]
     if draw.counter is None and len(counters) == len(amounts) == 1:
-        raise Located(replace(draw, counter=found[0], amount=found[1]))
-    first = _word(m.memory, found[0])
-    if len(counters) > 1 or len(amounts) > 1 or found != (draw.counter, draw.amount) or first is None:
+        raise Located(replace(draw, counter=counter_and_amount[0], amount=counter_and_amount[1]))
+    first = _word(m.memory, counter_and_amount[0])
+    if len(counters) > 1 or len(amounts) > 1 or counter_and_amount != (draw.counter, draw.amount) or first is None:
         raise Undrawn
-    step = found[1]
+    step = counter_and_amount[1]
     if instruction.has("INC"):  # adds 1, or starts again at 0 where the word is `amount` or more
         step = 1
         if first + draw.extent - 1 > draw.amount:
             raise Undrawn
     m.asked[blocks] = True
     tickets = np.uint64(first) + np.uint64(step) * m.blocks[m.view_blocks(), draw.axis].astype(np.uint64)
-    return Value((tickets & MASK).astype(np.uint32)[:, None], tag=scaled(block_axis(draw.axis), step))
+    return Value((tickets & MASK).astype(np.uint32)[:, None], tag=scaled_tag(block_axis(draw.axis), step))
 
 
 def any_place(m: Machine, instruction: SassInstruction, before: Value) -> Value | None:
-    """Return what an atomic returns if that may be any number, in each lane: the word before is one of those."""
+    """Return what an atomic returns if that may be any number, in each lane; the old word is among them."""
     draw = m.draw
     if draw is None or not draw.several or not gives_places(instruction) or not before.certain:
         return None
-    return Value(before.bits, tag=any_way(before.tag, Tag(dims=1 << draw.axis)))
+    return Value(before.bits, tag=arbitrary_tag(before.tag, Tag(dims=1 << draw.axis)))
 
 
 def _word(memory: Mapping[int, bytes], address: int) -> int | None:
@@ -102,17 +102,17 @@ def _word(memory: Mapping[int, bytes], address: int) -> int | None:
 
 
 def _initial(m: Machine, address: Value, selected: Bools) -> Ints:
-    """Return what words at these addresses held at launch, which each of the atomics may return; 0 if unknown."""
-    found: Ints = np.zeros(selected.shape, np.uint32)
+    """Return what words at these addresses held at launch, which the atomics may return; 0 if unknown."""
+    words: Ints = np.zeros(selected.shape, np.uint32)
     known = selected & np.broadcast_to(np.asarray(address.known), selected.shape)
     places = np.broadcast_to(address.bits, selected.shape)
-    for place in np.unique(places[known]).tolist():
-        found[known & (places == place)] = _word(m.memory, place) or 0
-    return found
+    for address_here in np.unique(places[known]).tolist():
+        words[known & (places == address_here)] = _word(m.memory, address_here) or 0
+    return words
 
 
 def check_store(m: Machine, address: Value, selected: Bools, size: int) -> None:
-    """Raise Undrawn if a store may write the counter, unless the block with the last ticket does so, having asked."""
+    """Raise Undrawn if a store may write the counter, unless by the block with the last ticket, after asking."""
     draw = m.draw
     if draw is None or draw.several or draw.counter is None or not selected.any():
         return
@@ -136,7 +136,7 @@ def check_store(m: Machine, address: Value, selected: Bools, size: int) -> None:
 def _stay_apart(
     m: Machine, counter: int, tag: Tag | None, at: Ints, before: Bools, behind: Bools, selected: Bools, size: int
 ) -> None:
-    """Keep only blocks whose addresses stay on their side of the counter; in another array, they stay in that array."""
+    """Keep only blocks whose addresses stay on their side of the counter, or in their array if it is another."""
     if tag is None:
         return
     if tag.coefficients is not None:
@@ -156,8 +156,8 @@ def check_any_store(m: Machine) -> None:
         raise Undrawn
 
 
-def loaded(m: Machine, at: Bits, size: int) -> Bools | None:
-    """Return which lanes load the counter, which others add to at the same time; None if it is not known."""
+def lanes_loading_counter(m: Machine, at: Bits, size: int) -> Bools | None:
+    """Return which lanes load the counter while others add to it; None if not known."""
     draw = m.draw
     if draw is None or draw.several or draw.counter is None:
         return None

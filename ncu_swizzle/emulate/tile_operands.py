@@ -1,8 +1,8 @@
 """Judge what wgmmas read: whether an operand is a tile of a tensor, and whether products may be added up.
 
-Those that are have the same rows, and K of A and of B advance together.
+Products that may be added up have the same rows, and K of A and B advances together.
 
-A chain is what one warpgroup adds up in the same registers, until these are written otherwise.
+A chain is what one warpgroup accumulates in the same registers, until something else writes them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ncu_swizzle.emulate.tensor_map import (
 from ncu_swizzle.smem.descriptors import CHUNK, FLIPPED
 from ncu_swizzle.smem.operations import Bools, Ints
 
-# What one operand of a wgmma is made of: the element of a tensor that arrives as each (m, k) or (n, k).
+# The contents of one operand of a wgmma: the element of a tensor that arrives as each (m, k) or (n, k).
 #
-# A tile fits if its rows are rows of a tensor in order and all of them have the same elements along K, each once. In
-# which order does not matter, as long as the other operand has the same; nor does where the tile begins.
+# A tile fits if its rows are rows of a tensor in order and all have the same elements along K, each once. Their
+# order does not matter, as long as the other operand has the same; nor does where the tile begins.
 
 
 MOST_ROWS = 1 << 40  # of a matrix that threads load tiles of
@@ -47,7 +47,7 @@ class OperandOrigin:
 
     @property
     def row(self) -> tuple[int, ...]:
-        """The tensor's row, without the dimensions that no row changes."""
+        """The tensor's row, without the dimensions that stay constant across rows."""
         return tuple(self.at[0][self.moving].tolist())
 
     def beyond(self, first: OperandOrigin) -> bool:
@@ -66,7 +66,7 @@ class OperandOrigin:
 
 @dataclass(frozen=True)
 class Reading:
-    """An operand: `trouble` says why it is no tile; `k` is None if it is not followed."""
+    """An operand: `trouble` says why it is not a tile; `k` is None if it is not followed."""
 
     trouble: str = ""
     missing: bool = False  # the trouble: nothing was written there
@@ -83,7 +83,7 @@ class Reading:
 
 
 def read_operand(placed: PlacedBoxes, block: int | Ints, addresses: Ints, mn_major: bool, element: int) -> Reading:
-    """Return what is at the addresses of a descriptor's chunks, in the shape of `Descriptor.chunks`.
+    """Read the addresses of a descriptor's chunks, in the shape of `Descriptor.chunks`.
 
     Rows may be in different blocks: `block` is then one of each, (rows, 1).
     """
@@ -151,9 +151,9 @@ def _stored(placed: PlacedBoxes, block: int | Ints, sources: Ints, mn_major: boo
         counted_in=0,
         by_threads=True,
     )
-    found = _judged({0: tile}, np.zeros(at.shape, np.int64), np.stack([along // element, rows], axis=-1), element)
-    # Nobody knows where a matrix ends that has no tensor map.
-    return replace(found, owners=(), rows=found.rows[:0], cut=found.cut[:0], filled=np.zeros_like(found.filled))
+    reading = _judged({0: tile}, np.zeros(at.shape, np.int64), np.stack([along // element, rows], axis=-1), element)
+    # The end of a matrix without a tensor map is not known.
+    return replace(reading, owners=(), rows=reading.rows[:0], cut=reading.cut[:0], filled=np.zeros_like(reading.filled))
 
 
 def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
@@ -192,13 +192,13 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     first = copies[int(owner[0, 0])]
     sizes = first.scaled(first.tensor.sizes, element)
     box = first.scaled(first.tensor.box, element)  # the most that is outside
-    along_k = linear(at[0], along, sizes)
+    along_k = linear_coordinate(at[0], along, sizes)
     if len(np.unique(along_k)) < len(along_k):
         return Reading("it has the same element along K twice")
     moving = np.asarray((across != 0).any(axis=0))
     if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving, element):
         return Reading(trouble)
-    rows = linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True)))
+    rows = linear_coordinate(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True)))
     if len(first_of_each := np.unique(rows, return_index=True)[1]) < len(rows) and len(set(maps[:, 0].tolist())) == 1:
         row = int(np.setdiff1d(np.arange(len(rows)), first_of_each)[0])
         return Reading(f"row {row} is element {first.named(at[row, 0], element)}, as a row before it is")
@@ -214,7 +214,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     )
 
 
-def linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
+def linear_coordinate(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
     """Return coordinates along some axes as one, the lowest axis fastest."""
     total = np.zeros(len(at), np.int64)
     factor = 1
@@ -226,16 +226,16 @@ def linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
 
 
 def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools, element: int) -> str:
-    """Return in words where rows do not follow as in their box, or begin another box before the last one ends."""
-    place, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    """Describe where rows do not follow as in their box, or begin another box before the last one ends."""
+    position, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     for number, copy in copies.items():
         here = owner == number
         box, corner = copy.scaled(copy.tensor.box, element), copy.scaled(copy.corner, element)
         rank = len(corner)
-        place[here] = linear(at[here][:, :rank] - np.array(corner), moving[:rank], box)
+        position[here] = linear_coordinate(at[here][:, :rank] - np.array(corner), moving[:rank], box)
         last[here] = math.prod(extent for extent, moves in zip(box, moving, strict=False) if moves) - 1
     same = owner[1:] == owner[:-1]
-    follows = np.where(same, place[1:] == place[:-1] + 1, (place[1:] == 0) & (place[:-1] == last[:-1]))
+    follows = np.where(same, position[1:] == position[:-1] + 1, (position[1:] == 0) & (position[:-1] == last[:-1]))
     if follows.all():
         return ""
     row = int(np.flatnonzero(~follows)[0]) + 1
@@ -256,15 +256,15 @@ def distances(first: OperandOrigin, here: OperandOrigin) -> set[int]:
     step = np.where(first.moving | here.moving, 0, here.at[0] - first.at[0])
     tensor = first.copy.tensor
     sizes = first.copy.scaled(tensor.sizes, first.element)
-    by_coordinates = {int(linear(step[None], first.along | (step != 0), sizes)[0])}
+    by_coordinates = {int(linear_coordinate(step[None], first.along | (step != 0), sizes)[0])}
     rank = len(tensor.sizes)
     pitch = math.gcd(*np.diff(first.at[:, :rank] @ first.steps).tolist())
     bits = int(step[:rank] @ first.steps)
     return by_coordinates | ({bits // pitch} if pitch and bits % pitch == 0 else set())
 
 
-def together(first: Pair, here: Pair) -> bool:
-    """Return whether A and B are as far from where they were along K."""
+def advance_alike(first: Pair, here: Pair) -> bool:
+    """Return whether A and B have moved equally far along K."""
     if any(before.copy.map_at != now.copy.map_at for before, now in zip(first, here, strict=True)):
         return True
     return bool(distances(first[0], here[0]) & distances(first[1], here[1]))
@@ -284,13 +284,13 @@ class _Chain:
 
     def twice(self, side: int) -> bool:
         """Return whether an operand has the same element along K in several products."""
-        seen: set[tuple[int, ...]] = set()
+        elements: set[tuple[int, ...]] = set()
         for pair in self.products:
             origin = pair[side]
             here = {(origin.copy.map_at, *at) for at in origin.at[:, ~origin.moving].tolist()}
-            if seen & here:
+            if elements & here:
                 return True
-            seen |= here
+            elements |= here
         return False
 
 
@@ -302,12 +302,12 @@ class Chains:
         self.open: dict[Key, _Chain] = {}
 
     def add(self, key: Key, offset: int, here: Pair) -> Pair:
-        """Judge a product by those that it is added to; return the first of these, or itself."""
+        """Judge a product against those that it is added to; return the first of these, or itself."""
         chain = self.open.setdefault(key, _Chain())
         first = chain.first(here)
         if first is not None:
             rows = all(before.row == now.row for before, now in zip(first, here, strict=True))
-            fits = together(first, here)
+            fits = advance_alike(first, here)
             if not rows and fits and 0 in distances(first[0], here[0]):
                 self.end(key)  # K begins anew: the next tile of the result
                 chain, first = self.open.setdefault(key, _Chain()), None
@@ -332,7 +332,7 @@ class Chains:
         )
 
     def end(self, key: Key) -> None:
-        """End a chain: its registers are written otherwise."""
+        """End a chain: something else writes its registers."""
         chain = self.open.pop(key, None)
         if chain is None or chain.apart is None:
             return

@@ -1,7 +1,7 @@
 """Follow tiles from tensor maps through shared memory to wgmma's descriptors: which element arrives as which.
 
-A run of its own executes some blocks with all iterations of their loops. It claims nothing of tiles that threads have
-written, of copies and descriptors that are not known, and of types other than those of 8, 16 and 32 bits.
+A separate run executes some blocks with all iterations of their loops. It claims nothing about tiles that threads have
+written, unknown copies and descriptors, or types other than those of 8, 16 and 32 bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
 from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.copies import ToShared, map_at, of_row, of_rows
+from ncu_swizzle.emulate.copies import ToShared, map_at, value_of_row, values_of_rows
 from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.liveness import Demand
@@ -31,12 +31,12 @@ from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.stored_tiles import Stores, stores
-from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded
+from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded_map
 from ncu_swizzle.emulate.tensor_probes import TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
-from ncu_swizzle.emulate.values import known_in, wide
+from ncu_swizzle.emulate.values import join_halves, known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
 
 # ---------------------------------------------------------------------------------------------- products
@@ -55,7 +55,7 @@ def _shape(instruction: SassInstruction) -> Span | None:
 
 
 def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | None:
-    """Return the step that follows the operands of a wgmma; None for those that only order others."""
+    """Return the step that follows the operands of a wgmma; None for one that only orders others."""
     parts = instruction.operands
     at = next((k for k, operand in enumerate(parts) if operand.kind == MEMORY and operand.terms), None)
     if at is None or parts[at].terms[0].text == "URZ":
@@ -73,11 +73,11 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
     fresh |= flag is not None and flag.number == TRUE and flag.negated
 
     def starts_anew(m: Machine, row: int) -> bool:
-        """Return whether its results are not added to others, as far as is known."""
+        """Return whether its results are not known to be added to others."""
         if fresh or adds is None:
             return fresh
         flags = first_lane(adds(m), m.view.mask)
-        return not flags.certain or not of_row(flags, row)
+        return not flags.certain or not value_of_row(flags, row)
 
     def step(m: Machine) -> None:
         selected, doubtful = m.selection(guard(m) if guard else None)
@@ -98,7 +98,7 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
             seen = tuple(
                 OperandSeen(
                     side=side,
-                    descriptor=Descriptor.of_bits(of_row(low, row) | of_row(high, row) << 32),
+                    descriptor=Descriptor.of_bits(value_of_row(low, row) | value_of_row(high, row) << 32),
                     rows=rows,
                     mn_major=f"tnsp{side}" in instruction.text,
                     element=K_BYTES // shape[1],
@@ -135,16 +135,16 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
             return
         target, barrier, low, high = known[:4]
         extra = known[4] if len(readers) > 4 else None
-        addresses = wide(low.bits, high.bits)
+        addresses = join_halves(low.bits, high.bits)
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             map_address = int(addresses[min(row, len(addresses) - 1), 0])
-            corner = tuple(int(np.int32(np.uint32(of_row(value, row)))) for value in known[len(readers) :])
-            start, waiting = of_row(target, row) & int(WINDOW), of_row(barrier, row) & int(WINDOW)
+            corner = tuple(int(np.int32(np.uint32(value_of_row(value, row)))) for value in known[len(readers) :])
+            start, waiting = value_of_row(target, row) & int(WINDOW), value_of_row(barrier, row) & int(WINDOW)
             here = np.array([row])
-            arrivals = copy.counting(m, here, of_rows(barrier, here), extra).tolist()
-            for index, block in enumerate(copy.blocks(m, here, of_rows(target, here), extra).tolist()):
+            arrivals = copy.counting_blocks(m, here, values_of_rows(barrier, here), extra).tolist()
+            for index, block in enumerate(copy.blocks(m, here, values_of_rows(target, here), extra).tolist()):
                 content = map_at(m, map_address)
-                tensor = decoded(content) if content else None
+                tensor = decoded_map(content) if content else None
                 if tensor is None or (tensor.interleave and not tensor.refused):
                     kinds = "im2col, interleaved, with element strides, or not a parameter"
                     record.leave(f"a tensor map is not understood ({kinds})", lost=True)
@@ -172,7 +172,7 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
 
 
 def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:
-    """Return the step that forgets tiles to which something else is written."""
+    """Return the step that forgets overwritten tiles."""
     row = instruction.row
     if row.copy is Copy.BULK:
         return record.forget
@@ -223,7 +223,7 @@ def _remote_step(record: TileRecord, instruction: SassInstruction) -> Step:
 
 
 def _load_step(record: TileRecord, instruction: SassInstruction) -> Step | None:
-    """Return the step that finds out whether threads read tiles; None if that is taken for granted."""
+    """Return the step that checks whether threads read tiles; None if that is assumed."""
     if record.others_read:
         return None
     guard = operands.guard_operands(instruction.guard)
@@ -279,7 +279,7 @@ _STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
 def _step_of(
     record: TileRecord, tensors: TensorRecord, stores: Stores, instruction: SassInstruction, results: frozenset[Span]
 ) -> Step | None:
-    """Return the step that follows what an instruction does to tiles; None if that is nothing.
+    """Return the step that follows what an instruction does to tiles; None if nothing.
 
     `results` are the registers that wgmmas add to: what is added up there ends when another instruction writes them.
     """
@@ -322,7 +322,7 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     try:
         with contextlib.suppress(Enough):
             ends = np.array(corners(setting.grid))
-            # A cluster runs as a whole, and once: its first block stands for all.
+            # A cluster runs as a whole, and once: its first block represents all.
             ends = np.unique(ends // setting.cluster * setting.cluster, axis=0)
             record.check_waits(run_batch(setting, ends).machine, 0)
             tensors.finish()

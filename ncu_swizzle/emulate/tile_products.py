@@ -12,7 +12,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tensor_map import MOST_BOX, PACKED, PADDED_4, PADDED_6, BoxCopy, PlacedBoxes, Tiled
-from ncu_swizzle.emulate.tile_operands import Key, OperandOrigin, Pair, Reading, distances, read_operand, together
+from ncu_swizzle.emulate.tile_operands import Key, OperandOrigin, Pair, Reading, advance_alike, distances, read_operand
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, GROUP, K_BYTES, MOST_BASE_OFFSET, Descriptor
 from ncu_swizzle.smem.operations import Ints
@@ -26,40 +26,40 @@ _NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1,
 STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
 
 
-def _trials(given: Descriptor, mn_major: bool, either: bool) -> Iterator[Trial]:
+def _trials(descriptor: Descriptor, mn_major: bool, either: bool) -> Iterator[Trial]:
     """Yield what to try, the likeliest first."""
     for offset in range(MOST_BASE_OFFSET + 1):
-        yield f"a base offset of {offset} would fit", replace(given, base_offset=offset), mn_major
-    for named, other in given.named_modes:
+        yield f"a base offset of {offset} would fit", replace(descriptor, base_offset=offset), mn_major
+    for named, other in descriptor.named_modes:
         yield f"{named} would fit", other, mn_major
         swizzled = replace(other, stride=GROUP * other.span)
         sbo = f"an SBO of {swizzled.stride}"
-        words = sbo if other.mode == given.mode else f"{named} with {sbo}"
+        words = sbo if other.mode == descriptor.mode else f"{named} with {sbo}"
         yield f"{words} would fit", swizzled, mn_major
     for stride in OFFSETS:
-        yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
+        yield f"an SBO of {stride} would fit", replace(descriptor, stride=stride), mn_major
     for leading in OFFSETS:
-        yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
-    yield from _starts(given, mn_major)
+        yield f"an LBO of {leading} would fit", replace(descriptor, leading=leading), mn_major
+    yield from _starts(descriptor, mn_major)
     if either:  # the same tile read the other way
         is_major, read_as = ("K-major", "MN-major") if mn_major else ("MN-major", "K-major")
         words = f"it is {is_major} and read {read_as}: the other transpose flag would fit"
-        yield words, given, not mn_major
+        yield words, descriptor, not mn_major
         for stride in OFFSETS:
-            for leading in OFFSETS if not mn_major or given.span < K_BYTES else OFFSETS[:1]:
+            for leading in OFFSETS if not mn_major or descriptor.span < K_BYTES else OFFSETS[:1]:
                 more = f", with an LBO of {leading} and an SBO of {stride}"
-                yield words + more, replace(given, leading=leading, stride=stride), not mn_major
+                yield words + more, replace(descriptor, leading=leading, stride=stride), not mn_major
     for stride in OFFSETS:
         for leading in OFFSETS:
             words = f"an LBO of {leading} and an SBO of {stride} would fit"
-            yield words, replace(given, leading=leading, stride=stride), mn_major
+            yield words, replace(descriptor, leading=leading, stride=stride), mn_major
 
 
-def _starts(given: Descriptor, mn_major: bool) -> Iterator[Trial]:
+def _starts(descriptor: Descriptor, mn_major: bool) -> Iterator[Trial]:
     for by in STARTS:
-        if given.start + by >= 0:
+        if descriptor.start + by >= 0:
             words = f"a start {abs(by)} bytes {'further' if by > 0 else 'earlier'} would fit"
-            yield words, given.moved(given.start + by), mn_major
+            yield words, descriptor.moved(descriptor.start + by), mn_major
 
 
 # One operand of a wgmma as its descriptor gives it, and how a message names it.
@@ -100,7 +100,7 @@ class OperandSeen:
         return next((placed.copies[number] for number in owners if number >= 0), None)
 
     def copied(self, placed: PlacedBoxes, block: int) -> str:
-        """Return in words how TMA swizzled the tile if the descriptor says otherwise."""
+        """Describe how TMA swizzled the tile if the descriptor says otherwise."""
         copy = self.copy(placed, block)
         span = BOX_SPANS[copy.tensor.swizzle] if copy else self.descriptor.span
         if span == self.descriptor.span:
@@ -129,8 +129,8 @@ class Repair:
     standards: tuple[Good, ...]
     missing: bool  # nothing was written where it is: a larger box is likelier than another descriptor
 
-    def of_tile(self) -> str:
-        """Return in words what would make it a tile; empty if nothing that was tried does."""
+    def fix_for_tile(self) -> str:
+        """Describe what would make it a tile; empty if nothing that was tried does."""
         one = self.seen
         for good in self.standards:
             larger = self._of_map(good) if self.missing else ""
@@ -139,8 +139,8 @@ class Repair:
                 return words
         return ""
 
-    def of_place(self) -> str:
-        """Return in words where it would have to start to go together with the other operand along K."""
+    def fix_for_start(self) -> str:
+        """Describe where it would have to start to match the other operand along K."""
         one = self.seen
         fits = (self._first(_starts(one.descriptor, one.mn_major), good) for good in self.standards)
         return next(filter(None, fits), "")
@@ -192,7 +192,7 @@ _OF_MAPS = {
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixProduct:
-    """One wgmma of a warpgroup, or one tcgen05.mma, and what is known of the tiles."""
+    """One wgmma of a warpgroup, or one tcgen05.mma, and what is known about its tiles."""
 
     record: TileRecord
     placed: PlacedBoxes
@@ -202,7 +202,7 @@ class MatrixProduct:
     chain: Key
 
     def judge(self, m: Machine) -> list[OperandOrigin]:
-        """Record what does not fit; else what was read. Return where operands come from, if all were followed."""
+        """Record what does not fit, else what was read. Return where operands come from, if all were followed."""
         readings = [self._read(one, self.placed) for one in self.seen]
         for reading in readings:
             for number in reading.owners:
@@ -235,7 +235,7 @@ class MatrixProduct:
     def _read(
         self, one: OperandSeen, placed: PlacedBoxes, at: Descriptor | None = None, major: bool | None = None
     ) -> Reading:
-        """Return what an operand is, by another descriptor or the other way if given."""
+        """Read an operand, by another descriptor or the other way if given."""
         reading = one.read(placed, self.block, at, major)
         if len(self.seen) > 1 or reading.k is None or (np.diff(reading.k) == 1).all():
             return reading
@@ -261,7 +261,7 @@ class MatrixProduct:
                     self.instruction.offset,
                     f"type {one.side}",
                     f"the tensor map of {one.side} is of type {why}, and {self.record.reader} "
-                    f"takes its elements for {one.kind}",
+                    f"reads its elements as {one.kind}",
                 )
             elif tensor.data_type in FLUSHED and one.element != WORD:
                 self.record.leave(f"whether words of {one.side} that its FLOAT32_FTZ flushes to zero matter")
@@ -284,14 +284,14 @@ class MatrixProduct:
         done = self.record.done[stages, self.chain] = self.record.done.get((stages, self.chain), -1) + 1
         apart = a.k - b.k
         within = bool((apart != apart[0]).any())
-        if within or not together(first, here):
+        if within or not advance_alike(first, here):
             k = int(np.flatnonzero(apart != apart[0])[0]) if within else 0
             trouble = f"k {k} of A is element {int(a.k[k])} along K, and that of B is element {int(b.k[k])}"
             if within:
                 near = [bool((np.diff(k) == 1).all()) for k in (a.k, b.k)]
             else:
                 near = [done * len(a.k) in distances(before, now) for before, now in zip(first, here, strict=True)]
-            number = 1 if near[0] and not near[1] else 0  # the one that does not go on as K does
+            number = 1 if near[0] and not near[1] else 0  # the one that does not continue along K
             self._misfit(self.seen[number], Reading(trouble), (a, b)[1 - number], tile=within, code=codes.ALONG_K)
             return False
         begun = self.record.chains.add(self.chain, self.instruction.offset, here)
@@ -313,9 +313,9 @@ class MatrixProduct:
         return self.block, pair[0].copy.stage, pair[1].copy.stage
 
     def _misfit(
-        self, one: OperandSeen, found: Reading, partner: Reading | None, *, tile: bool = True, code: str = codes.TILE
+        self, one: OperandSeen, reading: Reading, partner: Reading | None, *, tile: bool = True, code: str = codes.TILE
     ) -> None:
-        """Record that an operand is no tile, or goes together with its partner nowhere along K."""
+        """Record that an operand is not a tile, or matches its partner nowhere along K."""
         if (self.instruction.offset, one.side) in self.record.misfits:
             return
 
@@ -325,18 +325,18 @@ class MatrixProduct:
             block=self.block,
             read=partial(self._read, one),
             standards=self._standards(one, partner),
-            missing=found.missing,
+            missing=reading.missing,
         )
         if tile or not one.descriptor.base_offset:
-            fit = repair.of_tile() if tile else repair.of_place()
+            fit = repair.fix_for_tile() if tile else repair.fix_for_start()
         else:
             fit = "without a base offset, each chunk is where its address says"
         copied = one.copied(self.placed, self.block)
-        text = f"{self.record.reader} reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
+        text = f"{self.record.reader} reads no tile as {one}{copied}: {reading.trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text, code)
 
     def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:
-        """Return what is to be reached, from strict to lenient."""
+        """Return the conditions to meet, from strict to lenient."""
 
         def tile(reading: Reading) -> bool:
             return not reading.trouble and reading.k is not None and len(reading.maps) == 1
@@ -347,7 +347,7 @@ class MatrixProduct:
             apart = reading.k - partner.k
             pair = _origins(reading, partner) if one.side == "A" else _origins(partner, reading)
             first = self.record.stages.get(self._stages(pair))
-            return bool((apart == apart[0]).all()) and (first is None or together(first, pair))
+            return bool((apart == apart[0]).all()) and (first is None or advance_alike(first, pair))
 
         def others(reading: Reading) -> bool:
             return fits(reading) and (partner is None or reading.maps != partner.maps)
@@ -375,7 +375,7 @@ class MatrixProduct:
 
 
 def _other_type(one: OperandSeen, data_type: int) -> str:
-    """Return the name of a tensor map's type that does not have the operand's elements; empty if it may."""
+    """Return the name of a tensor map's type that cannot hold the operand's elements; empty if it may."""
     name, kinds = _OF_MAPS.get(data_type, ("", (one.kind,)))
     return name if one.kind not in kinds and (one.element == HALF or data_type >= PACKED) else ""
 

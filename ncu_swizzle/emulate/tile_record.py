@@ -1,4 +1,4 @@
-"""What was seen of tiles, block by block, and the judgement of what was copied but never read."""
+"""What is known about tiles, block by block, and the judgement of what was copied but never read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ncu_swizzle.emulate.tensor_map import BoxCopy, PlacedBoxes
 from ncu_swizzle.emulate.tile_operands import Chains, Pair
 from ncu_swizzle.smem.operations import Ints
 
-# Where what TMA writes to shared memory and what wgmma reads there do not fit; importing this loads no emulator.
+# Where TMA's writes to shared memory and wgmma's reads do not match; importing this loads no emulator.
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """One instruction that computes something else than a product of tiles: what is wrong, and what would fit."""
+    """One instruction that computes something other than a product of tiles: what is wrong, and what would fit."""
 
     offset: int  # of the instruction, in bytes from the function's start
     message: str
@@ -73,11 +73,11 @@ class TileRecord:
     _stored: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # What is added up in the wrong order may follow from another misfit: then that one is enough.
+        # A wrong order of accumulation may follow from another misfit: then that one is enough.
         self.chains = Chains(lambda *misfit: None if self.misfits else self.add(*misfit), self.leave, self.reader)
 
     def placed(self, m: Machine) -> PlacedBoxes:
-        """Return the shared memory of the machine that runs, empty if that is another than before: it started again."""
+        """Return the shared memory of the running machine; empty if it is a new one, as the run started again."""
         if self._placed is None or self._machine is not m:
             self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
             self._placed.buffers = [(one.address, one.address + one.size) for one in self.buffers]
@@ -175,7 +175,7 @@ class TileRecord:
             self._stored.setdefault(block, set()).update(range(address // HALF, (address + width) // HALF))
 
     def finish(self) -> None:
-        """Judge what is left when the blocks have ended: boxes read in part, results of rows that are not there."""
+        """Judge what is left when the blocks have ended: boxes read in part, results of rows that do not exist."""
         placed = self._placed
         self.chains.finish()
         if placed is not None and not self.misfits and not self.lost:

@@ -1,7 +1,7 @@
-"""What the warps of a block do to shared memory, side by side: who writes a pipeline's stages, who waits, who reads.
+"""What the warps of a block do to shared memory, side by side: which write a pipeline's stages, wait, and read.
 
-Time has no unit: a step takes a column, and a wait ends behind what it waits for. Warps that execute the same are a
-row. Memory is told apart by stage: bytes belong together that one access touches, that one mbarrier counts, or that a
+Time has no unit: a step takes a column, and a wait ends after what it waits for. Warps that execute the same share a
+row. Memory is divided into stages: bytes belong together that one access touches, that one mbarrier counts, or that a
 warp writes before it commits, waits or arrives.
 """
 
@@ -43,7 +43,7 @@ Span = tuple[int, int]  # the first byte, and the one behind the last
 
 @dataclass
 class _Row:
-    """Warps that execute the same; the first stands for all."""
+    """Warps that execute the same; the first represents all."""
 
     warps: list[int]
     now: int = 0  # the next free column
@@ -95,7 +95,7 @@ def _rows(events: Sequence[Event], first: int, count: int) -> list[_Row]:
 
 
 def _name(warps: Sequence[int], per_block: int, clustered: bool) -> str:
-    """Return warps in words: their numbers in the block, and the blocks of a cluster that have them."""
+    """Name warps: their numbers in the block, and the blocks of a cluster that have them."""
     blocks: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for block in dict.fromkeys(warp // per_block for warp in warps):
         blocks[tuple(warp % per_block for warp in warps if warp // per_block == block)].append(block)
@@ -130,7 +130,7 @@ class _Drawing:
         self.arrived: dict[tuple[Kind, int], int] = {}  # of barriers: the column behind the last arrival
 
     def _here(self, event: Event) -> Iterator[tuple[int, int]]:
-        """Yield the rows that an event is of, with its index in the event."""
+        """Yield the rows that an event belongs to, with their index in the event."""
         for index, warp in enumerate((event.warps - self.first).tolist()):
             if warp in self.by_warp:
                 yield self.by_warp[warp], index
@@ -179,7 +179,7 @@ class _Drawing:
     def stages(self, events: Sequence[Event], touched: Sequence[dict[int, list[Span]]]) -> list[tuple[Span, ...]]:
         """Return the stages, by their first byte: spans of memory that belong together."""
         merged: list[list[int]] = []
-        for low, high in sorted(span for spans in touched for each in spans.values() for span in each):
+        for low, high in sorted(span for spans in touched for spans_of_row in spans.values() for span in spans_of_row):
             if merged and low < merged[-1][1]:
                 merged[-1][1] = max(merged[-1][1], high)
             else:
@@ -192,8 +192,8 @@ class _Drawing:
             if event.kind in WAITS or event.kind in ARRIVALS or event.kind is Kind.COMMIT:
                 for row, _ in self._here(event):
                     written.pop(row, None)
-            for row, each in spans.items():
-                together = {self._span(low) for low, _ in each}
+            for row, spans_of_row in spans.items():
+                together = {self._span(low) for low, _ in spans_of_row}
                 if event.kind is Kind.COPY_IN:
                     together.add(counted.setdefault(int(event.data[4]), min(together)))
                 elif event.kind is Kind.ACCESS and SharedUse.of(self.instructions[event.number]).does == WRITE:
@@ -236,9 +236,9 @@ class _Drawing:
         if does is None:
             instruction = self.instructions[event.number]
             does = "writes by cp.async" if instruction.row.copy is Copy.ASYNC else SharedUse.of(instruction).does
-        known = self.rows[row].since_waiting
-        if (does, stage) not in known:
-            known[does, stage] = self._step(row, event, does, stage)
+        since = self.rows[row].since_waiting
+        if (does, stage) not in since:
+            since[does, stage] = self._step(row, event, does, stage)
         if event.kind is Kind.COPY_IN:
             _, _, _, counting, offset, _ = event.data
             for block in counting.tolist():

@@ -1,6 +1,6 @@
-"""What warps ask of global and local memory, how many of their threads execute an instruction, and which branches part.
+"""Warps' requests to global and local memory, how many threads execute an instruction, and which branches diverge.
 
-None of it decides what runs, so none of it changes a count of shared memory: it is recorded beside. The rules that turn
+None of it decides what runs, so none of it changes a count of shared memory: it is recorded apart. The rules that turn
 requests into counts are in `smem.sectors`.
 
 B blocks run side by side; a view has G warps of 32 lanes.
@@ -19,7 +19,7 @@ from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.copies import misread, reads_by_p0, zero_fill
+from ncu_swizzle.emulate.copies import p0_miscount, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
@@ -54,7 +54,7 @@ class Tallies:
 
     leaders: Mapping[int, int]  # by first instruction of a basic block: threads that run it
     guarded: Mapping[int, int]  # by instruction: threads for which its guard holds
-    branches: Mapping[int, int]  # by branch: warps that part
+    branches: Mapping[int, int]  # by branch: warps that diverge
 
     @property
     def rows(self) -> int:
@@ -151,7 +151,7 @@ class LoopTraffic:
 
 
 class TrafficLog:
-    """All requests to global and local memory of one run, by instruction; what is unknown of them is in the state."""
+    """All requests to global and local memory of one run, by instruction; unknown ones are in the state."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class TrafficLog:
     def follows(self, number: int, tag: Tag | None, unit: int) -> bool:
         """Return whether addresses with this tag are followed, and record what they decide: all but a shift by units.
 
-        Where it would take a block or an iteration of its own, that is done only as long as it does not take long.
+        If that needs an extra block or iteration to run, it is done only while cheap.
         """
         if tag is None:
             return True
@@ -189,7 +189,7 @@ class TrafficLog:
             return False
         blocks = np.unique(m.view_blocks())
         if self.clock.effort > self.patience and (
-            m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.failed_by(tag)
+            m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.would_fail(tag)
         ):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
@@ -230,7 +230,7 @@ class TrafficLog:
             self.counts()
 
     def _look(self, number: int, seen: MemoryRequests, address: Value, selected: Bools) -> None:
-        """See how addresses of requests depend on the block, and where those of neighbouring warps are."""
+        """Record how addresses of requests depend on the block, and where those of neighbouring warps are."""
         pattern = self.patterns.get(number)
         if pattern is None:
             pattern = self.patterns[number] = LanePattern(width=access_width(self.instructions[number]))
@@ -245,49 +245,52 @@ class TrafficLog:
                 at = np.broadcast_to(address.bits, selected.shape)[first, 0].astype(np.int64)
                 pattern.strides[axis].update(np.unique(self._neighbours.across(axis, threads, at))[:MANY].tolist())
 
-    def _entry(self, number: int, made: MemoryRequests, together: object) -> MemoryRequests:
-        """Return the same requests of the same warps, if there were any before, or these."""
-        to = b"" if made.target is None else made.target.tobytes()
-        key = (made.space, made.lanes.tobytes(), made.selected.tobytes(), to, together)
+    def _entry(self, number: int, requests_made: MemoryRequests, together: object) -> MemoryRequests:
+        """Return the earlier entry for the same requests of the same warps, or a new one."""
+        to = b"" if requests_made.target is None else requests_made.target.tobytes()
+        key = (requests_made.space, requests_made.lanes.tobytes(), requests_made.selected.tobytes(), to, together)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
-            seen = requests[key] = replace(made, selected=made.selected.copy())
-            self._bytes += 2 * (made.lanes.nbytes + made.selected.nbytes + len(to))
+            seen = requests[key] = replace(requests_made, selected=requests_made.selected.copy())
+            self._bytes += 2 * (requests_made.lanes.nbytes + requests_made.selected.nbytes + len(to))
         return seen
 
     def repeat(self, traffic: Iterable[LoopTraffic], axis: int, times: int) -> None:
-        """Count what an iteration made for so many further ones, with addresses that change as their tags say."""
+        """Count an iteration's requests for `further` more, with addresses that change as their tags say."""
         distinct: dict[tuple[int, Tag | None, Tag | None], LoopTraffic] = {}
-        for made in traffic:
-            key = (id(made.seen), made.tag, made.target_tag)
+        for loop_traffic in traffic:
+            key = (id(loop_traffic.seen), loop_traffic.tag, loop_traffic.target_tag)
             earlier = distinct.get(key)
-            distinct[key] = replace(made, times=made.times + earlier.times) if earlier else made
-        for made in distinct.values():
-            unit = UNIT[made.seen.space]
-            if made.seen.space == GLOBAL:
-                self.patterns[made.number].loops.add(_per_iteration(made.tag, axis))
-            change, change_to = _per_iteration(made.tag, axis) % unit, _per_iteration(made.target_tag, axis) % SECTOR
-            # The k-th further iteration is shifted by k times the change, modulo the unit: only so many are different.
+            distinct[key] = replace(loop_traffic, times=loop_traffic.times + earlier.times) if earlier else loop_traffic
+        for loop_traffic in distinct.values():
+            unit = UNIT[loop_traffic.seen.space]
+            if loop_traffic.seen.space == GLOBAL:
+                self.patterns[loop_traffic.number].loops.add(_per_iteration(loop_traffic.tag, axis))
+            change, change_to = (
+                _per_iteration(loop_traffic.tag, axis) % unit,
+                _per_iteration(loop_traffic.target_tag, axis) % SECTOR,
+            )
+            # The k-th further iteration is shifted by k times the change, modulo the unit: a period of them differs.
             period = max(_period(change, unit), _period(change_to, SECTOR))
-            tag, target_tag = (tag and tag.outside(axis) for tag in (made.tag, made.target_tag))
+            tag, target_tag = (tag and tag.outside(axis) for tag in (loop_traffic.tag, loop_traffic.target_tag))
             for k in range(1, min(period, times) + 1):
-                shifted = self._shifted(made, k * change % unit, k * change_to % SECTOR)
-                often = made.times * ((times - k) // period + 1)
-                self._add(replace(made, seen=shifted, times=often, tag=tag, target_tag=target_tag))
+                shifted = self._shifted(loop_traffic, k * change % unit, k * change_to % SECTOR)
+                often = loop_traffic.times * ((times - k) // period + 1)
+                self._add(replace(loop_traffic, seen=shifted, times=often, tag=tag, target_tag=target_tag))
 
-    def _shifted(self, made: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
+    def _shifted(self, loop_traffic: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
         if not by and not by_to:
-            return made.seen
-        seen = made.seen
+            return loop_traffic.seen
+        seen = loop_traffic.seen
         lanes = from_unit(seen.lanes + by, seen.selected, UNIT[seen.space])
         to = None if seen.target is None else from_unit(seen.target + by_to, seen.selected, SECTOR)
-        return self._entry(made.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
+        return self._entry(loop_traffic.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
 
-    def _add(self, made: LoopTraffic) -> None:
-        made.seen.count += made.times
+    def _add(self, loop_traffic: LoopTraffic) -> None:
+        loop_traffic.seen.count += loop_traffic.times
         for repeat in self.machine.repeats.active:
-            repeat.traffic.append(made)
+            repeat.traffic.append(loop_traffic)
 
     def counts(self) -> Mapping[int, Ints]:
         """Return the figures of all requests so far, (FIGURES, B), by instruction."""
@@ -314,7 +317,7 @@ class TrafficLog:
 
 
 def from_unit(addresses: Ints, selected: Bools, unit: int) -> Ints:
-    """Return addresses, (N, 32), from the unit on that has the lowest of their request; 0 for other lanes."""
+    """Return addresses, (N, 32), relative to the unit with the lowest of their request; 0 for other lanes."""
     first = np.where(selected, addresses, FAR).min(axis=1, keepdims=True) & -unit
     relative: Ints = np.where(selected, addresses - first, 0)
     return relative
@@ -325,21 +328,21 @@ def _per_iteration(tag: Tag | None, axis: int) -> int:
 
 
 def _period(change: int, unit: int) -> int:
-    """Return after how many changes a number is the same again, modulo a unit, which is a power of two."""
+    """Return after how many changes a number repeats, modulo a unit, which is a power of two."""
     return unit // (change & -change) if change else 1
 
 
-def _figures(seen: MemoryRequests, width: int) -> Ints:
-    figures = np.zeros((FIGURES, len(seen.lanes)), np.int64)
-    if seen.space == LOCAL:
-        figures[3] = sectors.local_sectors(seen.lanes, seen.selected, width)
+def _figures(requests: MemoryRequests, width: int) -> Ints:
+    figures = np.zeros((FIGURES, len(requests.lanes)), np.int64)
+    if requests.space == LOCAL:
+        figures[3] = sectors.local_sectors(requests.lanes, requests.selected, width)
     else:
-        if seen.target is not None:
-            counted = sectors.copy_sectors(seen.lanes, seen.target, seen.selected)
+        if requests.target is not None:
+            counted = sectors.copy_sectors(requests.lanes, requests.target, requests.selected)
         else:
-            counted = sectors.global_sectors(seen.lanes, seen.selected, width)
+            counted = sectors.global_sectors(requests.lanes, requests.selected, width)
         figures[2] = counted.tags
-        if seen.space != TAGS:
+        if requests.space != TAGS:
             figures[:2] = counted.actual, counted.ideal
     return figures
 
@@ -355,7 +358,7 @@ def accesses(instruction: SassInstruction) -> bool:
 
 
 def figures_of(instruction: SassInstruction) -> tuple[str, ...]:
-    """Return the figures that ncu has of an instruction: of global memory, of local memory, or of both."""
+    """Return the figures that ncu reports for an instruction: of global memory, local memory, or both."""
     row = instruction.row
     if instruction.never or not (row.global_access or row.local_access):
         return ()
@@ -364,7 +367,7 @@ def figures_of(instruction: SassInstruction) -> tuple[str, ...]:
     return FIGURE_NAMES[3:] if row.local_access else FIGURE_NAMES[:3]
 
 
-def compiled(instruction: SassInstruction, index: int) -> Step | None:
+def traffic_step(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that records an instruction's requests; None if it makes none."""
     if not accesses(instruction):
         return None
@@ -374,7 +377,7 @@ def compiled(instruction: SassInstruction, index: int) -> Step | None:
 
 
 class _Access:
-    """LDL and STL, and what all accesses have in common."""
+    """LDL and STL, and the base of all accesses."""
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         self.instruction, self.index = instruction, index
@@ -399,7 +402,7 @@ class _Access:
         self.follow(m, LOCAL, self.address(m), selected)
 
     def follow(self, m: Machine, space: str, address: Value, selected: Bools, target: Value | None = None) -> None:
-        """Record the request of these lanes, as far as it is known; addresses have the tags of their lower halves."""
+        """Record the known part of these lanes' request; addresses have the tags of their lower halves."""
         if not selected.any():
             return
         for part, unit in ((address, UNIT[space]), (target, SECTOR)):
@@ -450,12 +453,12 @@ class _Copy(_Access):
         reading = self._reading(m, selected)
         if reading is None:
             return
-        if misread(self.instruction) and not self.negated:  # under P0, ncu takes all lanes for predicated off
+        if p0_miscount(self.instruction) and not self.negated:  # under P0, ncu takes all lanes for predicated off
             self.follow(m, TAGS, address, reading)
         elif reads_by_p0(self.instruction):
             # On an H100, some warps of a grid count as if P0 were another; a warp by itself does not.
             m.traffic.miss(self.index, "what ncu counts for a copy whose zeros P0 decides", None, codes.NO_RULE)
-        elif misread(self.instruction) and (self.reads or not np.array_equal(selected, m.view.mask)):
+        elif p0_miscount(self.instruction) and (self.reads or not np.array_equal(selected, m.view.mask)):
             reason = "what ncu counts for lanes that are predicated off, whose addresses may be anything,"
             m.traffic.miss(self.index, reason, None, codes.NO_RULE)
         else:

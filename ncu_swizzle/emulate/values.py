@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncu_swizzle.emulate.dependence import Tag, bitwise, function_of
+from ncu_swizzle.emulate.dependence import Tag, bitwise_tag, function_tag
 from ncu_swizzle.smem.operations import Bools, Ints
 
 Bits = NDArray[Any]  # uint32 for numbers, bool for predicates; (warps, 32), either can be 1 if uniform
@@ -23,9 +23,9 @@ Patches = tuple[tuple[NDArray[np.bool_], Tag | None], ...]  # disjoint lanes of 
 
 
 class Value:
-    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence.
+    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see `dependence`.
 
-    The bits in `sure` are valid even where the rest is unknown: see partial. A register that was written in parts has
+    The bits in `sure` are valid even where the rest is unknown. A register that was written in parts has
     `patches`: the tags of the parts, where `tag` holds for all of them.
     """
 
@@ -73,7 +73,7 @@ def unknown(origin: int, like: type = np.uint32, uniform: bool = False) -> Value
     return Value(np.zeros((1, 1 if uniform else 32), like), False, origin)
 
 
-def joint(*sources: Value) -> Known:
+def all_known(*sources: Value) -> Known:
     """Return where all values are known."""
     result: Known = True
     for source in sources:
@@ -94,21 +94,21 @@ def first_origin(*sources: Value) -> int | None:
 
 def derived(bits: Bits, *sources: Value, tag: Tag | None = None) -> Value:
     """Return a result computed from the sources: known where all of them are."""
-    known = joint(*sources)
+    known = all_known(*sources)
     return Value(bits, known, None if known is True else first_origin(*sources), tag)
 
 
 def computed(bits: Bits, *sources: Value) -> Value:
     """Return a result computed from the sources that may depend on the block in any way."""
-    return derived(bits, *sources, tag=dependent(*sources))
+    return derived(bits, *sources, tag=dependent_tag(*sources))
 
 
-def dependent(*sources: Value) -> Tag | None:
+def dependent_tag(*sources: Value) -> Tag | None:
     """Return the tag of any function of the sources: a result of uniform values is uniform."""
     if not any(source.tag for source in sources):
         return None
     uniform = all(source.bits.shape[-1] == 1 for source in sources)
-    return function_of(*((source.tag, 32) for source in sources), uniform=uniform)
+    return function_tag(*((source.tag, 32) for source in sources), uniform=uniform)
 
 
 def signed(bits: Bits) -> Bits:
@@ -122,7 +122,7 @@ def sign_extended(value: Value, size: int) -> Value:
     return Value((value.bits.view(I32) << shift >> shift).view(U32), value.known, value.origin, value.tag)
 
 
-def wide(low: Bits, high: Bits) -> Bits:
+def join_halves(low: Bits, high: Bits) -> Bits:
     """Return uint64 numbers from their halves."""
     return low.astype(U64) | high.astype(U64) << np.uint64(32)
 
@@ -158,8 +158,8 @@ def sure_bits(value: Value) -> Bits:
     return np.where(value.known, EVERY, some)
 
 
-def lowest(*values: Value) -> Bits | None:
-    """Return the lowest bits that are known of all values: those of a sum, difference or product are known too."""
+def lowest_known_bits(*values: Value) -> Bits | None:
+    """Return the low bits known in all values: those of a sum, difference or product are known too."""
     if not _partly(*values):
         return None
     # Carries and borrows go upwards only: below the lowest unknown bit, u & -u, all bits of the result are known.
@@ -173,8 +173,8 @@ def _partly(*values: Value) -> bool:
     return any(value.sure is not None for value in values)
 
 
-def with_sure(value: Value, sure: Bits | None) -> Value:
-    """Return the value, of which these bits are known."""
+def with_sure_bits(value: Value, sure: Bits | None) -> Value:
+    """Return the value with these bits known."""
     if value.known is True or sure is None or not sure.any():
         return value
     known = np.asarray(value.known) | (sure == EVERY)
@@ -183,7 +183,7 @@ def with_sure(value: Value, sure: Bits | None) -> Value:
     return Value(value.bits, known, value.origin, value.tag, sure)
 
 
-def written_sure(
+def sure_bits_after_write(
     value: Value, old: Value, selected: Bools, doubtful: Bools, warps: Ints, shape: tuple[int, int]
 ) -> Bits | None:
     """Return which bits of a register are known after a write to the selected, maybe the doubtful lanes of warps."""
@@ -198,11 +198,13 @@ def narrowed(value: Value, mask: int) -> Value:
     """Return the value as known in the lanes that know the bits of the mask: nothing else may be read from it."""
     if value.sure is None:
         return value
-    return with_sure(value, np.where(sure_bits(value) & np.uint32(mask) == mask, EVERY, NO_BIT))
+    return with_sure_bits(value, np.where(sure_bits(value) & np.uint32(mask) == mask, EVERY, NO_BIT))
 
 
-def sure_of_bitwise(function: Callable[[Bits, Bits, Bits], Bits], values: tuple[Value, Value, Value]) -> Bits | None:
-    """Return which bits of a bitwise function are the same whatever the unknown bits of its arguments are."""
+def sure_bits_of_bitwise(
+    function: Callable[[Bits, Bits, Bits], Bits], values: tuple[Value, Value, Value]
+) -> Bits | None:
+    """Return which bits of a bitwise function do not depend on the unknown bits of its arguments."""
     if all(value.known is False and value.sure is None for value in values):
         return None
     # Each bit of the result depends on the same bit of the three arguments alone: all their unknown bits flipped
@@ -215,8 +217,8 @@ def sure_of_bitwise(function: Callable[[Bits, Bits, Bits], Bits], values: tuple[
     return ~changing
 
 
-def sure_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
-    """Return which bits are known of a where the choice is true, of b elsewhere; those alike if it is unknown."""
+def sure_bits_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
+    """Return the known bits of a where the choice is true, of b elsewhere; common ones if it is unknown."""
     if not (_partly(a, b) or (choice.known is not True and a.known is not False and b.known is not False)):
         return None
     one, other = sure_bits(a), sure_bits(b)
@@ -232,24 +234,24 @@ def sure_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
 # the lanes depends on the block only as these lanes do.
 
 
-MOST = 4  # parts of a register; what is left of more is one part
+MOST = 4  # parts of a register; any further ones are merged
 
 
-def merged(tags: Iterable[Tag | None], uniform: bool) -> Tag | None:
-    """Return the tag of a value that has these in its lanes; `uniform` if it is uniform in each warp."""
+def merged_tag(tags: Iterable[Tag | None], uniform: bool) -> Tag | None:
+    """Return the tag of a value whose lanes have these; `uniform` if it is uniform in each warp."""
     different = set(tags)
     if len(different) == 1:
         return different.pop()
-    return bitwise(tuple(tag for tag in different if tag), uniform)
+    return bitwise_tag(tuple(tag for tag in different if tag), uniform)
 
 
 def tag_of(patches: Patches, warps: Ints, mask: Bools) -> Tag | None:
     """Return the tag of these lanes of a register; lanes without a patch were never written."""
     here = [(lanes, tag) for lanes, tag in patches if (lanes[warps] & mask).any()]
-    return merged((tag for _, tag in here), bool(here) and here[0][0].shape[1] == 1)
+    return merged_tag((tag for _, tag in here), bool(here) and here[0][0].shape[1] == 1)
 
 
-def overwritten(old: Value | None, value: Value, warps: Ints, selected: Bools, alive: Bools) -> Patches:
+def overwritten_patches(old: Value | None, value: Value, warps: Ints, selected: Bools, alive: Bools) -> Patches:
     """Return the patches of a register after a write to the selected lanes of some warps; `alive` has its shape."""
     new = np.zeros(alive.shape, bool)
     new[warps] = selected
@@ -263,5 +265,5 @@ def overwritten(old: Value | None, value: Value, warps: Ints, selected: Bools, a
             kept.append((rest, tag))
     if len(kept) >= MOST:
         everything = np.logical_or.reduce([lanes for lanes, _ in kept])
-        kept = [(everything, merged((tag for _, tag in kept), alive.shape[1] == 1))]
+        kept = [(everything, merged_tag((tag for _, tag in kept), alive.shape[1] == 1))]
     return (*kept, (new, value.tag))

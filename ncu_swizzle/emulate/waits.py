@@ -1,6 +1,6 @@
 """Where threads wait for each other: convergence barriers and WARPSYNC, BAR, mbarriers, barriers of a cluster.
 
-Whoever waits is in the machine's `State`, and goes on, into `ready`, once what it waits for has happened.
+Waiting threads are in the machine's `State`, and move to `ready` once what they wait for has happened.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Waits:
                 self.add(int(target), done[onward == target], lanes[onward == target])
 
     def _target(self, token: int, otherwise: int) -> int:
-        """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
+        """Return where the threads of an execution of BSSY reconverge; token 0 means none."""
         return self.machine.targets[token] if 0 < token < len(self.machine.targets) else otherwise
 
     def _clear(self, barrier: int, warps: Ints, lanes: Bools) -> None:
@@ -90,7 +90,7 @@ class Waits:
         m.tokens[barrier][warps] = np.where(lanes, 0, m.tokens[barrier][warps])
 
     def awaited_by_others(self, group: Group) -> set[int]:
-        """Return where other threads of the group's warps wait, or will wait, for it to reconverge."""
+        """Return where other threads of the group's warps wait, or will wait, to reconverge with it."""
         m = self.machine
         others = m.live[group.warps] & ~group.mask
         split = others.any(axis=1)
@@ -140,7 +140,7 @@ class Waits:
         return complete
 
     def _leave_warpsync(self, warp: int, anyway: bool = False) -> None:
-        """Let the threads of a warp leave the WARPSYNCs where they wait that may, or all of them."""
+        """Let the threads of a warp that may leave their WARPSYNCs do so, or all of them."""
         m, warps = self.machine, np.array([warp])
         lanes = m.synced[warps] if anyway else self._may_leave(warps)
         for pc in np.unique(m.waits_at[warps][lanes]).tolist():
@@ -148,7 +148,7 @@ class Waits:
             if not instruction.has("EXCLUSIVE"):
                 self._after_sync(warps, here, pc)
                 continue
-            # The threads of one mask after those of another, until they wait again: they share uniform registers.
+            # One mask's threads after another's, until they wait again: they share uniform registers.
             masks = np.unique(m.wanted[warps][here])
             end = self.program.instructions[self.program.flow.last[self.after(pc)]]
             if len(masks) > 1 and end.opcode not in ("BSYNC", "WARPSYNC"):
@@ -157,7 +157,7 @@ class Waits:
                 self._after_sync(warps, here & (m.wanted[warps] == mask), pc)
 
     def _after_sync(self, warps: Ints, lanes: Bools, pc: int) -> None:
-        """Let lanes, (G, 32), go on from a WARPSYNC."""
+        """Let lanes, (G, 32), continue from a WARPSYNC."""
         m = self.machine
         if m.notes:
             full = bool((m.wanted[warps][lanes] == ALL_MASK).all())
@@ -166,10 +166,10 @@ class Waits:
         self.add(self.after(pc), warps, lanes)
 
     def go_on_collectively(self) -> None:
-        """Let threads go on from a WARPSYNC.COLLECTIVE whose missing threads wait for these at a convergence barrier.
+        """Let threads continue from a WARPSYNC.COLLECTIVE whose missing threads wait for them at a convergence barrier.
 
         ptxas writes it around a shuffle or vote in code that may diverge. A program that called one with a full mask in
-        a branch that only some threads took ended on an H100; what it read of the others is unknown.
+        a branch that only some threads took ended on an H100; what it read from the others is unknown.
         """
         m = self.machine
         for warp in np.flatnonzero(m.synced.any(axis=1)):
@@ -185,14 +185,14 @@ class Waits:
         return Deadlocks(program=self.program, machine=self.machine)
 
     def judge_meeting(self, group: Group, barrier: int, count: int) -> None:
-        """Judge threads that come to a barrier of their block."""
+        """Judge threads that arrive at a barrier of their block."""
         if self.machine.watcher:
             self.machine.watcher.meets(group.warps, group.pc, barrier)
         if self.machine.events is not None:
             self.deadlocks.meets(group, barrier, count)
 
     def check_stuck(self) -> None:
-        """Raise Stuck if threads wait for others of their warp, which no longer come, or at a barrier of the block."""
+        """Raise Stuck if threads wait for others of their warp that will not come, or at a barrier of the block."""
         m = self.machine
         self.deadlocks.at_barrier()
         if m.at_barrier:
@@ -208,14 +208,14 @@ class Waits:
     # ------------------------------------------------------------------------------------------ barriers of a block
 
     def release_barriers(self) -> None:
-        """Let the threads go on whose barriers of the block (BAR) are complete."""
+        """Release the threads whose barriers of the block (BAR) are complete."""
         m = self.machine
         for barrier in {waiting.barrier for waiting in m.at_barrier}:
             waiting_here = [waiting for waiting in m.at_barrier if waiting.barrier == barrier]
             complete = self._complete(waiting_here, barrier)
             if not complete.any():
                 continue
-            if any(waiting.vote is not None for waiting in waiting_here):  # each block has a vote of its own
+            if any(waiting.vote is not None for waiting in waiting_here):  # each block has its own vote
                 for block in np.flatnonzero(complete):
                     self._open(barrier, np.arange(len(complete)) == block)
             else:
@@ -241,9 +241,9 @@ class Waits:
         return complete
 
     def fitting(self, arriving: Group, barrier: int, count: int) -> Bools:
-        """Return which of the warps that come to a named barrier, (G,), its current generation takes.
+        """Return which of the warps that arrive at a named barrier, (G,), its current generation takes.
 
-        It ends with the last of them, whoever waits; of a generation that ended so, the threads go on first.
+        It ends with the last of them, whichever wait; the threads of a generation that ended so continue first.
         """
         m = self.machine
         here, there = m.block_of[arriving.warps], [waiting for waiting in m.at_barrier if waiting.barrier == barrier]
@@ -262,7 +262,7 @@ class Waits:
         return np.asarray(rank < np.maximum(room[here], 1))
 
     def _open(self, barrier: int, blocks: Bools, pc: int = 0, count: int = 0) -> None:
-        """Let the threads of some blocks, (B,), that wait at a barrier go on; `pc` and `count` if none waits there."""
+        """Release the threads of some blocks, (B,), that wait at a barrier; `pc` and `count` if none waits there."""
         m = self.machine
         if m.watcher:
             m.watcher.opens(barrier, blocks)
@@ -279,7 +279,7 @@ class Waits:
         if m.notes:
             through = [np.array(arrived, np.int64)]
             through += [w.group.warps[blocks[m.block_of[w.group.warps]]] for w in opened]
-            # Those of a warp that come in parts wait together.
+            # Diverged parts of a warp wait together.
             there = np.unique(np.concatenate([through[0][:0], *through[1:]]))
             members = np.concatenate([there, through[0]])
             order = np.argsort(members, kind="stable")
@@ -312,7 +312,7 @@ class Waits:
         memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
         address, state = operands.address(memory)(m), operands.raw(instruction.operands[-1])(m)
         asked = None if doubtful.any() else self._asked(address, state, selected)
-        if asked is None:  # whether it waits, or for what, is unknown: nothing more is known of the order
+        if asked is None:  # whether it waits, or for what, is unknown: the order is unknown from here on
             # All lanes of a warp that certainly wait for the same leave the wait together.
             same_in_all_lanes = address.bits.shape[1] == state.bits.shape[1] == 1
             m.put(result, truth(True) if same_in_all_lanes else unknown(pc, bool), condition)
@@ -368,7 +368,7 @@ class Waits:
             self.add(self.after(checks.group.pc), checks.group.warps, checks.group.mask)
 
     def _note_passing(self, checks: AtPhaseCheck, phases: Ints | None) -> None:
-        """Note which warps go on, `phases`: with an earlier phase than the last that is complete."""
+        """Note which warps continue; `phases`: with an earlier phase than the last complete one."""
         m, warps = self.machine, checks.group.warps
         for offset in np.unique(checks.offset).tolist():
             here = warps[checks.offset == offset]
@@ -379,9 +379,9 @@ class Waits:
                 m.note(Kind.PASS, here, (offset, completed, bits), number=checks.group.pc)
 
     def time_out(self) -> None:
-        """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
+        """Act when nothing else can run: let copies of unknown size arrive, else all waits fail once, else all pass.
 
-        What lets them pass is not modelled; the contents of shared memory are unknown from then on.
+        What lets them pass is not modelled: the contents of shared memory are unknown from then on.
         """
         m = self.machine
         m.mbarriers.settle()
@@ -400,7 +400,7 @@ class Waits:
             everyone = np.unique(np.concatenate([checks.group.warps for checks in waiting]))
             pc = waiting[0].group.pc
             m.note(Kind.JOIN, everyone, "what lets threads go on that wait for an mbarrier", number=pc)
-            for checks in waiting:  # what nothing but missing bytes keeps from passing
+            for checks in waiting:  # those that only missing bytes keep from passing
                 for warp, offset in zip(checks.group.warps.tolist(), checks.offset.tolist(), strict=True):
                     block = int(m.block_of[warp])
                     if lacking := m.mbarriers.lacking(offset, block):
@@ -409,7 +409,7 @@ class Waits:
             self._answer(checks, passes)
 
     def _complete_commits(self) -> None:
-        """Let what tcgen05.commit waits for be complete, as late as this can be: only then can threads go on."""
+        """Complete what tcgen05.commit waits for as late as possible: when no thread can continue without it."""
         m = self.machine
         for number, offset, blocks in m.mbarriers.commits:
             here = np.array(blocks)
@@ -444,7 +444,7 @@ class Waits:
         return bool(m.ready)
 
     def _last_passed(self, warp: int, offset: int) -> int:
-        """Return the phases of an mbarrier that were complete when a warp last went on from it."""
+        """Return the phases of an mbarrier that were complete when a warp last passed it."""
         m = self.machine
         for event in reversed(m.events.events[: m.happened] if m.events else ()):
             if event.kind is Kind.PASS and event.data[0] == offset and warp in event.warps:

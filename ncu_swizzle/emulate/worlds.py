@@ -1,15 +1,15 @@
-"""Worlds: what no emulation of some blocks can know is drawn, the same for both versions of a kernel.
+"""Worlds: whatever an emulation of some blocks cannot know is drawn, the same for both versions of a kernel.
 
 What an atomic operation returns, a clock, memory that other blocks write, constants that the host fills: each is a
-function of what asks for it, and of nothing that a mapping of shared memory changes. An *event* (an atomic operation, a
+function of what requests it, and of nothing that a mapping of shared memory changes. An *event* (an atomic operation, a
 special register, a polled load) is named by its thread, the address in global memory, and how many of its kind the
-thread has had before; a byte of memory that the block has not written by its address. Both versions are executed in
-the same world, and everything that they leave is compared. So a difference that is found is one: there both versions
-would see the same, and do something else. Versions that do the same with symbols do the same with all values for them,
+thread has had before; a byte of memory that the block has not written is named by its address. Both versions run in
+the same world, and everything that they leave is compared. So any difference found is real: both versions
+see the same, and act differently. Versions that do the same with symbols do the same with all values for them,
 and those that do not are told apart by random ones but for a chance of about 2^-30, except by comparisons: these get
-integers that the code may compare with (`decisive`), first for all threads alike, one world for each.
+integers that the code may compare with (`decisive_integers`), first for all threads alike, one world for each.
 
-A version whose compiler has put events of one kind in another order gets other values for them: it is not proved.
+A version whose compiler has reordered events of one kind gets other values for them: it is not proved.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ADDRESS_MASK = np.uint64((1 << 48) - 1)
 NONE = 0xFFFFFFFF  # -1: the end of a list, an empty slot
 LARGEST = 1 << 24  # of the integers that a ticket is taken to be compared with
 MOST_DECISIVE = 12  # such integers, each of which costs an execution of both versions
-FEWER = np.uint64(1 << 12)  # places in a list or a queue that are drawn besides
+FEWER = np.uint64(1 << 12)  # positions in a list or a queue that are drawn as well
 _COMPARING = frozenset(("ISETP", "UISETP"))
-_CHANGED = np.uint64(1 << 47)  # says of an address: after an atomic operation of the block
+_CHANGED = np.uint64(1 << 47)  # marks an address after an atomic operation of the block
 
 
-def mixed(state: Bits, more: Bits) -> Bits:
+def hash_of(state: Bits, more: Bits) -> Bits:
     """Return a hash of a 64-bit state and further numbers (the finaliser of SplitMix64)."""
     with np.errstate(over="ignore"):
         z = (state * np.uint64(0x9E3779B97F4A7C15)) ^ (more + np.uint64(0xD1B54A32D192ED03))
@@ -44,7 +44,7 @@ def mixed(state: Bits, more: Bits) -> Bits:
         return z ^ (z >> np.uint64(31))
 
 
-def moderate(state: Bits) -> Bits:
+def moderate_floats(state: Bits) -> Bits:
     """Return 32 bits that are numbers between 2^-31 and 2 in magnitude, read as a float or as two halves."""
     # The exponent begins with 011: 2^-31 to 2^0 of a float, 2^-3 to 2^0 of a half. So no number is denormal, infinite
     # or NaN, and sums and products of a few do not overflow.
@@ -52,7 +52,7 @@ def moderate(state: Bits) -> Bits:
     return bits & np.uint32(0x8FFF8FFF) | np.uint32(0x30003000)
 
 
-def decisive(
+def decisive_integers(
     instructions: Sequence[SassInstruction], grid: Sequence[int], block: Sequence[int], constants: bytes, first: int
 ) -> Ints:
     """Return integers that an event's result may be compared with: sizes of the launch, parameters, immediates.
@@ -60,15 +60,15 @@ def decisive(
     `constants` is bank 0, whose parameters begin at `first`. The last block's ticket comes first, then 0 and 1.
     """
     sizes = [int(np.prod(grid)), int(np.prod(grid)) * int(np.prod(block)), *grid, int(np.prod(block))]
-    found = [sizes[0] - 1, 0, 1, NONE]
+    integers = [sizes[0] - 1, 0, 1, NONE]
     for instruction in instructions:
         for operand in instruction.operands:
             if operand.kind == INTEGER and instruction.opcode in _COMPARING:
                 sizes.append(operand.number & 0xFFFFFFFF)
             elif operand.kind == CONSTANT and operand.number == 0 and not operand.terms and operand.offset >= first:
                 sizes.append(int.from_bytes(constants[operand.offset : operand.offset + 4], "little"))
-    found += [number for size in sizes if size < LARGEST for number in (size - 1, size)]
-    return np.array(list(dict.fromkeys(number for number in found if number >= 0))[:MOST_DECISIVE], np.uint32)
+    integers += [number for size in sizes if size < LARGEST for number in (size - 1, size)]
+    return np.array(list(dict.fromkeys(number for number in integers if number >= 0))[:MOST_DECISIVE], np.uint32)
 
 
 class _Written:
@@ -89,8 +89,8 @@ class _Written:
         at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         if not len(self._keys):
             return np.zeros(len(keys), bool), np.zeros(len(keys), np.uint8)
-        found: Bools = self._keys[at] == keys
-        return found, self._values[at]
+        hits: Bools = self._keys[at] == keys
+        return hits, self._values[at]
 
     def _settle(self) -> None:
         new = self._new
@@ -104,10 +104,10 @@ class _Written:
 
 @dataclass(eq=False, kw_only=True)
 class World:
-    """What one execution of some blocks draws. `first` is what each thread's first event returns if it is an integer.
+    """What one execution of some blocks draws. `first` is what each thread's first integer event returns.
 
-    `shared` is what shared memory holds at first, by byte; `polled` are the loads that a compiler may not leave out,
-    which see another value each time.
+    `shared` is the initial content of shared memory, by byte; `polled` are loads that a compiler may not remove,
+    and that see a new value each time.
     """
 
     number: int
@@ -118,7 +118,7 @@ class World:
     integers: tuple[range, ...] = ()
     polled: frozenset[int] = frozenset()
     events: int = 0
-    drew: bool = False  # whether memory that nobody has told was read
+    drew: bool = False  # whether memory of unspecified content was read
     _counts: dict[str, Ints] = field(default_factory=dict)
     _written: _Written = field(default_factory=_Written)
 
@@ -134,7 +134,7 @@ class World:
         thread = m.thread[rows] // 32 if of_warp else m.thread[rows]
         state = np.full(before.shape, zlib.crc32(kind.encode()) + (self.number << 32), np.uint64)
         for part in (m.block_of[rows][:, None], thread, before, *more):
-            state = mixed(state, np.broadcast_to(part, before.shape).astype(np.uint64))
+            state = hash_of(state, np.broadcast_to(part, before.shape).astype(np.uint64))
         return state, before
 
     def integer(self, state: Bits, before: Ints) -> Bits:
@@ -147,14 +147,14 @@ class World:
         return np.where(state & np.uint64(1), picked, (state >> np.uint64(16)) % FEWER).astype(np.uint32)
 
     def initial(self, address: Bits) -> Bits:
-        """Return bytes of global memory that nobody has told: parts of floats or of integers, by what they are in."""
+        """Return bytes of global memory of unspecified content: parts of floats or of integers, by their array."""
         number = self.number << 3
-        state = mixed(np.full(address.shape, number, np.uint64), address & ~np.uint64(3))
+        state = hash_of(np.full(address.shape, number, np.uint64), address & ~np.uint64(3))
         floats = np.full(address.shape, self.number % 2 == 0)
         for ranges, is_float in ((self.floats, True), (self.integers, False)):
             for one in ranges:
                 floats[(address >= one.start) & (address < one.stop)] = is_float
-        words = np.where(floats, moderate(state), self._integer(state))
+        words = np.where(floats, moderate_floats(state), self._integer(state))
         drawn: Bits = (words >> (np.uint32(8) * (address & np.uint64(3)).astype(np.uint32))).astype(np.uint8)
         return drawn
 
@@ -168,12 +168,12 @@ class World:
         self._written.add(_key(block, address.view(np.uint64)), values.astype(np.uint8))
 
     def change(self, block: Ints, address: Ints) -> None:
-        """Let an atomic operation change bytes: others may, too, so what they then hold is drawn."""
+        """Let an atomic operation change bytes; as others may change them too, their new content is drawn."""
         at = address.view(np.uint64)
         self._written.add(_key(block, at), self.initial(at ^ _CHANGED))
 
     def complete(self, m: RegisterFile, at: Bits, lanes: Bools, size: int, bits: Bits, sure: Bools) -> None:
-        """Complete what lanes load from their addresses, (G, 32): words, (n, G, 32), some of whose bytes are known."""
+        """Fill in what lanes load from their addresses, (G, 32): words, (n, G, 32), some of whose bytes are known."""
         rows, columns = np.nonzero(lanes)
         if not len(rows):
             return
@@ -181,7 +181,7 @@ class World:
         asked = None
         if m.now in self.polled:
             state, before = self.event(m, "load", lanes, at)
-            asked = (moderate(state) if self.number % 2 == 0 else self.integer(state, before))[rows, columns]
+            asked = (moderate_floats(state) if self.number % 2 == 0 else self.integer(state, before))[rows, columns]
         for k in range(size):
             own, values = self._written.get(_key(block, first + np.uint64(k)))
             word, shift = k // 4, np.uint32(8 * (k % 4))
@@ -201,7 +201,7 @@ class World:
 def shared_contents(size: int) -> Bits:
     """Return what shared memory holds before anything is written to it, by byte."""
     words = np.arange(-(-size // 4), dtype=np.uint64)
-    return moderate(mixed(np.full(words.shape, 7, np.uint64), words)).view(np.uint8)[:size]
+    return moderate_floats(hash_of(np.full(words.shape, 7, np.uint64), words)).view(np.uint8)[:size]
 
 
 def _key(block: Ints, address: Bits) -> Bits:

@@ -1,4 +1,4 @@
-"""What the emulator is given: a kernel's code, and a launch with addresses, parameters and the contents of buffers."""
+"""The emulator's input: a kernel's code, and a launch with addresses, parameters and the contents of buffers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _known(argument: Argument, sample: int | None) -> bool:
 
 
 def _too_large(arguments: Sequence[Argument], problem: Problem, sample: int | None) -> list[Argument]:
-    """Return the buffers whose contents do not fit into what the emulator keeps; smaller ones come first."""
+    """Return the buffers whose contents exceed the emulator's limit; smaller ones take precedence."""
     filled = [argument for argument in arguments if _known(argument, sample)]
     filled.sort(key=lambda argument: fills.size(argument, problem))
     totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
@@ -200,7 +200,7 @@ def _with_maps(cubin: Cubin, symbol: str, parameters: bytes) -> bytes:
     first = -(-(bank + len(parameters)) // check.ALIGNMENT) * check.ALIGNMENT - bank
     for start in range(first, len(content) - TENSOR_MAP_BYTES + 1, TENSOR_MAP_BYTES):
         # It writes the half that the hardware needs.
-        content[start : start + TENSOR_MAP_BYTES] = tensor_map.completed(
+        content[start : start + TENSOR_MAP_BYTES] = tensor_map.completed_map(
             bytes(content[start : start + TENSOR_MAP_BYTES])
         )
     return bytes(content)
@@ -252,7 +252,7 @@ def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> No
 
 
 def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
-    """Return ncu's launch metrics, with its names and units, as far as they can be computed."""
+    """Return those of ncu's launch metrics that can be computed, with its names and units."""
     sizes = {f"launch__{what}_dim_{axis}": size
              for what, dims in (("grid", launch.grid), ("block", launch.block))
              for axis, size in zip("xyz", dims, strict=True)}  # fmt: skip

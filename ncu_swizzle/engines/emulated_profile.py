@@ -116,7 +116,7 @@ def _unpacker(hint: Any) -> Unpacker:
         hints, constructed = typing.get_type_hints(hint), typing.cast(Callable[..., Any], hint)
         fields = [(field.name, _unpacker(hints[field.name])) for field in dataclasses.fields(hint)]
         return lambda value, arrays: constructed(
-            **{name: made(part, arrays) for (name, made), part in zip(fields, value, strict=True)}
+            **{name: unpack(part, arrays) for (name, unpack), part in zip(fields, value, strict=True)}
         )
     if origin in (Union, types.UnionType):
         (some,) = (_unpacker(argument) for argument in arguments if argument is not type(None))
@@ -124,7 +124,7 @@ def _unpacker(hint: Any) -> Unpacker:
     if origin is tuple:
         items = [_unpacker(argument) for argument in arguments if argument is not Ellipsis]
         made_of = itertools.repeat(items[0]) if Ellipsis in arguments else items
-        return lambda value, arrays: tuple(made(part, arrays) for made, part in zip(made_of, value, strict=False))
+        return lambda value, arrays: tuple(unpack(part, arrays) for unpack, part in zip(made_of, value, strict=False))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = map(_unpacker, arguments)
         return lambda value, arrays: {key(k, arrays): item(v, arrays) for k, v in value}
@@ -153,7 +153,7 @@ def key(
     further sources that decide it.
     """
     digest = hashlib.sha256()
-    settings = (binary.symbol, checked, disassembler, np.__version__, _code_digest((*SOURCES, *more)))
+    settings = (binary.symbol, checked, disassembler, np.__version__, code_digest((*SOURCES, *more)))
     for part in (binary.cubin.data, settings, launch):
         _feed(digest, part)
     return f"{digest.hexdigest()[:40]}-{slug(binary.symbol)}"
@@ -195,7 +195,7 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 @functools.cache
-def _code_digest(patterns: tuple[str, ...]) -> str:
+def code_digest(patterns: tuple[str, ...] = SOURCES) -> str:
     """Return a digest of the emulator's source."""
     digest = hashlib.sha256()
     for pattern in patterns:
@@ -279,7 +279,7 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
     causes: dict[tuple[str, Location | int], list[tuple[Hazard, list[tuple[Location, ...]]]]] = {}
     for hazard in counts.hazards.found:  # of a line that is unrolled, or races with several, it is said once
-        sites = [calls.site(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
+        sites = [calls.blamed_line(ownership.own(stacks.get(party.offset, ()))) for party in hazard.parties]
         place = sites[0][0] if sites[0] else hazard.parties[0].offset
         causes.setdefault((hazard.code, place), []).append((hazard, sites))
     for (code, _), ((hazard, sites), *others) in causes.items():
@@ -329,7 +329,7 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> tuple[st
     calls = Calls(list(set(own.values())))
 
     def line_of(offset: int) -> str:
-        frame = next(iter(calls.site(own.get(offset, ()))), None)
+        frame = next(iter(calls.blamed_line(own.get(offset, ()))), None)
         return _in_brief(frame) if frame else ""
 
     return counts.hazards.unfollowed(line_of)

@@ -1,4 +1,4 @@
-"""A target emulated once, with what it takes to execute it again: its code and its launch."""
+"""A target emulated once, with its code and launch to execute it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import Cubin, opened
+from ncu_swizzle.cubin.elf import Cubin, open_cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
@@ -31,7 +31,7 @@ from ncu_swizzle.engines import emulated_launch, emulated_profile, simulation
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
-from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
+from ncu_swizzle.engines.settings import BUDGET_S, NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
@@ -45,6 +45,7 @@ from ncu_swizzle.smem.operations import LINE
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
+EMULATOR = ("ncu_swizzle.emulate.run",)  # imported where it is first needed: cached counts do without
 MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 
@@ -52,7 +53,7 @@ OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 def shared_hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> Hint:
     """Return what to try after an access beyond the block's shared memory: how much it needs, if that can be had.
 
-    The launch is emulated with as much as there is, in what is left of the time for it.
+    The launch is emulated with as much as there is, in the remaining time.
     """
     static = cubin.attributes(code.name).static_shared
     entry = entry_in(embedded(cubin), code.name)
@@ -102,20 +103,24 @@ def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | No
 
 @dataclass(frozen=True)
 class EmulationSettings:
-    """How to compile and emulate kernels; the time limit holds for each tool, and for each launch."""
+    """How to compile and emulate kernels; the toolchain's time limit holds for each tool."""
 
     toolchain: Toolchain = field(default_factory=Toolchain)
     exhaustive: bool = False  # run every block, not just one of each distinct class
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
     cycles: str = NEVER  # whether to simulate what launches would take on an H100
+    budget_s: float = BUDGET_S  # of CPU, for each launch
 
     @classmethod
     def of(cls, request: Request, *, simulating: bool = False) -> EmulationSettings:
         """Return the settings of a request; launches are simulated, as it says, for those who show what that gives."""
         toolchain = Toolchain(request.nvcc, request.timeout_s)
         cycles = request.cycles if simulating else NEVER
-        return cls(toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles)
+        return cls(
+            toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles,
+            budget_s=request.budget_s,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class Emulated:
 
     @property
     def other_notes(self) -> tuple[str, ...]:
-        """The notes for those who say elsewhere why counts are unknown."""
+        """The notes without those that say why counts are unknown, for outputs that say it elsewhere."""
         return tuple(note for note in self.profile.notes if note not in self.on_unknown)
 
 
@@ -169,7 +174,7 @@ def emulate_cubin(
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
     family, kernel = target.family, target.kernel
-    cubin = opened(code, target.source.name)
+    cubin = open_cubin(code, target.source.name)
     symbol = names.find(cubin, kernel.entry)
     roots = tuple(map(str, toolchain.source_roots(family)))
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
@@ -183,7 +188,7 @@ def emulate_cubin(
         drawn = fills.or_random(family.arguments, counts.decisive)
         why = [f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."]
     profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
-    if option:  # what the catalogue of codes says in general, this says of this kernel
+    if option:  # the general remedy of the code, made specific to this kernel
         unknowns = tuple(
             replace(each, remedy=f"{option}, or a .npy file{drawn}") if each.code == codes.DATA else each
             for each in profile.unknowns
@@ -204,9 +209,9 @@ def _simulated(
 def emulated_of(
     profile: Profile, counts: Counts, binary: Binary, why: Sequence[str] = (), sample: int | None = None
 ) -> Emulated:
-    """Return what was emulated, with notes.
+    """Return the emulated profile, with notes.
 
-    `why` says what would make unknown counts known; `sample` is the seed of random inputs that stand for the data.
+    `why` says how to resolve unknown counts; `sample` is the seed of random inputs in place of the data.
     """
     name, notes = profile.kernel.name, (*profile.notes, *why)
     if sample is not None:
@@ -234,7 +239,7 @@ def _counted(
     if sample is None or not (counts.unknown or any(row.traffic_unknown for row in counts.rows)):
         return launch, counts, None
     drawn = launches(sample)
-    if drawn.memory == launch.memory:  # nothing is random
+    if drawn.memory == launch.memory:  # nothing was drawn
         return launch, counts, None
     # What any of the lanes may request holds for other data, too.
     return drawn, replace(counts_of(binary, drawn, settings, on_progress), supposed=counts.supposed), sample
@@ -248,7 +253,7 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
-    if entry and time.thread_time() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
+    if entry and time.thread_time() - start <= settings.budget_s:  # else part of it may have been cut off
         emulated_profile.save(entry, counts)
     return counts
 
@@ -268,9 +273,9 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
-    timeout_s = settings.toolchain.timeout_s
+    timeout_s = settings.budget_s
     try:
         return emulate(
             code,
@@ -327,7 +332,7 @@ class Executable:
 
     @cached_property
     def arrays(self) -> tuple[SharedArray, ...]:
-        """Its shared arrays, as far as they are known."""
+        """Its known shared arrays."""
         binary = self.emulated.binary
         return shared_arrays(binary.cubin, binary.symbol, self.launch(None).shared_dynamic)
 
@@ -336,12 +341,12 @@ def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
     binary = emulated.binary
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached)
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))
 
 
 def simulated(version: Executable, settings: EmulationSettings) -> Profile:
-    """Return the profile of what was emulated, with what its launch would take."""
+    """Return the profile of an emulation, with its launch's simulated cycles."""
     target, binary, emulated = version.target, version.emulated.binary, version.emulated
     launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol, emulated.profile.sample)
     told = _simulated(target, binary, launch, emulated.counts, settings)

@@ -25,7 +25,7 @@ SHAPES: dict[int, tuple[Index, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedKernel:
-    """A kernel's accesses for each of some block shapes; `stated`: these, and its types, are given, not tried."""
+    """A kernel's accesses for each of some block shapes; `stated`: the shapes and types are given, not guessed."""
 
     name: str
     symbol: str
@@ -45,7 +45,7 @@ class JudgedKernel:
 def judged_kernel(
     cubin: Cubin, code: Code, shapes: Sequence[Index], *, name: str, stated: bool, named: Callable[[int], str] = by_byte
 ) -> JudgedKernel:
-    """Return what is known of a kernel's accesses for each of these shapes of blocks."""
+    """Return the degrees of a kernel's accesses for each of these block shapes."""
     found = tuple(degrees(code, shape, named) for shape in shapes)
     table = python_kernels.lines(cubin.data, code.name)
     lines = {}
@@ -70,7 +70,7 @@ def _accesses(text: str) -> bool:
 
 
 def admitted_shapes(cubin: Cubin, code: Code) -> tuple[Index, ...]:
-    """Return block shapes that a kernel's code admits, of which none is known."""
+    """Return block shapes that a kernel's code admits, if none is known."""
     attributes = cubin.attributes(code.name)
     text = "\n".join(each.text for each in code.instructions)
     axes = max((number for number, axis in enumerate("XYZ", 1) if f"SR_TID.{axis}" in text), default=0)

@@ -1,4 +1,4 @@
-"""Kernels of which no launch is described: compiled from a source, or found in what is built already.
+"""Kernels without a described launch: compiled from a source, or found in built files.
 
 Of each, what its cubin and its source say about launches: shapes of blocks, as required, written down or admitted.
 """
@@ -32,7 +32,7 @@ from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 
 LARGEST_SCALAR = 8  # bytes
-LIBRARIES = ("cub::", "thrust::")  # namespaces of kernels that are no file's own
+LIBRARIES = ("cub::", "thrust::")  # namespaces of library kernels
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
 
 
@@ -85,7 +85,7 @@ class CompiledKernel:
         return build.signed(self.binary.cubin, self.binary.symbol, self.spec, self.text)
 
     def parameter(self, offset: int) -> str:
-        """Return what the parameter at a byte is called; without its source, its number and type."""
+        """Return the name of the parameter at a byte; without its source, its number and type."""
         slots = self.binary.cubin.attributes(self.binary.symbol).parameters
         number = next((n for n, slot in enumerate(slots) if slot.offset <= offset < slot.offset + slot.size), -1)
         if number < 0:
@@ -125,7 +125,7 @@ class CompiledKernel:
         return list(found.values()) or [BlockShape(shape, "admitted by the code", certain=False) for shape in admitted]
 
     def judged(self, typed: Sizes | None = None) -> JudgedKernel:
-        """Return what is known of its accesses in every launch with such blocks."""
+        """Return the degrees of its accesses in every launch with such blocks."""
         blocks = self.blocks(typed)
         sizes = [block.sizes for block in blocks]
         stated = all(block.certain for block in blocks) and not self.supposed
@@ -145,7 +145,7 @@ class CompiledFile:
 
     @cached_property
     def judged(self) -> list[CompiledKernel]:
-        """The kernels that access shared memory: a library's only if it has none of its own."""
+        """The kernels that access shared memory; library kernels only if there are no others."""
         own = [each for each in self.kernels if not each.is_library]
         return [each for each in own or self.kernels if each.accesses_shared]
 

@@ -36,7 +36,7 @@ class Ran:
 
     @property
     def silence(self) -> str:
-        """What to say of a program that did not answer; empty if it did."""
+        """The message about a program that did not answer; empty if it did."""
         return f"did not answer within {self.waited_s:g} s" if self.waited_s else ""
 
 

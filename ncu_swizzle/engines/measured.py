@@ -139,7 +139,7 @@ def run_batch(
     more: Sequence[str] = (),
     under: Sequence[str] = (),
 ) -> tuple[list[dict[str, Any] | NcuSwizzleError], str]:
-    """Run jobs one after the other in one process; return the facts or the error of each, and what was printed."""
+    """Run jobs in order in one process; return the facts or the error of each, and the output."""
     listed = []
     for job in jobs:
         _describe(job.family, job.folder)

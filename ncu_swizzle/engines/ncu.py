@@ -32,7 +32,7 @@ from ncu_swizzle.engines.failures import (
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import SECTION, Done, OnDone, Options, unheard
 
-# ncu's progress, from what it prints.
+# ncu's progress, from its output.
 
 MARK = "==PROF== Profiling "
 BAR = re.compile(MARK + r".*?(?: - (\d{1,9}))?: ([\d%.]+)")
@@ -172,7 +172,7 @@ def collect(
     folder = folder or report.parent
 
     def attempt(follow: Callable[[str], None]) -> tuple[str, NcuSwizzleError | None]:
-        """Run ncu once; return what it printed, and the error if there is no report."""
+        """Run ncu once; return its output, and the error if there is no report."""
         # Beside the report, so that moving it is a rename; an ncu that is killed leaves nothing under the report's
         # name.
         with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
@@ -226,7 +226,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
 
 
 def state_around(export: Path, system: System | None = None) -> MachineState:
-    """Return what may explain a failure besides ncu's output."""
+    """Return machine state that may explain a failure, besides ncu's output."""
     system = system or System()
     home = system.environment.get("HOME", "")
     return MachineState(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import paths, pool
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.base.files import is_folder, read_bytes, write_atomically
+from ncu_swizzle.base.pool import Outcome
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import emulation, machine
@@ -161,7 +162,7 @@ def choose_engine(request: Request) -> Engine:
 
 
 def engine_for(target: Target, request: Request) -> Engine:
-    """Return the engine for one kernel: a cubin or PTX file can only be emulated, and nobody recorded a function."""
+    """Return the engine for one kernel: a cubin or PTX file can only be emulated, and a function has no recording."""
     if request.engine == "auto" and target.compiled:
         return Engine(EMULATED, f"{target.kernel.file} is already compiled; only sources can be built and launched")
     if request.engine == "auto" and target.python and (reason := _lacking(request)):
@@ -203,10 +204,24 @@ def saved_profiles(
         return (run_folder.load_profile(path),)
     if is_launches(path):
         with opened(path, settings or ReplaySettings(), progress) as launches:
-            return [emulated.profile for emulated in launches.emulated()]
+            return launches.profiles()
     from ncu_swizzle.reports import reader
 
     return reader.read(path)
+
+
+def outcomes_of(entries: Sequence[TargetOrFile], context: Context) -> Iterator[Outcome]:
+    """Yield the profiles of each entry, or its error, in order: on several cores, unless they are measured."""
+    request = context.request
+    # One launches file alone, or a GPU: whatever comes of it does so in this process.
+    side_by_side = len(entries) > 1 and context.engine.name != NCU
+    jobs = pool.jobs_for(request.jobs) if side_by_side else 1
+    given = replace(context, progress=silent, request=replace(request, jobs=1) if jobs > 1 else request)
+    yield from pool.in_order(pool.outcomes(_profiles_of, given, entries, jobs, context.progress, emulation.EMULATOR))
+
+
+def _profiles_of(context: Context, entry: TargetOrFile, progress: Progress) -> Sequence[Profile]:
+    return profiles_of(entry, replace(context, progress=progress))
 
 
 def gather(
@@ -215,4 +230,4 @@ def gather(
     """Return the profiles of all entries; reports made on the way are not kept."""
     with scratch() as folder:
         context = Context(request=request, engine=engine, folder=folder, progress=progress)
-        return [profile for entry in entries for profile in profiles_of(entry, context)]
+        return [profile for outcome in outcomes_of(entries, context) for profile in outcome.result()]

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import operator
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from ncu_swizzle.base import bounds
+from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, open_launches
+from ncu_swizzle.base.pool import Outcome
+from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.control import EXTERNALS
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import emulation, simulation
+from ncu_swizzle.engines import emulated_profile, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
-from ncu_swizzle.reports.model import KernelId, LaunchId
+from ncu_swizzle.kernels.toolchain import NVDISASM
+from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
 
@@ -70,7 +75,7 @@ class Replay:
         return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
-        """Return a launch's own cubin; raise UsageError if it does not fit, which nobody's capture writes."""
+        """Return a launch's own cubin; raise UsageError if it does not fit, which no capture writes."""
         cubin = self._cubin(captured.cubin)
         if captured.kernel not in cubin.kernels or _layout(cubin, captured.kernel) != captured.layout:
             raise UsageError(
@@ -130,7 +135,7 @@ class Replay:
         )
 
     def _memory(self, captured: CapturedLaunch) -> tuple[Mapping[int, bytes], list[str]]:
-        """Return what the buffers hold by address, the smallest first as long as they fit, and notes on the others."""
+        """Return the contents of buffers by address, the smallest first while they fit, and notes on the others."""
         kept: dict[int, bytes] = {}
         notes, total = [], 0
         for buffer in sorted(captured.buffers, key=lambda buffer: buffer.bytes):
@@ -157,7 +162,7 @@ class Replay:
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
-    """Raise NotComparable if a pointer, or what may be one, lies where the emulator has memory of its own."""
+    """Raise NotComparable if a pointer, or a possible one, lies in the emulator's own memory."""
     # A captured parameter is bytes without a type: each aligned 8 bytes of it may be a pointer.
     words = [
         word
@@ -212,38 +217,93 @@ EVERY_LAUNCH, NO_BUILD = LaunchFilter(), NewBuild()
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """How launches files are replayed: the emulation, which launches, and a new build."""
+    """How launches files are replayed: the emulation, which launches, a new build, and on how many cores."""
 
     emulation: EmulationSettings = EmulationSettings()
     only: LaunchFilter = EVERY_LAUNCH
     build: NewBuild = NO_BUILD
+    jobs: int | None = 1
 
     @classmethod
     def of(cls, request: Request) -> ReplaySettings:
-        """Return what a request says of them."""
+        """Return the launches' settings from a request."""
         filters = request.options.launches
         only = LaunchFilter(filters.kernel_name, filters.launch_skip, request.options.launch_count)
-        return cls(EmulationSettings.of(request, simulating=True), only, request.build)
+        return cls(EmulationSettings.of(request, simulating=True), only, request.build, request.jobs)
 
 
 class ChosenLaunches:
-    """The chosen launches of an open file."""
+    """The chosen launches of a file, which is open; in another process it is opened again on first use."""
 
-    def __init__(self, file: LaunchesFile, settings: ReplaySettings, progress: Progress = silent) -> None:
-        self.manifest = file.manifest
-        self.chosen = settings.only.chosen(file.manifest.launches)
-        self._progress = progress
-        toolchain = settings.emulation.toolchain
-        builds = [Cubin(code_in(path, toolchain), path.name) for path in settings.build.cubin]
-        self._replay = Replay(file, settings.emulation, builds)
+    def __init__(self, path: Path, settings: ReplaySettings, progress: Progress = silent) -> None:
+        self.path, self.settings, self._progress = path, settings, progress
+        self._opened = contextlib.ExitStack()
 
-    def emulate(self, launch: CapturedLaunch) -> Emulated:
-        """Emulate one of them; raises what `Replay.emulate` raises."""
+    def __getstate__(self) -> tuple[Path, ReplaySettings]:
+        return self.path, self.settings
+
+    def __setstate__(self, state: tuple[Path, ReplaySettings]) -> None:
+        ChosenLaunches.__init__(self, *state)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    @functools.cached_property
+    def _replay(self) -> Replay:
+        file = self._opened.enter_context(open_launches(self.path))
+        toolchain = self.settings.emulation.toolchain
+        builds = [Cubin(code_in(path, toolchain), path.name) for path in self.settings.build.cubin]
+        return Replay(file, self.settings.emulation, builds)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._replay.file.manifest
+
+    @functools.cached_property
+    def chosen(self) -> list[CapturedLaunch]:
+        return self.settings.only.chosen(self.manifest.launches)
+
+    def depends_on(self) -> str:
+        """Return a digest of all that decides the profiles, but for the time that each may take."""
+        settings, builds = self.settings, self._replay.builds
+        emulation = settings.emulation
+        disassembler = emulation.toolchain.version(NVDISASM)
+        said = (
+            self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, disassembler,
+            [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
+        )  # fmt: skip
+        return cache.sha256(repr(said).encode(errors="backslashreplace"))
+
+    def emulate(self, number: int, progress: Progress) -> Emulated:
+        """Emulate one of the chosen; raises what `Replay.emulate` raises."""
+        launch = self.chosen[number]
         name = title(launch)
-        return self._replay.emulate(launch, lambda done: self._progress(name, done))
+        return self._replay.emulate(launch, lambda done: progress(name, done))
 
-    def emulated(self) -> Iterator[Emulated]:
-        yield from map(self.emulate, self.chosen)
+    def replayed(
+        self, finish: Callable[[Emulated], Any], numbers: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
+
+        `finish` goes to other processes. Raises UsageError, which a wrong build or file is.
+        """
+        numbers = range(len(self.chosen)) if numbers is None else numbers
+        jobs = pool.jobs_for(self.settings.jobs)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, emulation.EMULATOR)
+        for at, outcome in found:
+            if isinstance(outcome.error, UsageError):
+                raise outcome.error
+            yield numbers[at], outcome
+
+    def profiles(self) -> list[Profile]:
+        """Return the profiles of the chosen launches; raises what emulating one raises."""
+        found = pool.in_order(self.replayed(operator.attrgetter("profile")))
+        return [outcome.result() for outcome in found]
+
+
+def _replay_one(common: tuple[ChosenLaunches, Callable[[Emulated], Any]], number: int, hear: Progress) -> Any:
+    launches, finish = common
+    return finish(launches.emulate(number, hear))
 
 
 def is_launches(path: Path | str) -> bool:
@@ -258,5 +318,9 @@ def title(launch: CapturedLaunch) -> str:
 @contextmanager
 def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) -> Iterator[ChosenLaunches]:
     """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
-    with open_launches(path) as file:
-        yield ChosenLaunches(file, settings, progress)
+    launches = ChosenLaunches(path, settings, progress)
+    try:
+        _ = launches.chosen
+        yield launches
+    finally:
+        launches.close()

@@ -67,6 +67,7 @@ class Launches:
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
+BUDGET_S = 30.0  # of CPU, for each launch that is emulated
 MOST_LAUNCHES = 32  # of a program, by default: a training loop has thousands
 
 
@@ -98,7 +99,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Done:
-    """How far something is: the fraction that is done, and what that stands for in words."""
+    """Progress: the fraction that is done, and a description of it."""
 
     fraction: float  # of ncu's passes, of the emulated blocks or of the tasks; 0 to 1
     words: str = ""
@@ -151,8 +152,15 @@ class Request:
         choices=(AUTO, ALWAYS, NEVER),
     )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
+    jobs: int | None = option(
+        None, "Processes, one per kernel or launch at most; default: as cores and memory allow.", "N", ("-j", "--jobs"),
+        minimum=1, common=True,
+    )  # fmt: skip
+    budget_s: float = option(
+        BUDGET_S, "CPU time to emulate each launch; what takes longer is unknown.", "SECONDS", ("--budget",), minimum=1
+    )
     build: NewBuild = NewBuild()  # of captured launches
-    races: bool = False  # whether what is emulated is searched for races and deadlocks, too
+    races: bool = False  # whether emulated launches are also searched for races and deadlocks
 
     @property
     def comparing(self) -> Request:
@@ -180,7 +188,7 @@ MOST_WORKERS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions:
-    """The workers to use; none given: this process alone."""
+    """The workers to use; none given: only this process."""
 
     group: ClassVar[str] = "Workers"
 

@@ -39,7 +39,7 @@ CAPTURED = Simulated(
 def simulated(
     target: Target, binary: Binary, launch: Launch, counts: Counts, *, wanted: str, toolchain: Toolchain, cached: bool
 ) -> Simulated | None:
-    """Return what the launch would take, or why that is not known; None if it is not wanted, or nothing is excessive.
+    """Return the launch's simulated cycles, or why they are unknown; None if not wanted, or nothing is excessive.
 
     `wanted`: NEVER; AUTO: if it is short and there is something to save; COMPARED: if it is short, without a reason if
     there is nothing to save; ALWAYS.
@@ -58,15 +58,15 @@ def simulated(
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
-    text = disassembly(binary.cubin, toolchain, cached)
-    found = estimate.simulated(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
+    found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
         cache.save(KIND, entry, emulated_profile.pack(found))
     return found
 
 
 def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> EstimatedCase:
-    """Return what is simulated of a launch that was emulated."""
+    """Return the case to simulate for an emulated launch."""
     from ncu_swizzle.cycles.estimate import EstimatedCase
 
     cubin, symbol, attributes = binary.cubin, binary.symbol, binary.cubin.attributes(binary.symbol)

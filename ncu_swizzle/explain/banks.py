@@ -27,12 +27,12 @@ from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, FIELD, GROUP, MODES, 
 from ncu_swizzle.smem.mapping import Mapping, Places
 from ncu_swizzle.smem.operations import LINE, Ints
 
-# What is written as HTML, SVG or JSON: the bank maps, or the picture that was asked for instead.
+# What is written as HTML, SVG or JSON: the bank maps, or the requested picture.
 
 NO_ACCESS = ("--show phases needs an access", "--access row, column or ldmatrix")
 
 
-def drawn(query: ExplainQuery, maps: Sequence[BankMap], title: str, *, svg: bool) -> str:
+def drawing_of(query: ExplainQuery, maps: Sequence[BankMap], title: str, *, svg: bool) -> str:
     """Return one HTML document, or one SVG with a map for each phase; raise UsageError if there is nothing to draw."""
     from ncu_swizzle.render import banks, page
 
@@ -70,7 +70,7 @@ def _request(query: ExplainQuery, maps: Sequence[BankMap]) -> int:
     return bankmap.worst_request(maps) if query.request is None else query.request
 
 
-# What is drawn of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
+# Drawings of Hopper's tiles: where TMA puts a box, and what wgmma reads through a descriptor.
 #
 # Memory in lines of 128 bytes, as chunks of 16. A chunk is numbered ROW.CHUNK: of a box, and of the rows that wgmma
 # takes for M or N, or MN-major for K. Where both have the same number, the tile fits.
@@ -88,7 +88,7 @@ def is_tile(what: str) -> bool:
 
 
 def tile_pictures(query: ExplainQuery) -> list[tuple[str, Places]]:
-    """Return for each part of what is drawn a title, and what is at each chunk of shared memory. Raises UsageError."""
+    """Return, for each part of the drawing, a title and the content of each chunk of memory. Raises UsageError."""
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
     if query.pad or query.access or query.show not in ("", MAP) or query.banks != BANKS:
@@ -152,7 +152,7 @@ NONE = "none"
 
 
 def show(query: ExplainQuery, subject: Subject, console: Console, first: bool = False) -> None:
-    """Print the maps (the `first` one alone), or what is asked for instead."""
+    """Print the maps (only one if `first`), or the requested picture."""
     if query.show in ("", MAP):
         maps = subject.maps(query.banks)
         _show_maps(subject, maps[:1] if first else maps, console)

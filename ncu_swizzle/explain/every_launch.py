@@ -1,4 +1,4 @@
-"""``explain`` of kernels of which no launch is described: the degrees of their accesses in every launch, by line."""
+"""``explain`` for kernels without a described launch: the degrees of their accesses in every launch, by line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchAccess:
-    """Accesses of one line that are alike: where, what, how many, and what is said of their degree."""
+    """Similar accesses of one line: where, what, how many, and a phrase about their degree."""
 
     line: str
     opcode: str
@@ -34,7 +34,7 @@ class LaunchAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelAnswer:
-    """A kernel, the blocks that it is looked at with, and its accesses to shared memory."""
+    """A kernel, the blocks assumed for it, and its accesses to shared memory."""
 
     kernel: str
     blocks: str
@@ -43,14 +43,14 @@ class KernelAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class EveryLaunchAnswer:
-    """What is known of a file's kernels in every launch, and how they were compiled."""
+    """What is known about a file's kernels in every launch, and how they were compiled."""
 
     kernels: tuple[KernelAnswer, ...]
     notes: tuple[str, ...]
 
 
 def without_launch(query: ExplainQuery) -> EveryLaunchAnswer | None:
-    """Return the answer for a file, a line of it, or a folder of what is built; None if a launch is described.
+    """Return the answer for a file, a line of it, or a build folder; None if a launch is described.
 
     Raises UsageError, and what compiling raises.
     """
@@ -84,8 +84,8 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
     counted: dict[tuple[str, str, str], int] = {}
     for access in judged.accesses():
         one = next(iter(access.values()))
-        place = judged.lines.get(one.offset)
-        line = f"{Path(place[0]).name}:{place[1]}" if place else ""
+        location = judged.lines.get(one.offset)
+        line = f"{Path(location[0]).name}:{location[1]}" if location else ""
         if wanted in ("", line, one.opcode):
             key = line, one.opcode, _said({block: each.in_words for block, each in access.items()})
             counted[key] = counted.get(key, 0) + 1
@@ -96,7 +96,7 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
 
 
 def _said(by_shape: dict[Index, str]) -> str:
-    """Return what is said of an access for all shapes of blocks; which is which, if they differ."""
+    """Describe an access for all block shapes, naming each shape if they differ."""
     alike = len(set(by_shape.values())) == 1
     return next(iter(by_shape.values())) if alike else degrees.by_shapes(by_shape)
 

@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle explain`` answers: the wavefronts, the bank map and the mapping that suits, each once computed."""
+"""The answers of ``ncu-swizzle explain``: the wavefronts, the bank map and the best mapping, each computed once."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class SuggestAnswer:
     accesses: tuple[Access, ...]
     suggestion: Suggestion
     unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
-    row: int | None = None  # elements of a row of a kernel's array as it is; 0 if its rows are not known
+    row: int | None = None  # elements of a row of a kernel's array now; 0 if its rows are not known
     today: str = ""  # the mapping that the catalogue kernel uses now
-    notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
+    notes: tuple[str, ...] = ()  # what the counts cover, and what is unknown
     untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
     without: tuple[tuple[str, Candidate], ...] = ()
 
@@ -86,14 +86,14 @@ def _of_profile(query: ExplainQuery, profile: Profile) -> Iterator[SuggestAnswer
     limits = attribution.constraints(profile, query.limits)
     groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
     saved = [f"{saved}."] if (saved := remarks.saving(profile)) else []  # said once
-    for tile in own_kernels.conflicting(profile, query.line):
+    for tile in own_kernels.tiles_with_conflicts(profile, query.line):
         few = () if tile.complete else ("Judged by the most frequent requests only.",)
         answer = SuggestAnswer(
             title=f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}",
             accesses=tile.accesses,
             suggestion=tile.suggestion(limits),
             row=tile.plain.shape[1] if tile.known else 0,
-            notes=(predict.PARTIAL, *few, *own_kernels.unknown(profile), *([] if groups else saved)),
+            notes=(predict.PARTIAL, *few, *own_kernels.notes_if_unknown(profile), *([] if groups else saved)),
             untried=attribution.untried(profile),
         )
         names = tuple((access.name, access.op) for access in answer.accesses)
@@ -158,7 +158,7 @@ def show_mappings(answers: Sequence[SuggestAnswer], console: Console, source: st
 def code_of(answer: SuggestAnswer) -> dict[str, str]:
     """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping.
 
-    Nothing if nothing is to be moved, or if the code does not do over all accesses what is claimed.
+    Empty if nothing has to move, or if the code does not achieve what is claimed over all accesses.
     """
     chosen, unit, flat = answer.chosen.mapping, answer.unit, answer.row == 0
     if isinstance(chosen.transform, Identity) and not answer.chosen.was and answer.row is not None:
@@ -187,8 +187,8 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     elif suggestion.best.mapping == suggestion.plain.mapping and suggestion.fixed:
         console.print(table_line("No layout of the tile takes fewer wavefronts.", style="bold"))
     else:
-        known = ", as far as the addresses are known" if answer.untried else ""
-        console.print(table_line(f"Use {suggestion.best.spelled}{known}.", style="bold"))
+        caveat = ", as far as the addresses are known" if answer.untried else ""
+        console.print(table_line(f"Use {suggestion.best.spelled}{caveat}.", style="bold"))
     for name, why in suggestion.fixed:
         console.print(table_line(f"{name}: {why}."))
     if answer.today:
@@ -288,13 +288,13 @@ Drawings = Sequence[tuple[str, Places]]
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """The parts of an answer; which of them there are depends on what is explained, and on what is asked for."""
+    """The parts of an answer; which are present depends on what is explained, and on what was requested."""
 
     wavefronts: tuple[PredictAnswer, ...] = ()
     subject: Subject | None = None  # what is drawn
     mappings: tuple[SuggestAnswer, ...] = ()
     tiles: Drawings = ()  # what TMA writes and wgmma reads
-    every_launch: EveryLaunchAnswer | None = None  # of kernels of which no launch is described
+    every_launch: EveryLaunchAnswer | None = None  # for kernels without a described launch
     notes: tuple[str, ...] = ()  # parts that cannot be given, and why
 
 
@@ -316,9 +316,9 @@ def explanation(query: ExplainQuery) -> Explanation:
 
 
 def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:
-    """Return what a text stands for, as `own_kernels.examined` does; raise for a text that is nothing at all."""
+    """Return the kernels that a text names, as `own_kernels.kernels_named` does; raise for text that names nothing."""
     try:
-        return own_kernels.examined(query)
+        return own_kernels.kernels_named(query)
     except UnknownKernel as error:
         hint = Hint(
             'a layout such as "(8,8):(1,8)", a kernel of ',
@@ -334,7 +334,7 @@ def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:
 
 
 def _of_layout(query: ExplainQuery) -> Explanation:
-    """Return the map of a layout; with accesses, their wavefronts and the mapping that suits them, too."""
+    """Return the map of a layout; with accesses, also their wavefronts and the best mapping."""
     if query.show == WAVEFRONTS:
         return Explanation(wavefronts=predict.answers(query))
     if query.show == MAPPING:
@@ -346,7 +346,7 @@ def _of_layout(query: ExplainQuery) -> Explanation:
 
 
 def _of_kernels(query: ExplainQuery, examined: Sequence[Target | Profile]) -> Explanation:
-    """Return the parts that are asked for; of all of them, those that there are, with the reasons for others."""
+    """Return the requested parts; if all were requested, those available, with reasons for the others."""
     if query.show == WAVEFRONTS:
         return Explanation(wavefronts=predict.of_kernels(query, examined))
     if query.show == MAPPING:
@@ -358,9 +358,9 @@ def _of_kernels(query: ExplainQuery, examined: Sequence[Target | Profile]) -> Ex
         MAP: lambda: replace(answer, subject=banks.of_kernels(query, examined)),
         MAPPING: lambda: replace(answer, mappings=of_kernels(query, examined)),
     }
-    for name, part in parts.items():
+    for name, answer_part in parts.items():
         try:
-            answer = part()
+            answer = answer_part()
         except UsageError as error:
             if not any(result.predictions for result in answer.wavefronts):
                 raise
@@ -388,7 +388,7 @@ def to_json(query: ExplainQuery, answer: Explanation) -> str:
 
 
 def drawing(query: ExplainQuery, answer: Explanation, *, svg: bool) -> str:
-    """Return what is drawn as one HTML document, or one SVG. Raises UsageError if nothing is."""
+    """Return the drawing as one HTML document, or one SVG. Raises UsageError if there is none."""
     if answer.tiles:
         from ncu_swizzle.render import banks as boards
         from ncu_swizzle.render import page
@@ -397,11 +397,11 @@ def drawing(query: ExplainQuery, answer: Explanation, *, svg: bool) -> str:
         return page.render_board_svg(board, query.what) if svg else page.render_board(board, query.what)
     if answer.subject is None:
         raise UsageError("--html and --svg write what is drawn", "--show map")
-    return banks.drawn(query, answer.subject.maps(query.banks), answer.subject.name, svg=svg)
+    return banks.drawing_of(query, answer.subject.maps(query.banks), answer.subject.name, svg=svg)
 
 
 def show(query: ExplainQuery, answer: Explanation, console: Console) -> None:
-    """Print the parts one after the other. Of several, the map is the first one alone unless a mapping was typed."""
+    """Print the parts in order. If there are several, only the first map is printed unless a mapping was typed."""
     several = bool(answer.wavefronts and answer.subject)
     if answer.every_launch:
         every_launch.show(answer.every_launch, console)

@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle explain`` takes for a kernel, its tiles, and its worst access under two mappings."""
+"""The kernels that ``ncu-swizzle explain`` accepts, their tiles, and the worst access under two mappings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
+from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import FILES, Target
@@ -62,33 +64,38 @@ def is_declared(target: Target) -> bool:
     return target.kernel.library or has_tiles(target)
 
 
-def emulated(target: Target, query: KernelQuery) -> Profile:
+def emulate_launch(target: Target, query: KernelQuery) -> Profile:
     """Return the profile of one emulated launch; raises whatever `emulate_target` raises."""
     settings = EmulationSettings.of(query.request, simulating=True)
     return emulation.emulate_target(target, settings, lambda done: query.progress(target.name, done)).profile
 
 
-def examined(query: ExplainQuery) -> tuple[Target | Profile, ...]:
-    """Return each kernel that a text stands for: a target if its accesses are declared, else what was emulated of it.
+def kernels_named(query: ExplainQuery) -> tuple[Target | Profile, ...]:
+    """Return each kernel that a text names: a target if its accesses are declared, else its emulated profile.
 
     Raises UsageError for a report without addresses, with the command that finds them.
     """
     if is_saved(query.subject):
-        return tuple(observed(query))
-    return tuple(
-        target if is_declared(target) else emulated(target, query.kernel)
-        for target in targets(query.subject, query.kernel)
-    )
+        return tuple(profiles_with_addresses(query))
+    kernel = query.kernel
+    named = targets(query.subject, kernel)
+    quiet = replace(kernel, progress=silent)
+    found = pool.outcomes(_examined, quiet, named, pool.jobs_for(kernel.request.jobs), kernel.progress)
+    return tuple(outcome.result() for outcome in pool.in_order(found))
 
 
-def observed(query: ExplainQuery) -> Sequence[Profile]:
-    """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
+def _examined(kernel: KernelQuery, target: Target, progress: Progress) -> Target | Profile:
+    return target if is_declared(target) else emulate_launch(target, replace(kernel, progress=progress))
+
+
+def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:
+    """Return the profiles with known addresses in a report, a saved profile or a run; raise as `kernels_named` does."""
     what, kernel = query.subject, query.kernel
     refuse_description(what, kernel)
     settings = ReplaySettings.of(kernel.request)
     profiles = saved_profiles(Path(what), settings, kernel.progress)
-    known = [profile for profile in profiles if profile.requests]
-    if not known:
+    with_requests = [profile for profile in profiles if profile.requests]
+    if not with_requests:
         if not profiles:
             raise UsageError(f"{what} has no kernels", "ncu-swizzle profile -- ./app")
         first = next((profile for profile in profiles if profile.accesses), None)
@@ -98,11 +105,11 @@ def observed(query: ExplainQuery) -> Sequence[Profile]:
             f"{what} has the counts of {first.kernel.name}, but no addresses: ncu does not record them",
             f"the emulator computes them: {_computing(first, query)}",
         )
-    return known
+    return with_requests
 
 
 def _computing(profile: Profile, query: ExplainQuery) -> str:
-    """Return a command line that emulates a profile's kernel, as far as the profile describes it."""
+    """Return a command line that emulates a profile's kernel, with everything the profile tells."""
     words = ["ncu-swizzle", "explain"]
     shown = ["--show", query.show] if query.show else []
     catalog = naming.everything(query.kernel.description.sources)
@@ -111,7 +118,7 @@ def _computing(profile: Profile, query: ExplainQuery) -> str:
         return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else []), *shown])
     files = [file for access in profile.shared() for file, _ in access.stack[-1:]]
     source = next((file for file in files if file.endswith(".cu")), "my.cu")
-    if not is_file(Path(source)):  # it was elsewhere, on the machine that measured
+    if not is_file(Path(source)):  # it was on another machine, where it was measured
         source = Path(source).name
     name = profile.kernel.mangled or profile.kernel.name
     sizes = {"--grid": profile.grid, "--block": profile.block}
@@ -130,7 +137,7 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
     observed = attribution.tiles(profile)
     if not observed:
         name = profile.kernel.name
-        why = "; ".join(unknown(profile))
+        why = "; ".join(notes_if_unknown(profile))
         raise UsageError(
             f"{name}: {why}" if why else f"{name} does not access shared memory",
             Hint(Typed(f"ncu-swizzle profile {name}"), " measures it on a GPU")
@@ -140,27 +147,27 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
     return observed
 
 
-def unknown(profile: Profile) -> list[str]:
+def notes_if_unknown(profile: Profile) -> list[str]:
     """Return the profile's notes if an access has unknown wavefronts: the first of them say why."""
     lacking = any(one.access and one.wavefronts is None for one in profile.instructions)
     return [note.rstrip(".") for note in profile.notes] if lacking else []
 
 
-def conflicting(profile: Profile, line: str = "") -> tuple[ObservedTile, ...]:
-    """Return the tiles with conflicts, or all of them if none has any; of a line, such as ``my.cu:12``, its own."""
-    observed = tuple(tile for tile in tiles(profile) if any(at(access, line) for access in tile.accesses))
+def tiles_with_conflicts(profile: Profile, line: str = "") -> tuple[ObservedTile, ...]:
+    """Return the tiles with conflicts, or all if none has any; only those of `line`, such as ``my.cu:12``, if given."""
+    observed = tuple(tile for tile in tiles(profile) if any(is_at_line(access, line) for access in tile.accesses))
     if not observed:
         raise UsageError(f"{profile.kernel.name} does not access shared memory at {line}", _lines_of(profile))
     return tuple(tile for tile in observed if tile.excessive) or observed
 
 
-def at(access: Access, line: str) -> bool:
-    """Return whether an access is at this line, such as ``my.cu:12``; every one is if there is none."""
+def is_at_line(access: Access, line: str) -> bool:
+    """Return whether an access is at this line, such as ``my.cu:12``; always true without one."""
     return not line or access.name.split()[-1:] == [line]
 
 
 def _lines_of(profile: Profile) -> str:
-    """Return the lines with accesses, to be typed instead."""
+    """Return a hint with the lines that have accesses."""
     return f"{', '.join(dict.fromkeys(site.name for site in attribution.sites(profile)))} do"
 
 
@@ -183,7 +190,7 @@ def transform(tile: ObservedTile, swizzle: str, pad: int, element_bytes: int | N
     return on_elements(parsed.on_bytes(unit), element) if isinstance(parsed, Swizzle) else parsed
 
 
-# What is drawn of a kernel: its worst access, under two mappings.
+# What is drawn for a kernel: its worst access, under two mappings.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +245,9 @@ def subject(query: ExplainQuery, profiles: Sequence[Profile]) -> Subject:
 def _worst(profile: Profile, named: str) -> tuple[ObservedTile, Access]:
     """Return the access with the most excessive wavefronts, of those with this name or operation, and its tile."""
     drawn = [(tile, access) for tile in tiles(profile) for access in tile.accesses]
-    chosen = [pair for pair in drawn if named in ("", pair[1].op) or at(pair[1], named) or pair[1].name == named]
+    chosen = [
+        pair for pair in drawn if named in ("", pair[1].op) or is_at_line(pair[1], named) or pair[1].name == named
+    ]
     if not chosen:
         names = ", ".join(dict.fromkeys(repr(access.name) for _, access in drawn))
         raise UsageError(f"{profile.kernel.name} has no access {named!r}", f"--access one of {names}")
@@ -246,7 +255,7 @@ def _worst(profile: Profile, named: str) -> tuple[ObservedTile, Access]:
     def excess(pair: tuple[ObservedTile, Access]) -> int:
         tile, access = pair
         counted = access.wavefronts(tile.plain)
-        # Per request; of requests whose wavefronts are unknown nothing is counted.
+        # Per request; requests with unknown wavefronts are not counted.
         return access.total(np.where(counted.known, counted.actual - counted.ideal, 0))
 
     return max(chosen, key=excess)

@@ -175,23 +175,23 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 
 def misfits(profile: Profile) -> Iterator[str]:
-    """Yield what wgmma reads otherwise than TMA wrote it."""
+    """Yield where wgmma reads differently from how TMA wrote."""
     for message, line, rule, *_ in model.violations(profile):
         if rule == model.TILES_RULE:
             yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
 
-def tried(query: ExplainQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
+def predictions_with_mapping(query: ExplainQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
     """Return the predictions with a swizzle or padding on every tile that has conflicts, and notes on these.
 
     Raises UsageError.
     """
     rows: list[Prediction] = []
     notes: list[str] = []
-    for tile in own_kernels.conflicting(profile, query.line):
+    for tile in own_kernels.tiles_with_conflicts(profile, query.line):
         transform = own_kernels.transform(tile, query.swizzle, query.pad, query.element_bytes)
         mapping = replace(tile.plain, transform=transform) if transform else tile.plain
-        for access in (access for access in tile.accesses if own_kernels.at(access, query.line)):
+        for access in (access for access in tile.accesses if own_kernels.is_at_line(access, query.line)):
             row = prediction_of(access, mapping)
             name = row.name if row.name.startswith(row.access) else f"{row.access} {row.name}"
             rows.append(replace(row, name=name))
@@ -233,21 +233,21 @@ def of_kernels(query: ExplainQuery, kernels: Sequence[Target | Profile]) -> tupl
 
 
 def _observed(query: ExplainQuery, profile: Profile) -> PredictAnswer:
-    """Return what the emulator counted or, with another mapping, what its requests would take."""
+    """Return the emulator's counts or, with another mapping, what its requests would take."""
     title = ", ".join(filter(None, (profile.kernel.name, in_words(profile.problem))))
     if query.swizzle or query.pad:
-        predicted, notes = tried(query, profile)
+        predicted, notes = predictions_with_mapping(query, profile)
         return PredictAnswer(title=title, predictions=tuple(predicted), notes=tuple(notes))
     return PredictAnswer(
         title=title,
         predictions=_at(predictions(profile), query.line),
         unknowns=profile.unknowns,
-        notes=(ORIGIN, *own_kernels.unknown(profile), *misfits(profile), *_said(profile)),
+        notes=(ORIGIN, *own_kernels.notes_if_unknown(profile), *misfits(profile), *_said(profile)),
     )
 
 
 def _said(profile: Profile) -> Iterator[str]:
-    """Yield what wide accesses come to, and what those do of which it is not known which lanes make them."""
+    """Yield remarks on wide accesses, and on those whose lanes are unknown."""
     if wide := remarks.wide(profile):
         yield f"{wide}."
     names = {site.access.pc: site.name for site in attribution.sites(profile)}

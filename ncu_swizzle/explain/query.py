@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle explain`` and its functions of Python are asked. Nothing here takes time to import."""
+"""The queries of ``ncu-swizzle explain`` and its Python functions. Nothing here takes time to import."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class KernelQuery:
 
     @classmethod
     def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
-        """Return what a command's options, or a function's keywords, say. Raises UsageError."""
+        """Return the query of a command's options, or a function's keywords. Raises UsageError."""
         return cls(request=request, description=own.described(request.problem, sources), progress=progress)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainQuery:
-    """What is explained: a layout, a kernel, a source's line, an expression; and which part of the answer is shown."""
+    """What to explain (a layout, a kernel, a source line, an expression), and which part of the answer to show."""
 
     group: ClassVar[str] = "Layouts, expressions and pictures"
 
@@ -92,7 +92,7 @@ class ExplainQuery:
 
     @property
     def line(self) -> str:
-        """The line that is asked for, as accesses are named: ``my.cu:12``; empty without one."""
+        """The requested line, in the form of access names: ``my.cu:12``; empty without one."""
         file, number = _located(self.what)
         return f"{Path(file).name}:{number}" if number else ""
 
@@ -103,7 +103,7 @@ class ExplainQuery:
 
 
 def _located(what: str) -> tuple[str, str]:
-    """Return a source and the number of its line; what is something else, whole."""
+    """Split off the line number of a source; other text is returned whole."""
     from ncu_swizzle.kernels import naming
 
     file, colon, number = what.rpartition(":")

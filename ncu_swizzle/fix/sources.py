@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
 from ncu_swizzle.base.files import note_finished, read_bytes, replacing
+from ncu_swizzle.base.pool import Outcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
@@ -21,13 +24,18 @@ from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
-from ncu_swizzle.kernels import limits, naming
+from ncu_swizzle.kernels import device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
 
 SEED = 1  # of random inputs
+
+
+def anywhere(folder: Path) -> bool:  # noqa: ARG001
+    """Allow the headers of any folder."""
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +47,7 @@ class FixQuery:
     options: FixOptions = FixOptions()
     progress: Progress = silent
     on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
-    within: Callable[[Path], bool] = lambda folder: True  # whether headers of a folder may be read
+    within: Callable[[Path], bool] = anywhere  # whether headers of a folder may be read
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,25 @@ def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
     kernels = zip(fixed.kernels, targets, strict=True)
     suggested = (replace(kernel, suggest=_suggesting(what, query, target)) for kernel, target in kernels)
     return replace(fixed, kernels=tuple(suggested))
+
+
+def fix_each(words: Sequence[str], query: FixQuery) -> Iterator[Outcome]:
+    """Yield the fix of each word, or why there is none, in order: on several cores, unless a GPU measures."""
+    measures = bool(query.on_gpu) and not device.absent()
+    yield from _on_cores(_fixed_word, words, query, 1 if measures else pool.jobs_for(query.request.jobs))
+
+
+def _on_cores(work: Work, items: Sequence[Any], query: FixQuery, jobs: int) -> Iterator[Outcome]:
+    quiet = replace(query, progress=silent)
+    yield from pool.in_order(pool.outcomes(work, quiet, items, jobs, query.progress))
+
+
+def _fixed_word(query: FixQuery, word: str, progress: Progress) -> SourceFix:
+    return fix_all(word, replace(query, progress=progress))
+
+
+def _fixed_targets(query: FixQuery, targets: Sequence[Target], progress: Progress) -> SourceFix:
+    return fix_targets(targets, replace(query, progress=progress))
 
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
@@ -223,23 +250,21 @@ def fixes(
     for kernel in kernels_in(files, description):
         if isinstance(kernel, Target) and _has_source(target := kernel.sized(description.problem)):
             by_source.setdefault(target.source.resolve(), []).append(target)
+    wanted = [
+        targets for targets in by_source.values() if not conflicting.isdisjoint(target.name for target in targets)
+    ]
+    query = FixQuery(request=request, description=description, progress=progress)
     fixed: list[SourceFix] = []
-    for targets in by_source.values():
-        if conflicting.isdisjoint(target.name for target in targets):
-            continue
-        query = FixQuery(request=request, description=description, progress=progress)
-        try:
-            fix = fix_targets(targets, query)
-        except EnvironmentLacking:
-            raise
-        except NcuSwizzleError:  # lint has said what is wrong with it
-            continue
-        if not any(_meet(fix, other) for other in fixed):
-            fixed.append(fix)
+    for outcome in _on_cores(_fixed_targets, wanted, query, pool.jobs_for(request.jobs)):
+        if isinstance(outcome.error, EnvironmentLacking):
+            raise outcome.error
+        # Of one that cannot be fixed, lint has said what is wrong with it.
+        if not outcome.error and not any(meet(outcome.value, other) for other in fixed):
+            fixed.append(outcome.value)
     return fixed
 
 
-def _meet(one: SourceFix, other: SourceFix) -> bool:
+def meet(one: SourceFix, other: SourceFix) -> bool:
     """Return whether a fix changes what the other one was proved with: the next run will fix what is left."""
     changed = [{limits.plain(file.path) for file in fixed.files} for fixed in (one, other)]
     return bool(changed[0] & other.read or changed[1] & one.read)

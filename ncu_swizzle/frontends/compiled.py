@@ -113,8 +113,8 @@ class Built:
     explicit: bool = False
 
     def explained(self, profile: Profile) -> Profile:
-        """Return a profile of the kernel with what its compiler says of accesses with conflicts."""
-        return layouts.explained(profile, self.intermediate, self.explicit)
+        """Return a profile of the kernel with its compiler's notes on accesses with conflicts."""
+        return layouts.with_layout_notes(profile, self.intermediate, self.explicit)
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:
@@ -254,7 +254,7 @@ def literal(text: str, sizes: Mapping[str, int], module: ModuleType) -> Any:
 
 
 def _named(text: str, module: ModuleType) -> Any:
-    """Return what a dotted name stands for in the file; the text itself if there is no such name."""
+    """Resolve a dotted name in the file; the text itself if there is no such name."""
     value: Any = module
     for part in text.split("."):
         if not hasattr(value, part):

@@ -16,10 +16,10 @@ from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.kernels.limits import LaunchShape
 
-# Import a user's Python file, which executes it, and find what is named in it: in the child process alone.
+# Import a user's Python file, which executes it, and find a name in it: only in the child process.
 
 
 # What brings the package of each language; all of it together is our extra python-kernels.
@@ -90,7 +90,7 @@ def place(error: BaseException | None, file: Path) -> str:
 
 # What passes between us and the child that compiles: a function with its arguments, and what became of it, as JSON.
 
-CODE = "kernel.cubin"  # beside the answer
+CODE = "kernel.cubin"  # next to the answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class CompileRequest:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompileRequest:
         """Return the request that `as_json` wrote."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -162,7 +162,7 @@ class CompiledKernel:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
         """Return the kernel that `as_json` wrote."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

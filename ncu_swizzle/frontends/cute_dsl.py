@@ -1,6 +1,6 @@
 """CuTe DSL: host functions under ``@cute.jit``, which launch kernels under ``@cute.kernel``.
 
-The DSL compiles both, without a GPU, for tensors that nobody has made. Its host code says how a kernel is launched and
+The DSL compiles both, without a GPU, for tensors that do not exist. Its host code says how a kernel is launched and
 what its parameters are, see `HostCode`. Tensors are contiguous, their last axis innermost.
 """
 
@@ -226,7 +226,7 @@ def _callers() -> Iterator[tuple[str, int]]:
             yield each.f_code.co_filename, each.f_lineno
 
 
-# Tensors that nobody has made, as CuTe DSL compiles for them, and where their addresses are in a kernel's parameters.
+# Placeholder tensors for which CuTe DSL compiles, and where their addresses are in a kernel's parameters.
 #
 # A tensor with a static layout, which is what ``from_dlpack`` makes, is passed as its address; with a dynamic one
 # (``mark_layout_dynamic``) sizes and strides follow.
@@ -244,7 +244,7 @@ NUMBERS = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}  # by bytes
 
 @dataclass(kw_only=True)
 class Tensors:
-    """The tensors among a function's arguments, each at an address of its own."""
+    """The tensors among a function's arguments, each at its own address."""
 
     given: Mapping[str, Given]
     align: int = ALIGNED
@@ -285,7 +285,7 @@ class Tensors:
         pointed: set[str] = set()
         for number, content in enumerate(map(_settled, contents)):
             names = [self._pointed(word) for word in _words(content)]
-            if len(content) == tensor_map.TENSOR_MAP_BYTES and tensor_map.decoded(content):
+            if len(content) == tensor_map.TENSOR_MAP_BYTES and tensor_map.decoded_map(content):
                 names[1:] = [("", 0)] * (len(names) - 1)  # the other words are numbers
             if (
                 len(content) == WORD
@@ -313,7 +313,7 @@ class Tensors:
 
 def _settled(content: bytes) -> bytes:
     """Return a parameter's bytes; of a tensor map, the DSL writes half and leaves the rest as it was on the stack."""
-    return tensor_map.completed(content) if len(content) == tensor_map.TENSOR_MAP_BYTES else content
+    return tensor_map.completed_map(content) if len(content) == tensor_map.TENSOR_MAP_BYTES else content
 
 
 def _symbol(bits: int, multiple: int) -> Any:

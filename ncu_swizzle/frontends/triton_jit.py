@@ -91,7 +91,7 @@ def _code(cubin: bytes, name: str) -> tuple[object, ...]:
     return Cubin(cubin, name).attributes(name), *code
 
 
-# Tensors and tensor descriptors that nobody has made, as Triton and Gluon compile for them.
+# Placeholder tensors and tensor descriptors for which Triton and Gluon compile.
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def handles(thing: object) -> bool:
 
 
 def configurations(thing: Any) -> list[Configuration]:
-    """Return what the function is tuned over, the outermost decorator's."""
+    """Return the function's tuning configurations, from the outermost decorator."""
     for layer in _layers(thing):
         if hasattr(layer, "configs"):
             return [_settings(each) for each in layer.configs]
@@ -269,7 +269,7 @@ def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: 
 
 
 class _Driver:
-    """The driver of a machine without a GPU, as far as compiling asks."""
+    """A driver for a machine without a GPU, with what compiling needs."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -375,7 +375,7 @@ def _number(name: str, dtype: str, value: Any) -> KernelParameter:
 
 
 def _of_descriptor(name: str, descriptor: Any, copied: Any) -> list[KernelParameter]:
-    """Return what a tensor descriptor is passed as: a map, if the hardware copies through it, shape and strides."""
+    """Return how a tensor descriptor is passed: a map, if the hardware copies through it, shape and strides."""
     shape = [_number(f"{name}_shape{axis}", "int32", size) for axis, size in enumerate(descriptor.shape)]
     strides = [_number(f"{name}_stride{axis}", "int64", size) for axis, size in enumerate(descriptor.strides)]
     if copied is None:  # an older architecture: the kernel computes addresses

@@ -1,4 +1,4 @@
-"""Only what got worse fails: each line that conflicts, next to what it was in another commit."""
+"""Fail only what got worse: each line that conflicts, compared with another commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.reports.remarks import fewer_cycles
 
-# The sources of another commit, linted as they were: what ``lint --against`` compares with.
+# The sources of another commit, linted as they were, for ``lint --against``.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,9 @@ def lint_base(
     options: LintOptions,
     on_progress: Progress,
 ) -> Base:
-    """Lint the files as they were where the current branch left the commit of the options.
+    """Lint the files as they were at the merge base of the current branch and the commit in the options.
 
-    Raises UsageError outside of a checkout, and for what is not a commit.
+    Raises UsageError outside of a checkout, and if it is not a commit.
     """
     here = Path(os.path.realpath(Path.cwd()))
     top = git.top(here)
@@ -54,13 +54,13 @@ def lint_base(
         raise UsageError(f"{here} is in no git checkout", "run lint --against in the checkout of your sources")
     commit = git.branched_from(here, options.against)
     with scratch() as folder:
-        (folder / ".git").mkdir()  # the border of what project files may read, as in the checkout
+        (folder / ".git").mkdir()  # limits what project files may read, as in the checkout
         left_out = {Path(os.path.realpath(folder)) / path for path in git.unpack(here, commit, folder)}
         there = folder / here.relative_to(os.path.realpath(top))
         there.mkdir(parents=True, exist_ok=True)
 
         def moved(text: str) -> str:
-            """Return an absolute path in the checkout as one in the folder."""
+            """Translate an absolute path in the checkout to one in the folder."""
             path = Path(text)
             inside = path.is_absolute() and path.is_relative_to(top)
             return str(folder / path.relative_to(top)) if inside else text
@@ -116,8 +116,8 @@ NOWHERE = ("", 0)  # the file and line of accesses that have none, as in PTX and
 
 
 def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
-    """Return the verdict on what got worse. What is unknown, then or now, stays so."""
-    pairs = list(paired(kernels, base))
+    """Return the verdict on what got worse. Anything unknown, then or now, stays unknown."""
+    pairs = list(with_earlier_kernels(kernels, base))
     checks = [check for now, before in pairs for check in _checks(now, before, base)]
     notes = [note for now in kernels for note in now.notes]
     notes += [note for now, before in pairs if before and (note := _pace(now, before, base))]
@@ -131,7 +131,7 @@ def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
 
 
 def _pace(now: KernelLint, before: KernelLint, base: Base) -> str:
-    """Return how many cycles more or less than before the same launch would take; empty if none, or if unknown."""
+    """Describe how many more or fewer cycles the same launch would take; empty if none, or unknown."""
     if now.profile is None or before.profile is None or now.launch != before.launch:
         return ""
     saved = saved_by(before.profile.simulated, now.profile.simulated)
@@ -140,8 +140,8 @@ def _pace(now: KernelLint, before: KernelLint, base: Base) -> str:
     return f"{now.name} would take {fewer_cycles(saved)} than in {base.name}: both simulated, see docs/cycles.md."
 
 
-def paired(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:
-    """Yield each kernel with what it was: the same launch if a kernel has several, in their order."""
+def with_earlier_kernels(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:
+    """Yield each kernel with its earlier version: the same launch if a kernel has several, in their order."""
     left: dict[str, list[KernelLint]] = defaultdict(list)
     for before in base.kernels:
         left[before.name].append(before)
@@ -193,7 +193,7 @@ class Was:
 
 
 class Earlier:
-    """A kernel as it was. Its lines are found again by a diff; those that changed are compared together."""
+    """An earlier version of a kernel. Lines are matched by a diff; those that changed are compared together."""
 
     def __init__(self, now: KernelLint, before: KernelLint, base: Base) -> None:
         self._base = base
@@ -211,13 +211,13 @@ class Earlier:
         return (access, file, earlier) if earlier else None
 
     def _line(self, file: str, line: int) -> int | None:
-        """Return the number that an unchanged line had; 0 stands for no line, as in PTX."""
+        """Return the number that an unchanged line had; 0 means no line, as in PTX."""
         if not line:
             return None
         return _same_lines(tuple(self._base.texts.get(file, ())), tuple(lines_of(file))).get(line)
 
     def judged(self, check: Check) -> Check:
-        """Return a check that failed as passed if it was no better before, as inconclusive if that is unknown."""
+        """Turn a failed check into a passed one if it was no better before, inconclusive if that is unknown."""
         if check.outcome is not Outcome.failed or check.place is None:
             return check
         if check.criterion == BOUNDS:

@@ -1,7 +1,7 @@
 """A saved baseline: the counts and durations of each kernel, in one small JSON file to commit with the sources.
 
 Every entry carries its own digest, so git can merge the file. The digest is an unkeyed SHA-256: it detects damage,
-careless edits and bad merges, not somebody who recomputes it.
+careless edits and bad merges, not deliberate forgery.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError, did_you_mean
 from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_json
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
-from ncu_swizzle.base.validate import Amount, Count, whole
+from ncu_swizzle.base.validate import Amount, Count, parse_integer
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate.verdict import (
     MAX_DEGREE,
@@ -90,7 +90,7 @@ def parse_rule(criterion: str, text: str) -> Rule:
     access, _, number = rest.rpartition("=")
     digits = number.strip().removesuffix("%") if criterion == MAX_REGRESSION else number.strip()
     try:
-        limit = whole(digits) if digits.isdecimal() else float(digits)
+        limit = parse_integer(digits) if digits.isdecimal() else float(digits)
     except ValueError as error:
         why = "has more than 64 bits" if digits.isdecimal() else "is not a number"
         raise UsageError(f"--{criterion} {text}: {number!r} {why}", FORM) from error
@@ -104,10 +104,10 @@ def typed_rules(limits: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
 
 def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> Rule:
     """Return a rule with valid values, or raise UsageError."""
-    whole = criterion == MAX_EXCESSIVE
+    integral = criterion == MAX_EXCESSIVE
     least = LEAST[criterion]
-    if isinstance(limit, bool) or not isinstance(limit, int if whole else int | float) or not math.isfinite(limit):
-        raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if whole else ''}number")
+    if isinstance(limit, bool) or not isinstance(limit, int if integral else int | float) or not math.isfinite(limit):
+        raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if integral else ''}number")
     if limit < least:
         raise UsageError(f"{origin}: {criterion} is {limit:g}", f"the minimum is {least}")
     if not isinstance(kernel, str) or not isinstance(access, str):
@@ -139,9 +139,9 @@ def check_baseline(policy: Policy) -> None:
         raise UsageError(f"{regression.origin}: max-regression needs a baseline", SAVE)
 
 
-def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
+def check_accesses(rules: Iterable[Rule], profiled: Iterable[str]) -> None:
     """Raise UsageError for an unknown access kind that no profile has either: its limit would never apply."""
-    shared = {*TRANSFERS, *seen}
+    shared = {*TRANSFERS, *profiled}
     for rule in rules:
         kinds = sorted(memory.OPCODES if rule.criterion == MAX_SECTORS else shared)
         if rule.access not in ("", EACH, *kinds):
@@ -227,7 +227,7 @@ def entry_of(profiles: Sequence[Profile]) -> Entry:
 
     def excess(profile: Profile) -> float:
         known = profile.total.excessive
-        return math.inf if known is None else known  # an unknown one may be the worst of all: the entry says so
+        return math.inf if known is None else known  # an unknown one may be the worst: the entry keeps it unknown
 
     worst = max(profiles, key=excess)
     durations = [profile.duration_ns for profile in profiles]
@@ -340,7 +340,7 @@ def _from_data(data: dict[str, Any], file: Path) -> Entry:
             f"the entry of {content.get('kernel')} in {file} was changed after it was written: wrong digest",
             RESTORE,
         )
-    entry = validate.made(Entry, content)
+    entry = validate.from_plain(Entry, content)
     if mismatch := validate.mismatch(entry):
         raise ValueError(mismatch)
     return entry

@@ -82,27 +82,29 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
     return [baseline.rule(name, table[name], kernel, access, origin) for name in LIMITS if name in table]
 
 
-Gather = Callable[[Request, Engine], Sequence[Profile]]  # what returns the profiles that are asked for
+Gather = Callable[[Request, Engine], Sequence[Profile]]  # obtains the requested profiles
 
 
 def named_by(words: Sequence[str], description: KernelDescription, on_progress: Progress) -> Gather:
-    """Return what gathers the profiles that words name.
+    """Return a function that gathers the profiles that words name.
 
-    A run folder stands for the kernel that it was made for; of before and after, the latter is taken.
+    A run folder means the kernel that it was made for; of before and after, the latter is used.
     """
     named = naming.resolve_saved(words, description)
     entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
     return lambda request, engine: profiles.gather(entries, request, engine, on_progress)
 
 
-def without_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
-    """Return the words of which there are profiles, and the files of whose kernels no launch is described."""
-    found = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
-    return [word for word, files in found.items() if not files], [file for files in found.values() for file in files]
+def split_by_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
+    """Return the words that have profiles, and the files whose kernels have no described launch."""
+    unlaunched = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
+    return [word for word, files in unlaunched.items() if not files], [
+        file for files in unlaunched.values() for file in files
+    ]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:
-    """Return a verdict on profiles with that on kernels in every launch."""
+    """Combine a verdict on profiles with one on kernels in every launch."""
     degrees = verdict_of(kernels)
     if verdict is None:
         return degrees
@@ -110,35 +112,35 @@ def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verd
 
 
 def engine_for(request: Request) -> Engine:
-    """Return the engine that a gate takes: one alone, without values of another beside it."""
+    """Return the engine for a gate: a single one, without values from another."""
     return replace(profiles.choose_engine(request), beside=False)
 
 
-def judged(gather: Gather, rules: Policy, request: Request) -> Verdict:
+def judge_profiles(gather: Gather, rules: Policy, request: Request) -> Verdict:
     """Return the verdict on profiles; their source paths are relative to the current folder if they exist there."""
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     engine = engine_for(request)
-    given = gather(replace(request, races=True, cycles=NEVER), engine)
-    verdict = judge(given, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
+    profiles = gather(replace(request, races=True, cycles=NEVER), engine)
+    verdict = judge(profiles, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
-    names = frozenset(profile.kernel.name for profile in given)
+    names = frozenset(profile.kernel.name for profile in profiles)
     return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
 
 
 def policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    own = settings(sources.config, folder, sources.trust)
-    usual = own.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
+    from_file = settings(sources.config, folder, sources.trust)
+    usual = from_file.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
     named = None if judging.baseline == NONE else Path(judging.baseline)
     return Policy(
-        rules=(*own.rules, *baseline.typed_rules(judging.limits)),
+        rules=(*from_file.rules, *baseline.typed_rules(judging.limits)),
         baseline=named if judging.baseline else usual,
-        allow_recorded=own.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
+        allow_recorded=from_file.allow_recorded if judging.allow_recorded is None else judging.allow_recorded,
         only=KernelFilter(judging.kernel_name).checked(),
-        ignored=own.ignored,
+        ignored=from_file.ignored,
     )
 
 

@@ -1,4 +1,4 @@
-"""Judge the degrees that accesses have in every launch with blocks of a shape: no launch is needed, nor guessed."""
+"""Judge the degrees that accesses have in every launch with blocks of a shape: no launch is needed or guessed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ByShape = Mapping[Index, AccessDegree]  # an access with blocks of each shape
 
 
 def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> Iterator[Check]:
-    """Yield a check for each line that is not free of conflicts in every launch; if there is none, one that passed.
+    """Yield a check for each line that is not conflict-free in every launch; if there is none, one that passed.
 
     A line fails if one of its accesses is over its limit in every launch, for each of the block shapes, if these are
-    known: with shapes that are only admitted by the code, it is inconclusive. `hint` is what to type for what depends
+    known: with shapes that the code merely admits, it is inconclusive. `hint` is what to type for results that depend
     on the launch.
     """
     name = kernel.name
@@ -50,7 +50,7 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
 def _of_line(
     check: Check, accesses: Sequence[ByShape], limit: float, blocks: Sequence[Index], *, stated: bool
 ) -> Iterator[Check]:
-    """Yield the checks of a line: what fails in every launch, else the worst that some launches do."""
+    """Yield the checks of a line: what fails in every launch, else the worst case of some launches."""
     least = {block: [float(access[block].least or 1) for access in accesses if block in access] for block in blocks}
     worst = {block: max(degrees, default=1.0) for block, degrees in least.items()}
     if all(degree > limit for degree in worst.values()):

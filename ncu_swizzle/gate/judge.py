@@ -38,7 +38,7 @@ from ncu_swizzle.gate.verdict import (
     Outcome,
     Place,
     Verdict,
-    marked,
+    with_rule_origin,
 )
 from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.attribution import Here, nowhere
@@ -48,7 +48,7 @@ from ncu_swizzle.reports.options import EMULATED, PROVENANCE
 from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
-CODES = {  # of what `check` finds, by criterion
+CODES = {  # of findings of `check`, by criterion
     MAX_EXCESSIVE: codes.EXCESS_LIMIT,
     MAX_DEGREE: codes.DEGREE_LIMIT,
     MAX_SECTORS: codes.SECTOR_LIMIT,
@@ -57,8 +57,8 @@ CODES = {  # of what `check` finds, by criterion
 }
 
 
-def compared(rule: Rule, actual: float) -> tuple[Outcome, str]:
-    """Return whether a number of wavefronts or a degree is within its limit, and both in words."""
+def within_limit(rule: Rule, actual: float) -> tuple[Outcome, str]:
+    """Return whether a number of wavefronts or a degree is within its limit, and a phrase with both."""
     outcome = Outcome.passed if actual <= rule.limit else Outcome.failed
     if rule.criterion == MAX_EXCESSIVE:
         return outcome, f"{_wavefronts(actual)}, at most {rule.limit:,} allowed"
@@ -104,7 +104,7 @@ class LineAccesses:
         return replace(self, instructions=tuple(access for access in self.instructions if _is_counted(access)))
 
     def share_of(self, some: Sequence[Instruction]) -> str:
-        """Return how many of the line's accesses some are, in words."""
+        """Describe which share of the line's accesses these are."""
         count = len(self.instructions)
         return _accesses(count) if len(some) == count else f"{len(some)} of {_accesses(count)}"
 
@@ -149,8 +149,8 @@ def judge_lines(
 ) -> Iterator[Check]:
     """Yield a failed check per line over its limit, an inconclusive one per unknown line, else one that passed.
 
-    A line of which only some accesses are unknown has a warning, too, if the others are over the limit. `why` says why
-    counts are unknown, if any are; `hints` are what to type against a conflict, by its code or "" for any other.
+    A line with only some unknown accesses also gets a warning if the others are over the limit. `why` says why
+    counts are unknown, if any are; `hints` are commands against a conflict, by its code or "" for any other.
     """
     limits = rules.limits((profile.kernel.name, profile.kernel.function), dict.fromkeys(line.access for line in lines))
     fixed = attribution.unavoidable(profile)
@@ -163,8 +163,8 @@ def judge_lines(
     ways = attribution.most_ways(profile)
     counted = {access.pc for access in profile.shared() if access.wavefronts is not None}
     elsewhere = {pc: why.reason for why in profile.unknowns for pc in why.offsets if pc in counted}
-    said_at: dict[Reason, str] = {}  # where each was told first
-    whatever = 0  # accesses of which it is not known which lanes make them, and which conflict in no case
+    said_at: dict[Reason, str] = {}  # where each was first reported
+    whatever = 0  # accesses by unknown lanes that conflict in no case
     for line in sorted(lines, key=lambda line: -line.excessive):
         rule = limits[MAX_DEGREE, line.access]
         check = Check(
@@ -172,9 +172,9 @@ def judge_lines(
             message="", place=line.place or Place(next(iter(profile.sources), profile.report)),
             origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
         )  # fmt: skip
-        told = [access for access in line.uncounted if access.pc in ways]
-        above = [access for access in told if ways[access.pc] > rule.limit]
-        whatever += len(told) - len(above)
+        bounded = [access for access in line.uncounted if access.pc in ways]
+        above = [access for access in bounded if ways[access.pc] > rule.limit]
+        whatever += len(bounded) - len(above)
         untold = [access for access in line.uncounted if access.pc not in ways]
         remote = [why for access in line.instructions for why in (elsewhere.get(access.pc),) if why]
         if remote:
@@ -185,7 +185,7 @@ def judge_lines(
             message = f"wavefronts of {line.share_of(untold)} are unknown{f': {because}' if because else ''}"
             offending.append(replace(check, message=message, code=reasons[0], more_codes=reasons[1:]))
         known = line.counted
-        outcome, message = compared(rule, known.degree)
+        outcome, message = within_limit(rule, known.degree)
         excessive = [access for access in known.instructions if access.excessive]
         over = outcome is not Outcome.passed and not all(fixed.get(access.pc, False) for access in excessive)
         if not (over or above):
@@ -193,7 +193,7 @@ def judge_lines(
         guilty = [*(known.instructions if over else ()), *above]
         tip = next((f"; {advised[access.pc]}" for access in guilty if access.pc in advised), "")
         apart = f" by {line.share_of(known.instructions)}" if line.unknown else ""
-        said = [f"{message}: {_wavefronts(known.excessive)}{apart}{profile.of_sample}"] if over else []
+        said = [f"{message}: {_wavefronts(known.excessive)}{apart}{profile.sample_clause}"] if over else []
         if above:
             most = max(ways[access.pc] for access in above)
             said.append(f"up to {most}-way by {line.share_of(above)}, depending on which lanes the data let execute")
@@ -221,15 +221,18 @@ def _none_over(profile: Profile, accesses: int, whatever: int) -> Check:
     if whatever:
         message += f" ({whatever} {_are(whatever)} clean whichever lanes the data let execute)"
     return Check(
-        outcome=Outcome.passed, kernel=profile.kernel.name, criterion=MAX_DEGREE, message=message + profile.of_sample
+        outcome=Outcome.passed,
+        kernel=profile.kernel.name,
+        criterion=MAX_DEGREE,
+        message=message + profile.sample_clause,
     )
 
 
-Reason = tuple[tuple[str, ...], str]  # why counts are unknown: codes, and words
+Reason = tuple[tuple[str, ...], str]  # why counts are unknown: codes, and a sentence
 
 
 def _because(profile: Profile, unknown: Sequence[Instruction], place: str, said_at: dict[Reason, str]) -> str:
-    """Return why some accesses of a place are unknown, or where that was told first; empty if nothing is said of it."""
+    """Return why some accesses of a place are unknown, or where that was first reported; empty without a reason."""
     offsets = {access.pc: access for access in unknown}
     for why in profile.unknowns:
         if access := next((offsets[pc] for pc in why.offsets if pc in offsets), None):
@@ -255,7 +258,7 @@ def _elsewhere(code: str, guilty: Sequence[Instruction], fixed: Mapping[int, boo
 
 
 def _conflict(profile: Profile, line: LineAccesses) -> str:
-    """Return the code of a line's conflict: by who chose the layout, or else by the kind of access."""
+    """Return the code of a line's conflict: by the origin of the layout, or else by the kind of access."""
     pcs = {access.pc for access in line.instructions}
     if any(pcs.intersection(note.offsets) for note in profile.layouts if not note.explicit):
         return codes.COMPILER
@@ -269,7 +272,7 @@ def _conflict(profile: Profile, line: LineAccesses) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ByLanes:
-    """The accesses with unknown counts of which it is known how many ways they conflict, whichever lanes make them.
+    """The accesses with unknown counts but a known bound on their conflicts, whichever lanes make them.
 
     `told` is whether there are some, and no others with unknown counts.
     """
@@ -281,23 +284,23 @@ class ByLanes:
 
     @classmethod
     def of(cls, profiles: Sequence[Profile], access: str) -> ByLanes:
-        """Return what is known of the accesses of a kind, of all kinds if empty."""
-        found: list[tuple[int, Profile, Instruction]] = []
+        """Return the bound for the accesses of a kind, of all kinds if empty."""
+        worst_first: list[tuple[int, Profile, Instruction]] = []
         for profile in profiles:
             ways = attribution.most_ways(profile)
-            for each in (one for one in profile.shared() if access in ("", one.access) and not _is_counted(one)):
-                if each.pc not in ways:
+            for instruction in (one for one in profile.shared() if access in ("", one.access) and not _is_counted(one)):
+                if instruction.pc not in ways:
                     return cls()
-                found.append((ways[each.pc], profile, each))
-        if not found:
+                worst_first.append((ways[instruction.pc], profile, instruction))
+        if not worst_first:
             return cls()
-        most, profile, worst = max(found, key=lambda each: each[0])
-        above = sum(each[0] > 1 for each in found)
-        return cls(told=True, ways=most, count=above or len(found), worst=(profile, worst))
+        most, profile, worst = max(worst_first, key=lambda instruction: instruction[0])
+        above = sum(instruction[0] > 1 for instruction in worst_first)
+        return cls(told=True, ways=most, count=above or len(worst_first), worst=(profile, worst))
 
     @property
     def sentence(self) -> str:
-        """How many ways they conflict."""
+        """The bound on their conflicts, as a phrase."""
         return f"up to {self.ways}-way by {_accesses(self.count)}, depending on which lanes the data let execute"
 
     @property
@@ -310,7 +313,7 @@ class ByLanes:
         return f"; {_accesses(self.count)} {_are(self.count)} clean whichever lanes the data let execute"
 
     def place(self, here: Here) -> Place | None:
-        """Return the line of the one that conflicts most."""
+        """Return the line of the access that conflicts most."""
         if self.worst is None:
             return None
         profile, access = self.worst
@@ -328,7 +331,7 @@ class _Subject:
     here: Here
 
     def by_lanes(self, access: str) -> ByLanes:
-        """Return what is known of accesses of a kind, of all kinds if empty, of which data choose the lanes."""
+        """Return the bound for data-dependent accesses of a kind, of all kinds if empty."""
         return ByLanes.of(self.profiles, access)
 
     def doubt(self, access: str = "") -> CountsDoubt | None:
@@ -349,7 +352,7 @@ class _Subject:
     ) -> Check:
         """Return a check: a failure points at the worst line, an inconclusive check at the report.
 
-        `why` are the codes of why it is inconclusive; else the criterion has a code of its own.
+        `why` are the codes of why it is inconclusive; else the criterion has its own code.
         """
         code, *more = why or [CODES[criterion]]
         worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
@@ -359,8 +362,9 @@ class _Subject:
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
         return Check(
-            outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.of_sample, access=access,
-            place=place, hint=hint, code=code, more_codes=tuple(more), provenance=PROVENANCE.get(self.now.engine, ""),
+            outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.sample_clause,
+            access=access, place=place, hint=hint, code=code, more_codes=tuple(more),
+            provenance=PROVENANCE.get(self.now.engine, ""),
         )  # fmt: skip
 
 
@@ -381,12 +385,12 @@ def judge(
     checks = [
         check
         for subject in subjects
-        for check in marked(_judge_kernel(subject, rules, baseline, note), subject.profiles)
+        for check in with_rule_origin(_judge_kernel(subject, rules, baseline, note), subject.profiles)
     ]
     judged = {check.kernel for check in checks}
     notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
     if emulated := [subject.label for subject in subjects if subject.now.engine == EMULATED]:
-        notes.append(f"{', '.join(emulated)}: {UNCHECKED}.")  # nobody has compared their outputs with a reference
+        notes.append(f"{', '.join(emulated)}: {UNCHECKED}.")  # their outputs were not compared with a reference
     return Verdict(checks=(*checks, *_absent(subjects, rules, baseline)), notes=tuple(notes))
 
 
@@ -445,7 +449,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
     doubt, values, lanes = subject.doubt(access), [], ByLanes()
     if doubt is not None and (by_lanes := subject.by_lanes(access)).told:
         doubt, lanes = None, by_lanes
-        # Whatever the data: more than so many ways are conflicts, and none are none.
+        # Whatever the data: more ways than allowed are conflicts, and none are none.
         above = lanes.ways > (rule.limit if rule.criterion == MAX_DEGREE else 1)
         if above and not (rule.criterion == MAX_EXCESSIVE and rule.limit):
             check = subject.check(Outcome.failed, rule.criterion, lanes.sentence, access)
@@ -470,7 +474,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
         check = subject.check(Outcome.inconclusive, rule.criterion, doubt.reason, access, hint=hint, why=doubt.codes)
         return replace(check, origin=rule.origin, limit=rule.limit)
     actual = max(values)
-    outcome, message = compared(rule, actual)
+    outcome, message = within_limit(rule, actual)
     check = subject.check(outcome, rule.criterion, f"{message}{lanes.clean}", access)
     return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
 

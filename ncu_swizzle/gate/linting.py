@@ -7,12 +7,13 @@ import itertools
 import os
 import re
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ncu_swizzle.base import bounds, codes, paths
+from ncu_swizzle.base import bounds, codes, paths, pool
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
     Hint,
@@ -30,8 +31,8 @@ from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
-from ncu_swizzle.engines.replay import ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, GPUS, Done, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
+from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.degrees import judge_degrees
@@ -49,8 +50,8 @@ from ncu_swizzle.gate.verdict import (
     UnknownNote,
     Verdict,
     files_in,
-    marked,
     moved,
+    with_rule_origin,
 )
 from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
@@ -65,15 +66,25 @@ from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import mapped
+from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
-MEMORY = "ncu-swizzle capture --memory also keeps what memory holds"
+MEMORY = "ncu-swizzle capture --memory also keeps the contents of memory"
 FEW = 4  # kernels that a note names
 MOST_INSTANCES = 8  # of a template that are judged
 MOST_JUDGED_S = 40.0  # of CPU time for a file without a launch, compilers included: then one instance of each is enough
-Linted = Found | str  # a kernel, a file without a launch, or a launches file
+
+
+@dataclass(frozen=True)
+class LintedLaunch:
+    """A captured launch, by its file and its number of those that are chosen."""
+
+    file: str
+    number: int
+
+
+Linted = Found | LintedLaunch  # a kernel, a file without a launch, or a launch
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -81,8 +92,8 @@ CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 class KernelLint:
     """The checks of one kernel or captured launch, and notes on it.
 
-    `lines` are what was counted, with places in the current folder. They are empty if it was not run, as are `launch`,
-    which says how it was launched, since counts of different launches cannot be compared, and `function`.
+    `lines` are the counts, with places in the current folder. They are empty if it was not run, as are `launch`,
+    which identifies the launch, since counts of different launches cannot be compared, and `function`.
     """
 
     name: str
@@ -90,7 +101,7 @@ class KernelLint:
     notes: tuple[str, ...] = ()
     lines: tuple[LineAccesses, ...] = ()
     profile: Profile | None = None
-    sampling: bool = False  # random data would decide what is unknown
+    sampling: bool = False  # whether random data would decide the unknown counts
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
     skipped: bool = False  # no launch of it is described
     instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
@@ -118,7 +129,7 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
 
 
 def unknown_notes(kernel: KernelLint) -> Iterator[UnknownNote]:
-    """Yield what was not found out of a kernel beside its checks: it was not run, or not all of it was checked."""
+    """Yield what remained unknown besides the checks: a kernel was not run, or not fully checked."""
     if kernel.skipped or kernel.lacking:
         remedy = kernel.lacking[1] if kernel.lacking else codes.CATALOGUE[codes.NOT_LAUNCHED].remedy
         yield UnknownNote(kernel=kernel.name, code=codes.NOT_LAUNCHED, reason=kernel.notes[0], remedy=remedy)
@@ -139,7 +150,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Found]:
-    """Return the kernels of the files that are not launches files, each once."""
+    """Return the kernels of all files except launches files, each once."""
     return naming.resolve_all([file for file in files if not replay.is_launches(file)], description)
 
 
@@ -163,24 +174,22 @@ def lint_kernels(
 
     It has a failed or inconclusive check per offending line, one that passed if there is none, and an error if a kernel
     does not compile or its launch does not fit. Raises EnvironmentLacking without a compiler, BadFile and UsageError
-    for what cannot be linted at all.
+    for input that cannot be linted at all.
     """
     request.build.refuse_without_launches(files)
     rules = policy(options)
     fleet.refuse_nonsense()
-    if fleet.workers == GPUS or fleet.gpu:
-        raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
-    # Compilers of Python bring what they need, but for the disassembler.
+    # Python compilers bring what they need, except the disassembler.
     only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
     settings = replace(EmulationSettings.of(request, simulating=True), races=not options.no_races)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     disassembler = settings.toolchain.version(NVDISASM) if fleet.given else ""
     work = LintWork(
-        files=files, description=description, rules=rules, settings=ReplaySettings(settings, build=request.build),
-        folder=Path.cwd(), disassembler=disassembler,
+        files=files, description=description, rules=rules, folder=Path.cwd(), disassembler=disassembler,
+        settings=ReplaySettings(settings, build=request.build, jobs=request.jobs),
     )  # fmt: skip
-    kernels: list[Linted] = [*kernels_in(files, description), *filter(replay.is_launches, files)]
+    kernels = kernels_in(files, description)
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
     named = [naming.split_name(file)[0] for file in files] + ([project.file] if project else [])
@@ -190,9 +199,14 @@ def lint_kernels(
         request.timeout_s,
     )
     run: list[KernelLint] = []
-    for lint in _all_linted(work, kernels, on_progress, fleet):
-        run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
-        yield run[-1]
+    with contextlib.ExitStack() as opened:
+        captured: dict[str, ChosenLaunches] = {}
+        for file in filter(replay.is_launches, files):
+            description.refuse_beside(file)
+            captured[file] = opened.enter_context(replay.opened(Path(file), work.settings))
+        for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
+            run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
+            yield run[-1]
     judged = Judged(
         lines=frozenset(line for lint in run for line in lint.instructed),
         kernels=frozenset(lint.name for lint in run if lint.profile),
@@ -202,10 +216,10 @@ def lint_kernels(
         yield KernelLint(name=SUPPRESSIONS, checks=leftover)
 
 
-def in_every_launch(
+def lint_every_launch(
     files: Sequence[Unlaunched], description: KernelDescription, request: Request, rules: Policy, on_progress: Progress
 ) -> list[KernelLint]:
-    """Return the lint of files of whose kernels no launch is described, by the degrees that are allowed."""
+    """Lint files whose kernels have no described launch, by the allowed degrees."""
     degrees = (rule for rule in rules.rules if rule.criterion == MAX_DEGREE)
     work = LintWork(
         files=[file.name for file in files], description=description, folder=Path.cwd(), disassembler="",
@@ -216,30 +230,39 @@ def in_every_launch(
 
 
 def _all_linted(
-    work: LintWork, kernels: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
+    work: LintWork, kernels: Sequence[Found], on_progress: Progress, fleet: FleetOptions
 ) -> Iterator[KernelLint]:
-    """Yield the lint of all kernels, here or by workers, in order."""
-    if not fleet.given or len(kernels) < 2:
-        for kernel in kernels:
-            yield from _linted(work, kernel, on_progress)
+    """Yield the lint of all kernels and launches, on this machine's cores or by a cluster's workers, in order."""
+    items: list[Linted] = list(kernels)
+    for file, launches in work.captured.items():
+        yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
+        items += [LintedLaunch(file, number) for number in range(len(launches.chosen))]
+    if not fleet.given or len(items) < 2:
+        jobs = pool.jobs_for(work.settings.jobs)
+        if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
+            work = replace(work, settings=replace(work.settings, jobs=1))
+        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, emulation.EMULATOR)):
+            yield from outcome.result()
         return
-    tasks, files = [], []  # of the files, a worker needs those that are here: lines are named by them
-    for kernel in kernels:
-        if isinstance(kernel, str | Unlaunched):
-            file = kernel if isinstance(kernel, str) else kernel.file
-            tasks.append(FleetTask(str(file), kernel))
-            files.append(Path(file).absolute())
+    files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them
+    tasks = []
+    for item in items:
+        if isinstance(item, LintedLaunch):
+            tasks.append(FleetTask(f"{item.file} {item.number}", item))
+        elif isinstance(item, Unlaunched):
+            tasks.append(FleetTask(str(item.file), item))
+            files.append(item.file.absolute())
         else:
-            tasks.append(FleetTask(kernel.name, kernel))
-            files += worker.files_of(kernel.family) if isinstance(kernel, Target) else ()
+            tasks.append(FleetTask(item.name, item))
+            files += worker.files_of(item.family) if isinstance(item, Target) else ()
     job = FleetJob(work=_in_worker, common=work, examine=_same_tools, files=tuple(dict.fromkeys(files)))
-    for lints in mapped(job, tasks, fleet, on_progress):
+    for lints in results_of(job, tasks, fleet, on_progress):
         yield from lints
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintWork:
-    """What the lint of all kernels shares: what was typed; for workers, the folder and the version of nvdisasm."""
+    """What the lint of all kernels shares: the options; for workers, the folder and the version of nvdisasm."""
 
     files: Sequence[str]
     description: KernelDescription
@@ -247,12 +270,17 @@ class LintWork:
     settings: ReplaySettings
     folder: Path
     disassembler: str
+    captured: Mapping[str, ChosenLaunches] = field(default_factory=dict)  # by their file
 
 
 def _in_worker(work: LintWork, kernel: Linted, _folder: Path, on_progress: Progress) -> list[KernelLint]:
     """Lint in a worker, which may have been started elsewhere."""
     with contextlib.chdir(work.folder):
-        return list(_linted(work, kernel, on_progress))
+        return _in_pool(work, kernel, on_progress)
+
+
+def _in_pool(work: LintWork, kernel: Linted, on_progress: Progress) -> list[KernelLint]:
+    return list(_linted(work, kernel, on_progress))
 
 
 def _same_tools(work: LintWork) -> None:
@@ -263,21 +291,21 @@ def _same_tools(work: LintWork) -> None:
 
 
 def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of one kernel, or of each launch of a launches file."""
+    """Yield the lint of one kernel, of a file's kernels, or of a launch."""
     if isinstance(kernel, Skipped):
         yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
     elif isinstance(kernel, Unlaunched):
         yield from _lint_unlaunched(work, kernel, on_progress)
-    elif isinstance(kernel, str):
-        yield from _lint_launches(work, kernel, on_progress)
+    elif isinstance(kernel, LintedLaunch):
+        yield _lint_launch(work, kernel, on_progress)
     else:
         yield _lint_kernel(work, kernel, on_progress)
 
 
 def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel of a file: of what holds in every launch.
+    """Yield the lint of each kernel of a file, for every launch.
 
-    Raises what stands in the way of compiling the file, if it is the only one.
+    Raises what prevents compiling the file, if it is the only one.
     """
     started, settings, launch = _cpu_s(), work.settings.emulation, work.description.launch
     place = moved(Place(str(file.file)), Path.cwd())
@@ -293,21 +321,33 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
     shared = compiled.judged
     compiled_s, lints, chosen = _cpu_s(), list[KernelLint](), _some_of_each(shared)
     judged: Counter[str] = Counter()  # instances of each function
-    for number, kernel in enumerate(chosen):
-        late = _cpu_s() - started > MOST_JUDGED_S
-        if late and judged[kernel.function]:
-            continue
-        if late and _cpu_s() - compiled_s > MOST_JUDGED_S:
-            left = f"{len(chosen) - number} more kernels were not judged: --kernel {shlex.quote(kernel.spelled)} is one"
+    pending, elsewhere_s, late = list(range(len(chosen))), 0.0, False  # seconds of processes that still run
+    while pending:
+        common = work, tuple(chosen), block, str(file.file)
+        found = pool.outcomes(_kernel_judged, common, pending, pool.jobs_for(work.settings.jobs))
+        rest: list[int] = []
+        for at, outcome in enumerate(pool.in_order(found)):
+            lint, taken_s, process = outcome.result()
+            kernel, rest = chosen[pending[at]], pending[at + 1 :]
+            lints.append(lint)
+            judged[kernel.function] += 1
+            on_progress(kernel.name, Done(len(lints) / len(chosen)))
+            elsewhere_s += 0.0 if process == os.getpid() else taken_s
+            spent_s = _cpu_s() + elsewhere_s
+            if spent_s - compiled_s > MOST_JUDGED_S or (not late and spent_s - started > MOST_JUDGED_S):
+                break
+        # From now on, one instance of each function is enough; and after as long again none.
+        firsts = {chosen[number].function: number for number in reversed(rest)}
+        late, pending = True, sorted(number for function, number in firsts.items() if not judged[function])
+        if pending and _cpu_s() + elsewhere_s - compiled_s > MOST_JUDGED_S:
+            one = shlex.quote(chosen[pending[0]].spelled)
+            left = f"{len(pending)} more kernels were not judged: --kernel {one} is one"
             check = Check(
                 outcome=Outcome.inconclusive, kernel=compiled.name, criterion=MAX_DEGREE, message=left, place=place,
                 code=codes.NOT_LAUNCHED, hint=work.description.command("lint", str(file.file)),
             )  # fmt: skip
             lints.append(KernelLint(name=compiled.name, checks=(check,)))
             break
-        lints.append(_in_every_launch(work, kernel, block, str(file.file)))
-        judged[kernel.function] += 1
-        on_progress(kernel.name, Done((number + 1) / len(chosen)))
     yield from sorted(lints, key=lambda lint: min(WORST_FIRST.index(check.outcome) for check in lint.checks))
     if not shared:
         message = "no access to shared memory"
@@ -319,6 +359,18 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
         yield KernelLint(name=compiled.name, checks=tuple(passed))
     compiler = settings.toolchain.compiler if file.file.suffix == SOURCE else ""
     yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)), compiler=compiler)
+
+
+def _kernel_judged(
+    common: tuple[LintWork, Sequence[CompiledKernel], Sizes | None, str],
+    number: int,
+    hear: Progress,  # noqa: ARG001
+) -> tuple[KernelLint, float, int]:
+    """Return the lint of one kernel of a file, the CPU time that it took, and the process that took it."""
+    work, kernels, block, file = common
+    started = time.process_time()
+    lint = _in_every_launch(work, kernels[number], block, file)
+    return lint, time.process_time() - started, os.getpid()
 
 
 def _cpu_s() -> float:
@@ -338,7 +390,7 @@ def _in_every_launch(work: LintWork, kernel: CompiledKernel, block: Sizes | None
 
 
 def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: JudgedKernel) -> str:
-    """Return the command that gives a kernel a launch: the program's own, or one that is described; or its blocks."""
+    """Return the command that gives a kernel a launch (the program's own, or a described one) or its block shape."""
     if file.suffix != SOURCE:
         program = str(file) if not file.suffix and os.access(file, os.X_OK) else "app"
         capture = shlex.join(["ncu-swizzle", "capture", "--dry", "-o", f"{Path(program).name}.launches", "--"])
@@ -358,7 +410,7 @@ def _launching(work: LintWork, kernel: CompiledKernel, file: Path, judged: Judge
 
 
 def _some_of_each(kernels: Sequence[CompiledKernel]) -> list[CompiledKernel]:
-    """Return at most MOST_INSTANCES of each template, from all over their order; the first of each come first."""
+    """Return at most MOST_INSTANCES of each template, spread evenly; the first of each come first."""
     by_function: dict[str, list[CompiledKernel]] = {}
     for kernel in kernels:
         by_function.setdefault(kernel.function, []).append(kernel)
@@ -381,11 +433,11 @@ def _notes(
         if number < len(instances):
             other = shlex.quote(instances[-1].spelled)
             yield f"{function}: {number} of its {len(instances)} instances were judged; --kernel {other} judges that."
-    own = [kernel for kernel in compiled.kernels if not kernel.is_library]
-    if own and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
+    own_kernels = [kernel for kernel in compiled.kernels if not kernel.is_library]
+    if own_kernels and (left := [kernel for kernel in compiled.kernels if kernel.is_library]):
         one = shlex.quote(left[0].spelled)
         yield f"{len(left)} kernels of CUB and Thrust were not judged: --kernel {one} judges one."
-    if others := len(own or compiled.kernels) - len(shared) if shared else 0:
+    if others := len(own_kernels or compiled.kernels) - len(shared) if shared else 0:
         yield f"{compiled.name}: {others} kernel{'s' if others > 1 else ''} without access to shared memory."
     said: dict[str, list[str]] = {}
     for kernel in shared if block is None else ():
@@ -401,24 +453,20 @@ def _notes(
     yield f"{compiled.name}: totals, times, races and bounds need a launch, and were not judged."
 
 
-def _lint_launches(work: LintWork, file: str, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of each of a file's launches; one that cannot be emulated is inconclusive.
+def _lint_launch(work: LintWork, linted: LintedLaunch, on_progress: Progress) -> KernelLint:
+    """Return the lint of a captured launch; one that cannot be emulated is inconclusive.
 
-    Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
+    Raises DamagedFile, and UsageError if a new build does not fit.
     """
-    work.description.refuse_beside(file)
-    with replay.opened(Path(file), work.settings, on_progress) as launches:
-        yield KernelLint(name=file, notes=tuple(launches.manifest.notes))
-        for launch in launches.chosen:
-            try:
-                emulated = launches.emulate(launch)
-            except UsageError:
-                raise
-            except NcuSwizzleError as error:
-                name = names.function(names.demangle(launch.kernel))
-                yield _unjudged(name, Outcome.inconclusive, Place(file), error)
-                continue
-            yield _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
+    file, launches = linted.file, work.captured[linted.file]
+    try:
+        emulated = launches.emulate(linted.number, on_progress)
+    except UsageError:
+        raise
+    except NcuSwizzleError as error:
+        name = names.function(names.demangle(launches.chosen[linted.number].kernel))
+        return _unjudged(name, Outcome.inconclusive, Place(file), error)
+    return _judged(work, emulated, MEMORY, {"": shlex.join(["ncu-swizzle", "explain", as_word(file)])})
 
 
 def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> KernelLint:
@@ -455,7 +503,7 @@ def _hints(work: LintWork, kernel: Target) -> dict[str, str]:
 
 
 def _unjudged(name: str, outcome: Outcome, place: Place, error: NcuSwizzleError) -> KernelLint:
-    """Return the lint of what could not be emulated: by a mistake of the user's, or for another reason."""
+    """Return the lint of a kernel that could not be emulated, because of a user error or otherwise."""
     criterion, code = (BUILT, codes.BUILD) if outcome is Outcome.error else (MAX_DEGREE, codes.NOT_RUN)
     check = Check(
         outcome=outcome, kernel=name, criterion=criterion, message=str(error), place=place, hint=error.hint, code=code
@@ -484,7 +532,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
             hint=check.hint or (hint if check.outcome is Outcome.inconclusive else ""),
         )
         for check in (
-            *marked(judge_lines(profile, lines, rules, why, hints), [profile]),
+            *with_rule_origin(judge_lines(profile, lines, rules, why, hints), [profile]),
             *memory.judge_memory(profile, rules, files_in(here)),
         )
     ]
@@ -502,16 +550,16 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
 
 
 def _instructed(profile: Profile, roots: Sequence[str]) -> frozenset[tuple[str, int]]:
-    """Return the files, as places have them, and lines that a kernel has instructions of."""
+    """Return the files, as places name them, and lines that have instructions of a kernel."""
     lines = {frame for stack in {each.stack for each in profile.instructions} for frame in stack}
     here = {file: moved(Place(file), Path.cwd(), roots).file for file, _ in lines}
     return frozenset((here[file], line) for file, line in lines)
 
 
 def _data(family: Family, emulated: Emulated) -> str:
-    """Return what gives the data that decides unknown counts; without such data, a size of dynamic shared memory.
+    """Return the option for the data that decides unknown counts; without such data, a size of dynamic shared memory.
 
-    A kernel reads that size rounded up: what depends on it is known only for multiples of ALLOCATED bytes.
+    A kernel reads that size rounded up: counts that depend on it are known only for multiples of ALLOCATED bytes.
     """
     if emulated.counts.on_data:
         option = fills.options(family.arguments, emulated.counts.decisive)

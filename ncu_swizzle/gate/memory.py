@@ -1,8 +1,8 @@
-"""What `lint` and `check` say of global and local memory, and of branches: sectors beyond the ideal, spilled registers,
-arrays in local memory, warps that part.
+"""What `lint` and `check` report about global and local memory and branches: excess sectors, spilled registers,
+arrays in local memory, divergent warps.
 
-Unlike bank conflicts these are warnings: an access that is not coalesced may be the right one. `--max-sectors` makes a
-limit of it.
+Unlike bank conflicts these are warnings: an uncoalesced access may be the right one. `--max-sectors` makes it a
+limit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.memory import (
     MemoryLine,
-    judged,
     kind,
     line_of,
     local_accesses,
     memory_lines,
+    sectors_and_remedy,
     staging,
 )
 from ncu_swizzle.reports.model import Profile
@@ -33,15 +33,15 @@ from ncu_swizzle.reports.options import PROVENANCE
 from ncu_swizzle.smem.operations import WARP
 
 NOTICED = 1.05  # sectors for each ideal one, up to which a warning is not worth a line: borders of arrays take a few
-PARTING = 0.5  # of the warps at a branch; a loop's or an array's last warps part less often
-FRAME = "R1"  # points at a thread's stack frame, in which ptxas keeps spilled registers at fixed places
+PARTING = 0.5  # of the warps at a branch; a loop's or an array's last warps diverge less often
+FRAME = "R1"  # points at a thread's stack frame, where ptxas keeps spilled registers at fixed offsets
 
 
 # ---------------------------------------------------------------------------------------------- lines, for `lint`
 
 
 def judge_memory(profile: Profile, rules: Policy, here: Here = nowhere) -> Iterator[Check]:
-    """Yield a failed check per line over `--max-sectors`, an inconclusive one where that is unknown, and warnings."""
+    """Yield a failed check per line over `--max-sectors`, an inconclusive one if unknown, and warnings."""
     lines = memory_lines(profile, here)
     limits = sector_limits(rules, (profile.kernel.name, profile.kernel.function), [line.access for line in lines])
     check = partial(_check, profile)
@@ -60,7 +60,7 @@ def judge_memory(profile: Profile, rules: Policy, here: Here = nowhere) -> Itera
         unaligned = all(each.unaligned and not each.gaps for each in line.patterns) and bool(line.patterns)
         yield replace(
             check(MAX_SECTORS if failed else MEMORY, Outcome.failed if failed else Outcome.warning,
-                  judged(line), line.line),
+                  sectors_and_remedy(line), line.line),
             access=line.access, code=codes.UNALIGNED if unaligned else codes.UNCOALESCED, hint=staging(line),
             actual=line.ratio, limit=rule.limit if rule else None, origin=rule.origin if rule else "",
         )  # fmt: skip
@@ -78,7 +78,7 @@ def sector_limits(rules: Policy, names: Sequence[str], accesses: Iterable[str]) 
 def _check(profile: Profile, criterion: str, outcome: Outcome, message: str, line: Location | None) -> Check:
     place = Place(*line) if line else Place(next(iter(profile.sources), profile.report))
     return Check(
-        outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.of_sample,
+        outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.sample_clause,
         place=place, provenance=PROVENANCE[profile.engine],
     )  # fmt: skip
 
@@ -93,16 +93,16 @@ def _local_memory(profile: Profile, here: Here) -> Iterator[Check]:
     """Yield a warning per line whose accesses to local memory repeat, of spilled registers or of an array."""
     ownership = FrameOwners(profile, here)
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // WARP)
-    accesses = [each for group in local_accesses(profile).values() for each in group]
-    indexed = any(not _at_fixed_place(each) for each in accesses)
+    accesses = [instruction for group in local_accesses(profile).values() for instruction in group]
+    indexed = any(not _at_fixed_place(instruction) for instruction in accesses)
     groups: dict[tuple[Location | None, bool], list[Instruction]] = {}
-    for each in accesses:
-        groups.setdefault((line_of(ownership, each), _at_fixed_place(each)), []).append(each)
+    for instruction in accesses:
+        groups.setdefault((line_of(ownership, instruction), _at_fixed_place(instruction)), []).append(instruction)
     for (line, fixed), group in groups.items():
-        repeated = [each for each in group if (each.executed or 0) > warps]
+        repeated = [instruction for instruction in group if (instruction.executed or 0) > warps]
         if not repeated:
             continue
-        counts = [each.traffic.local_sectors for each in repeated]
+        counts = [instruction.traffic.local_sectors for instruction in repeated]
         least = SECTOR * sum(filter(None, counts))
         moved = f"at least {least:,}" if None in counts and least else "unknown" if None in counts else f"{least:,}"
         what = "an array that is indexed while the kernel runs"
@@ -125,17 +125,17 @@ def _at_fixed_place(access: Instruction) -> bool:
 
 
 def _branches(profile: Profile, here: Here) -> Iterator[Check]:
-    """Yield a warning per line at whose branches at least half of the warps part, and of those that were launched."""
+    """Yield a warning per line whose branches at least half of their warps, and of those launched, diverge at."""
     ownership = FrameOwners(profile, here)
-    launched = next((each.executed or 0 for each in profile.instructions), 0)
+    launched = next((instruction.executed or 0 for instruction in profile.instructions), 0)
     groups: dict[Location | None, list[Instruction]] = {}
-    for each in profile.instructions:
-        if each.traffic.divergent and each.executed:
-            groups.setdefault(line_of(ownership, each), []).append(each)
+    for instruction in profile.instructions:
+        if instruction.traffic.divergent and instruction.executed:
+            groups.setdefault(line_of(ownership, instruction), []).append(instruction)
     for line, group in groups.items():
-        worst = max(group, key=lambda each: (each.traffic.divergent or 0) / (each.executed or 1))
+        worst = max(group, key=lambda instruction: (instruction.traffic.divergent or 0) / (instruction.executed or 1))
         parting, warps = worst.traffic.divergent or 0, worst.executed or 0
-        if parting < PARTING * max(warps, launched):  # what one warp of each block does is not the kernel's pace
+        if parting < PARTING * max(warps, launched):  # one warp per block does not set the kernel's pace
             continue
         message = f"{parting:,} of {warps:,} warps part at this branch"
         yield replace(

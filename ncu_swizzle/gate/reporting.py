@@ -107,7 +107,7 @@ def commands(verdict: Verdict) -> list[str]:
             # In a property, a comma or a colon would end it; everywhere, % starts an escape.
             escaped = {name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
             attributes = ",".join(f"{name}={value}" for name, value in escaped.items() if value)
-            header = f" ({place.in_full})" if place.through else ""  # that the line's access comes from
+            header = f" ({place.in_full})" if place.through else ""  # where the line's access comes from
             lines.append(f"::{level} {attributes}::{_data(f'{check}{header}.')}")
     return lines
 
@@ -192,7 +192,7 @@ SARIF_LEVELS = {"error": "error", "warning": "warning", "note": "note", "unknown
 
 
 def _rule(code: RuleCode) -> dict[str, Any]:
-    """Return a rule with its page: whole, for viewers that show it, and as an address if others can open it."""
+    """Return a rule with its page: in full, for viewers that show it, and as an address if others can open it."""
     page, address = codes.page(code.id), codes.web(code.id)
     return {
         "id": code.id,

@@ -9,8 +9,8 @@
     kernel = "legacy_.*"                       a regular expression that matches the whole name
     reason = "measured: no time"
 
-A finding stays in every output that lists findings, and counts for nothing. What is about a whole kernel is hidden in
-the settings alone: which of its lines is the worst may change with any edit.
+A suppressed finding stays in every output that lists findings, but does not count. Findings about a whole kernel can
+be hidden only in the settings: which of its lines is the worst may change with any edit.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def _cuda_comments(text: str) -> Iterator[Span]:
 
 
 def _after(mark: str, text: str, start: int) -> int:
-    """Return where the text goes on after a mark; without one, past the text's end."""
-    found = text.find(mark, start)
-    return len(text) + 1 if found < 0 else found + len(mark)
+    """Return where the text continues after a mark; without one, past the text's end."""
+    position = text.find(mark, start)
+    return len(text) + 1 if position < 0 else position + len(mark)
 
 
 def _python_comments(text: str) -> Iterator[Span]:
@@ -105,12 +105,12 @@ def _python_comments(text: str) -> Iterator[Span]:
             if token.type == tokenize.COMMENT:
                 start = starts[token.start[0] - 1] + token.start[1]
                 yield start, start + len(token.string)
-    except (tokenize.TokenError, SyntaxError):  # what cannot be parsed is not executed, either
+    except (tokenize.TokenError, SyntaxError):  # unparsable code is not executed either
         return
 
 
 def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Suppression]:
-    """Yield what the comments suppress: a line with code before the comment, or else the next one with code."""
+    """Yield the lines that comments suppress: the comment's own if it has code before it, else the next with code."""
     line, counted = 1, 0  # the line of a position, which only grows
 
     def line_at(position: int) -> int:
@@ -128,11 +128,11 @@ def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Su
             last = line_at(end + len(text[end:start].rstrip()) - 1)
         number, end = line_at(start), min(after, len(text))
         if named := _named(text[start:end].partition("\n")[0]):
-            found = Suppression(codes=named[0], reason=named[1], place=Place(file, number), line=number)
+            suppression = Suppression(codes=named[0], reason=named[1], place=Place(file, number), line=number)
             if last == number:
-                yield found
+                yield suppression
             else:
-                waiting.append(found)
+                waiting.append(suppression)
     yield from waiting
 
 
@@ -147,14 +147,14 @@ def _named(comment: str) -> tuple[tuple[str, ...], str] | None:
         reason = reason.lstrip("-")
     elif reason[:1] in tuple("—–:"):
         reason = reason[1:]
-    elif reason:  # neither codes nor a reason: each word is a code that nobody knows
+    elif reason:  # neither codes nor a reason: each word is an unknown code
         listed, reason = rest, ""
     codes_ = tuple(code.upper() for code in _SEPARATED.split(listed) if code)
     return codes_, reason.strip()
 
 
 def in_settings(project: Project) -> tuple[Suppression, ...]:
-    """Return the entries of a settings file; raise UsageError for one that makes no sense."""
+    """Return the entries of a settings file; raise UsageError for an invalid one."""
     tables = project.content.get(IGNORE, [])
     name = f"{project.outer}{IGNORE}"
     if not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
@@ -184,7 +184,7 @@ def _entry(entry: dict[str, Any], origin: str, project: Project) -> Suppression:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a run says of its kernels: what `Suppressions.leftover` may rely on."""
+    """The coverage of a run, which `Suppressions.leftover` relies on."""
 
     lines: frozenset[tuple[str, int]] = frozenset()  # files and lines that have instructions of kernels that were run
     kernels: frozenset[str] = frozenset()
@@ -193,7 +193,7 @@ class Judged:
 
 @dataclass
 class Suppressions:
-    """The entries of the settings, the comments of every file that was asked for, and which of them hid something.
+    """The entries of the settings, the comments of every requested file, and which of them hid something.
 
     Comments are read in files of the `checkouts` alone: findings are about files that line tables name.
     """
@@ -206,10 +206,10 @@ class Suppressions:
     _used: set[tuple[Suppression, str]] = field(default_factory=set)
 
     def marked(self, checks: Iterable[Check]) -> Iterator[Check]:
-        """Yield the checks; those of which all codes are suppressed with what suppresses them."""
+        """Yield the checks; those whose codes are all suppressed, with what suppresses them."""
         for check in checks:
-            hiding = {code: found for code in check.codes if (found := self._hiding(check, code))}
-            self._used |= {(found, code) for code, found in hiding.items()}
+            hiding = {code: suppression for code in check.codes if (suppression := self._hiding(check, code))}
+            self._used |= {(suppression, code) for code, suppression in hiding.items()}
             hidden = check.outcome is not Outcome.passed and hiding.keys() == set(check.codes)
             yield replace(check, suppressions=tuple(dict.fromkeys(hiding.values()))) if hidden and hiding else check
 
@@ -217,9 +217,9 @@ class Suppressions:
         place = check.place
         if place and place.line and codes.CATALOGUE[code].about == codes.LINE:
             self.of(place.file)
-            for each in self._about.get((place.file, place.line), ()):
-                if code in each.codes:
-                    return each
+            for suppression in self._about.get((place.file, place.line), ()):
+                if code in suppression.codes:
+                    return suppression
         return next((entry for entry in self.entries if code in entry.codes and _applies(entry, check)), None)
 
     def of(self, file: str) -> tuple[Suppression, ...]:
@@ -231,13 +231,13 @@ class Suppressions:
         return self._files[file]
 
     def leftover(self, command: str, judged: Judged) -> Iterator[Check]:
-        """Yield a warning for each code of a suppression that hid nothing or does not exist, as far as that is sure.
+        """Yield a warning for each code of a suppression that certainly hid nothing or does not exist.
 
         A comment is judged if its line belongs to a kernel that was run, and all were; an entry, if its kernel was.
         """
         for file in sorted({file for file, _ in judged.lines}):
-            for each in self.of(file):
-                yield from self._of_comment(each, judged, command)
+            for suppression in self.of(file):
+                yield from self._of_comment(suppression, judged, command)
         for entry in self.entries:
             if entry.kernel and kernel_pattern(entry.kernel, str(entry.place)).is_one_of(judged.kernels):
                 for code in entry.codes:
@@ -245,31 +245,31 @@ class Suppressions:
                         message = f"{code} is ignored for {entry.kernel}, and no kernel of that name has it"
                         yield _warning(entry, codes.UNUSED, message)
 
-    def _of_comment(self, each: Suppression, judged: Judged, command: str) -> Iterator[Check]:
-        if not each.codes:
-            yield _warning(each, codes.UNKNOWN_CODE, "the comment names no code: nothing is ignored")
-        for code in each.codes:
+    def _of_comment(self, suppression: Suppression, judged: Judged, command: str) -> Iterator[Check]:
+        if not suppression.codes:
+            yield _warning(suppression, codes.UNKNOWN_CODE, "the comment names no code: nothing is ignored")
+        for code in suppression.codes:
             known = codes.CATALOGUE.get(code)
             if known is None:
-                yield _warning(each, codes.UNKNOWN_CODE, f"{codes.no_such(code)}: nothing is ignored")
+                yield _warning(suppression, codes.UNKNOWN_CODE, f"{codes.no_such(code)}: nothing is ignored")
             elif known.about == codes.KERNEL:
                 message = f"{code} is about a whole kernel, and is ignored in ncu-swizzle.toml alone"
-                yield _warning(each, codes.UNUSED, message)
+                yield _warning(suppression, codes.UNUSED, message)
             elif (
                 judged.complete
-                and (each.place.file, each.line) in judged.lines
-                and (each, code) not in self._used
-                and command == "lint"  # which finds all that is about a line
-                and codes.UNUSED not in each.codes
+                and (suppression.place.file, suppression.line) in judged.lines
+                and (suppression, code) not in self._used
+                and command == "lint"  # which finds everything about a line
+                and codes.UNUSED not in suppression.codes
             ):
-                yield _warning(each, codes.UNUSED, f"line {each.line} has no {code}: the comment can go")
+                yield _warning(suppression, codes.UNUSED, f"line {suppression.line} has no {code}: the comment can go")
 
 
-def _warning(each: Suppression, code: str, message: str) -> Check:
-    where = PurePath(each.place.file).name
+def _warning(suppression: Suppression, code: str, message: str) -> Check:
+    where = PurePath(suppression.place.file).name
     return Check(
-        outcome=Outcome.warning, kernel=where, criterion=SUPPRESSIONS, message=message, place=each.place, code=code,
-        hint=FORM if each.in_source else TOML,
+        outcome=Outcome.warning, kernel=where, criterion=SUPPRESSIONS, message=message, code=code,
+        place=suppression.place, hint=FORM if suppression.in_source else TOML,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class Outcome(StrEnum):
     passed = "pass"
     failed = "fail"
     inconclusive = "inconclusive"
-    error = "error"  # a mistake of the user's kept a kernel from being judged
+    error = "error"  # a user error kept a kernel from being judged
     warning = "warning"  # it decides nothing
 
 
@@ -76,9 +76,9 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Suppression:
-    """What hides findings: a comment in a source, about its `line`, or an entry of the settings, about kernels.
+    """A rule that hides findings: a comment in a source, for its `line`, or an entry of the settings, for kernels.
 
-    `place` is where it is written. Of an entry, `files` is a pattern of paths and `kernel` a regular expression; all if
+    `place` is where it is written. In an entry, `files` is a pattern of paths, `kernel` a regular expression; all if
     empty.
     """
 
@@ -147,7 +147,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Lines of a file, the first from 1 on, and what stands there instead; no line if `count` is 0."""
+    """Lines of a file, the first from 1 on, and the text that replaces them; no line if `count` is 0."""
 
     first: int
     count: int
@@ -171,13 +171,13 @@ class Correction:
     files: tuple[CorrectedFile, ...]
 
     def corrects(self, check: Check) -> bool:
-        """Return whether it is the answer to a check."""
+        """Return whether it fixes what a check found."""
         return check.criterion == MAX_DEGREE and check.failed and check.kernel in self.kernels
 
 
 @dataclass(frozen=True)
 class Change:
-    """A kernel's accesses of one kind, before and now; None: unknown, or not there."""
+    """A kernel's accesses of one kind, before and now; None: unknown or absent."""
 
     kernel: str
     access: str
@@ -189,7 +189,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownNote:
-    """What was not found out of a kernel beside the checks: the code of the reason, and what would make it known."""
+    """Something that remained unknown about a kernel besides the checks: the reason's code, and the remedy."""
 
     kernel: str
     code: str
@@ -201,7 +201,7 @@ class UnknownNote:
 class Verdict:
     """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass. Suppressed checks do not count.
 
-    `unknowns` are those of the notes that say what was not found out. `changes` are what was
+    `unknowns` are those of the notes that say what remained unknown. `changes` are what was
     compared with another commit, `corrections` what was proved to free kernels, if anything was.
     """
 
@@ -220,7 +220,7 @@ class Verdict:
 
     @property
     def suppressed(self) -> tuple[Check, ...]:
-        """The checks that count for nothing."""
+        """The suppressed checks, which do not count."""
         return tuple(check for check in self.checks if check.suppressions)
 
     @property
@@ -244,8 +244,8 @@ class Verdict:
 ABOUT_WAVEFRONTS = (MAX_EXCESSIVE, MAX_DEGREE, BASELINE)
 
 
-def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Check]:
-    """Yield the checks of a kernel's profiles, those about wavefronts with where their rule was measured."""
+def with_rule_origin(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Check]:
+    """Yield the checks of a kernel's profiles; those about wavefronts name where their rule was measured."""
     mark = next((profile.rule_from for profile in profiles if profile.rule_from), "")
     for check in checks:
         about = mark and check.criterion in ABOUT_WAVEFRONTS
@@ -254,7 +254,7 @@ def marked(checks: Iterable[Check], profiles: Iterable[Profile]) -> Iterator[Che
 
 PAGE = "docs/hopper.md, and docs/blackwell.md for tcgen05, show what fits: the modes, LBO, SBO and the base offset"
 ORDER = "docs/races.md says what orders accesses"
-# What compute-sanitizer looks at: shared memory through the generic proxy, and barriers of a block.
+# What compute-sanitizer checks: shared memory through the generic proxy, and barriers of a block.
 RACECHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool racecheck sees most of these"
 SYNCCHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool synccheck sees some of these"
 RACE_HINTS = {
@@ -281,7 +281,7 @@ def worst(profile: Profile, access: str = "", here: Here = nowhere) -> Place:
 
 
 def of_sites(line: Location, sites: Iterable[Site]) -> Place:
-    """Return a line as a place, with the lines of libraries that the accesses blamed on it come from."""
+    """Return a line as a place, with the library lines that its accesses come from."""
     excess: Counter[Location] = Counter()
     for site in sites:
         for frame in site.through:
@@ -318,8 +318,8 @@ def of_violations(name: str, profile: Profile) -> Iterator[Check]:
 def in_checkout(file: str, root: Path) -> str:
     """Return a profiled source's path relative to `root` if it exists there, else the path unchanged.
 
-    The report may come from another machine: the longest tail of the path that exists below the root counts. Not so for
-    a library's header, of which a file of the same name is no copy.
+    The report may come from another machine: the longest tail of the path that exists below the root counts. Not for
+    a library's header: a file of the same name is not a copy of it.
     """
     path = PurePosixPath(file)
     parts = [part for part in path.parts if part != "/"]

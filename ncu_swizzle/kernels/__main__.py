@@ -34,7 +34,7 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.base.files import brief, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, on_terminal
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.kernels import device, fills, output, toolchain
 from ncu_swizzle.kernels.catalog import Catalog, load, shipped
 from ncu_swizzle.kernels.device import Buffers, ReadyKernel, launcher, profile_once
@@ -199,7 +199,7 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
 
 def _size(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
-    return name, whole(value)
+    return name, parse_integer(value)
 
 
 def main(argv: Sequence[str]) -> int:

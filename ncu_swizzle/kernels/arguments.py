@@ -221,7 +221,7 @@ def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, flo
     )
 
 
-# A kernel written in Python as a family: what can be said of it before its file is imported and compiled.
+# A kernel written in Python as a family: what is known before its file is imported and compiled.
 #
 # Its arguments are named after the function's parameters, in any order, and those that the compiler wants at compile
 # time are among them: ``BM=128``. What is neither a buffer nor has a dtype is a literal of Python's, see

@@ -250,7 +250,7 @@ def keywords(options: str) -> dict[str, Any]:
 
 
 def signed(cubin: Cubin, symbol: str, spec: KernelSpec | None, disassembled: str) -> KernelSignature:
-    """Return what a compiled kernel takes, with the names that its source or its headers have for it."""
+    """Return a compiled kernel's parameters, with their names from its source or its headers."""
     source = ""
     if spec is not None and spec.source.suffix not in BINARIES:
         source = "\n".join(text for _, text in limits.texts([spec.source], limits.folders(spec.options)))

@@ -1,6 +1,6 @@
 """A preprocessed translation unit, split into its declarations, some of which can be left out.
 
-The text is the preprocessor's output: no comments, no macros of its own, and markers ``# 12 "file.cu"`` that say where
+The text is the preprocessor's output: no comments, no macro definitions, and markers ``# 12 "file.cu"`` that say where
 the lines that follow come from. Nothing here knows types: a declaration ends where brackets and semicolons end it.
 """
 
@@ -167,11 +167,11 @@ class PreprocessedUnit:
 
     def is_foreign(self, declaration: Declaration) -> bool:
         """Return whether a declaration comes from a header of the system or the toolkit."""
-        number = bisect_right(self._starts, self.first(declaration)) - 1
+        number = bisect_right(self._starts, self.first_word(declaration)) - 1
         return number >= 0 and self._regions[number].foreign
 
-    def first(self, declaration: Declaration) -> int:
-        """Return where a declaration's first word is."""
+    def first_word(self, declaration: Declaration) -> int:
+        """Return the offset of a declaration's first word."""
         at = declaration.start
         while at < declaration.end:
             match = re.compile(r"\s+|^#[^\n]*", re.MULTILINE).match(self.text, at)
@@ -199,7 +199,9 @@ class PreprocessedUnit:
     def covering(self, file: str, line: int) -> list[Declaration]:
         """Return the declarations that a file's line is a part of."""
         spans = [(at, self.text.find("\n", at) % (len(self.text) + 1)) for at in self.offsets(file, line)]
-        return [each for each in self.declarations for at, end in spans if self.first(each) <= end and each.end > at]
+        return [
+            each for each in self.declarations for at, end in spans if self.first_word(each) <= end and each.end > at
+        ]
 
     def without(self, left_out: Collection[Declaration]) -> str:
         """Return the text without some declarations; all lines keep their numbers."""

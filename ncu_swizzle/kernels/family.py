@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import BadFile, BadProblem, Typed
 from ncu_swizzle.base.files import read_bytes, read_source, write_json
 from ncu_swizzle.base.paths import data_root
 from ncu_swizzle.base.texts import encodable
-from ncu_swizzle.base.validate import LIMIT, made
+from ncu_swizzle.base.validate import LIMIT, from_plain
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 
@@ -272,7 +272,7 @@ def write(family: Family, file: Path) -> None:
 def read(file: Path) -> Family:
     """Return a family equal to the one that `write` wrote; raise BadFile."""
     try:
-        return made(Family, json.loads(read_bytes(file)))
+        return from_plain(Family, json.loads(read_bytes(file)))
     except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
 from ncu_swizzle.kernels.limits import evaluate
 
@@ -216,7 +216,7 @@ def _random(
 
 def _number(text: str) -> float | int:
     """Return a numeric fill's value; raise UsageError if it is not a number."""
-    for read in (whole, float):
+    for read in (parse_integer, float):
         with contextlib.suppress(ValueError):
             return read(text)
     raise UsageError(f"unknown fill {text!r}", f"one of {', '.join(KINDS)}")
@@ -316,7 +316,7 @@ Reader = Callable[[str], Argument]  # of the text of an argument without its nam
 
 
 def struct(name: str, text: str, read: Reader) -> Argument:
-    """Return a struct of the fields in a text, each read as an argument of its own. Raises UsageError."""
+    """Return a struct of the fields in a text, each parsed as a separate argument. Raises UsageError."""
     fields = [read(part) for part in text.split(",")]
     for number, field in enumerate(fields, 1):
         if field.shape or field.fill or field.dtype == STRUCT:
@@ -410,7 +410,7 @@ def options(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> st
 
 
 def drawable(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> bool:
-    """Return whether there are unknown contents that random data can stand for: not if they are addresses."""
+    """Return whether there are unknown contents that random data can replace: not if they are addresses."""
     unknown = _unknown(arguments, decisive)
     return bool(unknown) and not any(map(_holds_addresses, unknown))
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ncu_swizzle.base.bounds import printed
+from ncu_swizzle.base.bounds import output_of
 from ncu_swizzle.base.errors import BadFile, ProgramFailed, UsageError
 from ncu_swizzle.base.files import not_writable, read_bytes
 from ncu_swizzle.base.paths import tool_environment
 from ncu_swizzle.kernels.family import Family
 
-# What git says of a checkout, which may be anyone's.
+# Git's answers about a checkout, which may be untrusted.
 #
 # Its .git/config can name programs (core.fsmonitor, filters, hooks) that git runs when it looks at the index or the
 # working tree. So git is only asked for what commits hold, and their files are written here.
@@ -75,7 +75,7 @@ def _answer(
     folder: Path, arguments: Sequence[str], given: bytes, timeout_s: float, most: int = MOST_PRINTED
 ) -> bytes | None:
     command = ["git", *SAFELY, "-C", str(folder), *arguments]
-    return printed(command, given, timeout_s, most, {**tool_environment(), **OFFLINE})
+    return output_of(command, given, timeout_s, most, {**tool_environment(), **OFFLINE})
 
 
 def top(folder: Path) -> Path | None:

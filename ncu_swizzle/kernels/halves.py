@@ -52,7 +52,7 @@ class Unit:
     archs: tuple[str, ...] = ("sm_90a",)
     origin: str = ""  # where its options are from; empty: a described kernel
     undescribed: bool = False  # nothing says that it is compiled by itself
-    device_only: bool = False  # nobody asks for its host's half, which need not compile
+    device_only: bool = False  # its host half is not needed, and need not compile
 
     @property
     def folders(self) -> list[Path]:
@@ -71,7 +71,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class Tree:
-    """A copy of a project's files, or the project itself: the folder that it is in, and the one that it stands for."""
+    """A copy of a project's files, or the project itself: its folder, and the folder that it replaces."""
 
     root: Path
     project: Path
@@ -81,7 +81,7 @@ class Tree:
         return self.root == self.project
 
     def original(self, path: Path) -> Path:
-        """Return the file of the project that a file stands for."""
+        """Return the project's file that a copy replaces."""
         return self.project / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def placed(self, path: Path) -> Path:
@@ -288,7 +288,7 @@ def _for_nvcc(words: Sequence[str]) -> Iterator[str]:
 
 
 def like(unit: Unit, source: Path) -> Unit:
-    """Return the unit of a source of which nobody says how it is compiled: as another one is."""
+    """Return the unit of a source without known compiler options: those of another unit."""
     return replace(unit, source=source, origin=f"the options of {unit.source.name}", undescribed=True)
 
 

@@ -214,7 +214,7 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     ours |= {word for text in (own, *others) for word in re.findall(r"#[ \t]*+define[ \t]++(\w++)", text)}
     found: dict[str, tuple[str, Path]] = {}
     for file in _build_files(texts.checkout.root, source):
-        for name, value in _defined(texts.of(file), re.sub(r"\D", "", arch)):
+        for name, value in _macro_definitions(texts.of(file), re.sub(r"\D", "", arch)):
             if name not in ours and not _OTHER_MACHINES.search(name):
                 found.setdefault(name, (f"-D{name}={value or 1}", file))
     sets = [
@@ -247,7 +247,8 @@ def _declared(text: str) -> set[str]:
     )
 
 
-def _defined(text: str, arch: str) -> Iterator[tuple[str, str]]:
+def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
+    """Yield the macros that a build file defines for an architecture: names and values."""
     for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
         named = _ARCHITECTURE.findall(line)
         if not named or arch in named:

@@ -1,4 +1,4 @@
-"""Which instances of templates are compiled: those that a preprocessed text names, as far as it says their arguments.
+"""Which instances of templates are compiled: those that a preprocessed text names with their arguments.
 
 A kernel is named by its launches, or where its address is taken. Arguments are constants, types, or what the template
 around is instantiated with; aliases and constants of the function around are put in their place; a type that a dispatch
@@ -84,7 +84,7 @@ def _parameter_name(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """What a text says of the instances of its templates."""
+    """The instances of templates that a text names."""
 
     unit: PreprocessedUnit
 
@@ -222,7 +222,7 @@ class Instances:
         return _FLAGS if re.match(r"bool\b", parameter) else [parameter.partition("=")[2].strip()]
 
     def _values(self, text: str, names: Mapping[str, str], reference: Reference) -> Sequence[str]:
-        """Return what a template argument comes to: a number, each type of a dispatch macro, or itself."""
+        """Evaluate a template argument: a number, each type of a dispatch macro, or itself."""
         if (value := launch_sites.evaluated(text, names)) is not None:
             return [str(value)]
         if scalar := next((word for word in _NAME.findall(text) if "scalar_t" in word or word in _SCALARS), ""):
@@ -231,7 +231,7 @@ class Instances:
         return [text]
 
     def _dispatched(self, reference: Reference) -> list[str]:
-        """Return the types that the dispatch macro before a reference stands for; none without one."""
+        """Return the types of the dispatch macro before a reference; none without one."""
         start = reference.inside.start if reference.inside else 0
         macros = _DISPATCH.findall(self.unit.text, start, reference.offset)
         if not macros:

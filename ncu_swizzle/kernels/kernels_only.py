@@ -499,7 +499,7 @@ class _Build:
         return f"{kernel.name} {SHARED}" if "__attribute__((shared))" in text else kernel.name
 
     def _is_own(self, declaration: Declaration) -> bool:
-        return self.source.unit.place(self.source.unit.first(declaration))[0] == str(self.file)
+        return self.source.unit.place(self.source.unit.first_word(declaration))[0] == str(self.file)
 
     def _notes(self) -> Iterator[str]:
         file = self.file.name

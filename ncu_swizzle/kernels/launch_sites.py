@@ -52,7 +52,7 @@ class LaunchSite:
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenLaunch:
-    """A launch of one kernel as far as constants tell; None: the program computes it."""
+    """A launch of one kernel, as known from constants; None: the program computes it."""
 
     file: str
     line: int
@@ -141,7 +141,7 @@ def _function_before(text: str, end: int) -> tuple[str, tuple[str, ...]] | None:
     return (name, tuple(split_arguments(arguments))) if name and not name[0].isdigit() else None
 
 
-# What sizes come to, as far as constants tell.
+# Sizes evaluated from constants.
 
 
 def constants(unit: PreprocessedUnit, until: int, inside: Declaration | None) -> dict[str, str]:

@@ -19,10 +19,10 @@ from pathlib import Path
 from ncu_swizzle.base.errors import BadCatalog, Hint, Typed, UsageError
 from ncu_swizzle.base.files import read_source
 from ncu_swizzle.base.texts import Sizes, in_commas
-from ncu_swizzle.base.validate import typed, within_64_bits
+from ncu_swizzle.base.validate import stripped_text, within_64_bits
 from ncu_swizzle.smem.access import MOST_THREADS, RESERVED_BYTES
 
-# Which files of its own folder a Python file imports, as far as its import statements tell; nothing is executed.
+# Which files of its own folder a Python file imports, judged by its import statements; nothing is executed.
 
 
 def beside(file: Path, text: str) -> list[Path]:
@@ -71,7 +71,7 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     """
     try:
         text = str(expression)
-        return _value(ast.parse(typed(text), mode="eval").body, names)
+        return _value(ast.parse(stripped_text(text), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         shown = str(expression) if isinstance(expression, str) else "a number"
         raise BadCatalog(
@@ -115,7 +115,7 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
 MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
 MOST_GRID = (2**31 - 1, 65535, 65535)
 USUAL = {"grid": "128,128", "block": "32,8"}
-MOST_SHARED = 1 << 20  # bytes: more than any GPU has, each of which has a limit of its own
+MOST_SHARED = 1 << 20  # bytes: more than any GPU's own limit
 
 
 def three(given: Sizes, what: str) -> tuple[str, str, str]:

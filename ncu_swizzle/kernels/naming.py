@@ -334,7 +334,7 @@ def _same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-# Which kernels a source stands for, if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
+# The kernels of a source if all of them are meant, as for ``ncu-swizzle lint`` and ``fix``.
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Unlaunched:
-    """A file with kernels of which no launch is described; `spec` is what is said of a source, None: it is built."""
+    """A file whose kernels have no described launch; `spec` describes a source, None for a built file."""
 
     file: Path
     spec: KernelSpec | None = None
@@ -361,9 +361,9 @@ Found = Target | Skipped | Unlaunched
 
 
 def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Found]:
-    """Return every kernel of the words, as `resolve_sources` does, and files of whose kernels no launch is described.
+    """Return every kernel of the words, as `resolve_sources` does, and files whose kernels have no described launch.
 
-    A word may also be what is built: a program, a library, an object, an archive, a wheel, or a folder of them.
+    A word may also be a built file: a program, a library, an object, an archive, a wheel, or a folder of them.
     """
     without: dict[str, Unlaunched] = {}
     rest: list[str] = []
@@ -372,7 +372,7 @@ def resolve_all(words: Sequence[str], description: KernelDescription) -> list[Fo
         if spec is not None:
             without[str(path)] = Unlaunched(path, spec if path.suffix == SOURCE else None)
         elif is_folder(path) and not _shipped_in(path):
-            built = fatbin.built_in(path)
+            built = fatbin.built_files_in(path)
             without |= {str(each): Unlaunched(each) for each in built}
             rest += [] if built else [word]
         elif not is_kernel_file(word) and fatbin.is_built(path):
@@ -389,7 +389,7 @@ def unlaunched(word: str, description: KernelDescription) -> list[Unlaunched]:
     """
     path = Path(word)
     if is_folder(path):
-        built = not exists(path / RUN_MANIFEST) and not _shipped_in(path) and bool(fatbin.built_in(path))
+        built = not exists(path / RUN_MANIFEST) and not _shipped_in(path) and bool(fatbin.built_files_in(path))
     else:
         built = path.suffix not in SAVED and is_file(path) and (is_kernel_file(word) or fatbin.is_built(path))
     found = resolve_all([word], description) if built else []

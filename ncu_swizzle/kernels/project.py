@@ -1,4 +1,4 @@
-"""What a project says of its kernels: ``ncu-swizzle.toml``, and the dictionary NCU_SWIZZLE in a Python file.
+"""A project's description of its kernels: ``ncu-swizzle.toml``, and the dictionary NCU_SWIZZLE in a Python file.
 
 Both become a `KernelSpec`, of which nothing is checked yet but what the file may ask for.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from ncu_swizzle.base.errors import BadFile, Hint, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.base.files import is_file, read_bytes, read_toml
 from ncu_swizzle.base.texts import encodable, in_commas
-from ncu_swizzle.base.validate import mismatch, whole
+from ncu_swizzle.base.validate import mismatch, parse_integer
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.family import PYTHON, Argument, Family, LaunchTexts, Parameter
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -163,12 +163,12 @@ class KernelSpec:
 
     @classmethod
     def named(cls, entry: str, source: Path) -> KernelSpec:
-        """Return a file's kernel of which nothing but its function is said."""
+        """Return a file's kernel described only by its function."""
         return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
 
     @property
     def to_do(self) -> list[str]:
-        """What is still to be said of its launch, in an entry that ``ncu-swizzle init`` wrote."""
+        """What its launch still lacks, in an entry that ``ncu-swizzle init`` wrote."""
         texts = {"grid": self.launch.grid, "block": self.launch.block, "shared": self.launch.shared}
         texts["args"] = " ".join(self.launch.args)
         return [key for key, text in texts.items() if re.search(rf"\b{TODO}\b", text)]
@@ -286,7 +286,7 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
     try:
-        size = Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
+        size = Parameter(name, **(value if isinstance(value, dict) else {"default": parse_integer(str(value))}))
         if wrong := mismatch(size):
             raise ValueError(wrong)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What a compiled kernel says of its launch: parameters, axes of block and grid, limits.
+"""What a compiled kernel tells about its launch: parameters, axes of block and grid, limits.
 
 Sizes and the number of parameters are the cubin's. Types are in a C++ function's mangled name, or else in the source,
 names in the source alone; PTX, if the cubin keeps it, says which 64-bit parameters are pointers.
@@ -39,7 +39,7 @@ _NAMED = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+(?:\[[^][]*+\]\s*+)*+(?:=.*)?$",
 
 @dataclass(frozen=True)
 class SignatureParameter:
-    """A parameter: its size in bytes; name, C++ type and PTX kind as far as they are known, else empty."""
+    """A parameter: its size in bytes; name, C++ type and PTX kind if known, else empty."""
 
     size: int
     name: str = ""
@@ -76,7 +76,7 @@ class KernelSignature:
 
 
 def signature_of(cubin: Cubin, symbol: str, source: str = "", disassembled: Callable[[], str] = str) -> KernelSignature:
-    """Return what is known of a kernel; `source` is the text that declares it, `disassembled` returns its SASS."""
+    """Return a kernel's signature; `source` is the text that declares it, `disassembled` returns its SASS."""
     attributes = cubin.attributes(symbol)
     name = demangle(symbol)
     entry = shared_arrays.entry_in(shared_arrays.embedded(cubin), symbol)

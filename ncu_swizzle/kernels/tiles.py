@@ -207,7 +207,7 @@ def gemm(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
 
 
 def _loaded_rows(name: str, cache: str, rows: int, columns: int, times: int) -> Access:
-    """Return the cp.async of a tile; each row of the source is in lines of its own, wherever they are."""
+    """Return the cp.async of a tile; each row of the source is in separate lines, wherever they are."""
     row, chunk = _in_chunks(rows, columns)
     source = row * columns * HALF + chunk * CHUNK
     return Access(name, f"cp.async.{cache}.16", row, chunk * IN_CHUNK, source=source, times=times)

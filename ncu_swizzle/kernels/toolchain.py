@@ -100,14 +100,19 @@ SASS = "sass"
 MOST_SASS_BYTES = 4 << 20  # of a text in the cache
 
 
-def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True) -> str:
+LARGE_CUBIN = 1 << 20  # bytes: of a library's, with hundreds of kernels, one alone is disassembled
+
+
+def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True, kernel: str = "") -> str:
     """Return the SASS of all functions in a cubin, disassembled unless cached for the same cubin and nvdisasm.
 
-    The last few are remembered, too: a sweep emulates one cubin at many sizes, a program launches the kernels of one
-    module in turn. Raises what `Toolchain.disassemble` raises.
+    Of a large one only of the `kernel` that is named, and of what it may call. The last few are remembered, too: a
+    sweep emulates one cubin at many sizes, a program launches the kernels of one module in turn. Raises what
+    `Toolchain.disassemble` raises.
     """
     program = toolchain.find(NVDISASM)
-    text = _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}")
+    only = cubin.reachable(kernel) if kernel and len(cubin.data) > LARGE_CUBIN else ()
+    text = _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}", only)
     if isinstance(text, NcuSwizzleError):
         raise text.with_traceback(None)
     return text
@@ -120,15 +125,17 @@ def _disassembly(
     toolchain: Toolchain,
     cached: bool,
     program: str,  # noqa: ARG001 - for the cache
+    only: tuple[int, ...],
 ) -> str | NcuSwizzleError:
     """Return the text, or why there is none: remembered as well, for nvdisasm may have taken its whole limit."""
     key = ""
     with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
-        key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM))[:40] if cached else ""
+        which = [str(only)] if only else []
+        key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM), *which)[:40] if cached else ""
     if key and (kept := cache.load(SASS, key)) is not None:
         return kept.decode(errors="replace")
     try:
-        text = toolchain.disassemble(code, name)
+        text = toolchain.disassemble(code, name, *only)
     except (BadFile, ProgramFailed) as error:
         return error
     if key and len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:
@@ -337,13 +344,17 @@ class Toolchain:
                     raise _unusable(error, f"ptxas could not assemble {name}", _other_ptx(ptx, str(error))) from error
             return out.read_bytes()
 
-    def disassemble(self, cubin: bytes, name: str) -> str:
-        """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it."""
+    def disassemble(self, cubin: bytes, name: str, *only: int) -> str:
+        """Return the disassembly of a cubin's functions, or only of those whose symbols have these numbers.
+
+        Raises BadFile if nvdisasm rejects it.
+        """
         with scratch() as folder:
             file = folder / "kernel.cubin"
             file.write_bytes(cubin)
             try:
-                return self._run(NVDISASM, ["-c", str(file)], folder, len(cubin))
+                some = ["-fun", ",".join(map(str, only))] if only else []
+                return self._run(NVDISASM, ["-c", *some, str(file)], folder, len(cubin))
             except ProgramFailed as error:
                 raise _unusable(error, f"{name} cannot be disassembled", "compile it again") from error
 

@@ -1,4 +1,4 @@
-"""Tiles as pictures: each cell in its bank's colour, the conflicts, what a phase accesses and needs of each bank."""
+"""Tiles as pictures: each cell in its bank's colour, the conflicts, a phase's accesses and its load on each bank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSET = 1.5  # of a conflict's border
 BANKS_KEY = "Each number is a bank; a border marks a cell that conflicts with another word of the same phase."
 MEMORY_KEY = "Memory, in lines as long as a row of the tile: the cell at each position, in the colour of its column."
 
-Label = tuple[int, str]  # x, and what stands there
+Label = tuple[int, str]  # x, and the text there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ def _fills(grid: CellGrid, colour: Callable[[int, int], tuple[bool, int] | None]
 
 
 def rows_of(bank_maps: Sequence[BankMap]) -> int:
-    """Return how many rows all of these maps show: as many as the one that repeats last needs."""
+    """Return how many rows all of these maps show: the most that any of them needs before it repeats."""
     return min(MOST_ROWS, max((bank_map.period for bank_map in bank_maps), default=0))
 
 
@@ -259,7 +259,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PhasePicture:
-    """One phase: its outline on the map, the words that it needs from each bank as bars, and the two in words."""
+    """One phase: its outline on the map, the words that it needs from each bank as bars, and captions for both."""
 
     request: int
     name: str  # in a row of buttons
@@ -276,7 +276,7 @@ class PhasePicture:
 
 
 def _step(load: PhaseLoad, grid: CellGrid, period: int, tallest: int) -> PhasePicture:
-    # A cell below the map is drawn at the row that stands for it, if rows repeat.
+    # A cell below the map is drawn at its equivalent row, if rows repeat.
     cells = {(row if row < grid.rows else row % period, column) for row, column in load.cells}
     drawn = {(row, column) for row, column in cells if row < grid.rows and column < grid.columns}
     banks, baseline, unit = len(load.words), BAR_TOP + BAR_ROOM, BAR_ROOM / max(tallest, 1)

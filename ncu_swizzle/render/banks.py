@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def tiles(profile: Profile) -> tuple[Tile, ...]:
-    """Return the tiles of a launch as its kernel has them; none if it was not emulated."""
+    """Return a launch's tiles with the kernel's own layouts; none if it was not emulated."""
     return tuple(map(_tile, attribution.tiles(profile)))
 
 
@@ -59,14 +59,14 @@ def _tile(tile: ObservedTile) -> Tile:
 
 # The bank maps of a comparison: the tile and the access that cost most, before and after.
 
-TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's tiles and its accesses to them; empty if they are unknown
+TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's tiles and its accesses to them; empty if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
     """Maps side by side, with the same phases to step through; `step_names` label the buttons, if there are several.
 
-    `gloss` explains what is not a bank map.
+    `gloss` explains anything other than a bank map.
     """
 
     pictures: tuple[Picture, ...]
@@ -90,7 +90,7 @@ def bank_board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request
     The phases start with those of `request`, by default the worst one.
     """
     rows = rows_of(bank_maps)
-    # With the same requests, all maps show the phases of the same ones.
+    # If their requests are the same, all maps show the phases of the same one.
     alike = {(each.access.op, each.access.requests) if each.access else None for each in bank_maps}
     first = worst_request(bank_maps) if request is None and len(alike) == 1 else request
     named = list(titles) + [bank_map.title for bank_map in bank_maps[len(titles) :]]
@@ -121,21 +121,21 @@ def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Bo
 def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
     """Return the maps of the first two profiles, or of one and what is suggested for it.
 
-    Both show the same access if they have one in common, else each its most expensive one. None if no access of known
+    Both show the same access if they share one, else each its most expensive one. None if no access with known
     addresses has conflicts.
     """
     labels, profiles = comparison.labels[:2], comparison.profiles[:2]
     tiles = [tuple(tiles_of(profile)) for profile in profiles]
     if len(profiles) == 1 and (suggested := suggested_mapping(profiles[0], tiles[0])):
         labels, tiles = (*labels, "suggested"), [*tiles, suggested]
-    costs = [_costs(each) for each in tiles]
+    costs = [_costs(profile_tiles) for profile_tiles in tiles]
     worst = _worst(tiles, costs)
     if not any(cost[key] for key, cost in zip(worst, costs, strict=True) if key):
         return None
     maps, titles, names, notes = [], [], [], []
-    for label, each, key in zip(labels, tiles, worst, strict=True):
+    for label, profile_tiles, key in zip(labels, tiles, worst, strict=True):
         if key is None:
-            lanes = any(tile.accesses for tile in each) or not each
+            lanes = any(tile.accesses for tile in profile_tiles) or not profile_tiles
             why = (
                 "The addresses that {} accesses are not known."
                 if lanes
@@ -144,7 +144,7 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
             notes.append(why.format(label))
             continue
         number, name, op = key
-        tile = each[number]
+        tile = profile_tiles[number]
         access = next(access for access in tile.accesses if (access.name, access.op) == (name, op))
         maps.append(bankmap.build(tile.mapping, access))
         titles.append(f"{label}: {maps[-1].title}")

@@ -1,6 +1,6 @@
 """Sources in colours: lines of tokens, in bounded time whatever the text. Only this module imports Pygments.
 
-A process with little memory runs it, too, so that it imports little.
+A process with little memory also runs it, so it imports little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
 
-from ncu_swizzle.base.bounds import OutOfTime, answered, interruptible, within
+from ncu_swizzle.base.bounds import OutOfTime, answer_of, interruptible, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _coloured_lines(text: str, language: str) -> Sequence[Line]:
     if interruptible():
         with within(FILE_S):
             return tokens(text, language)
-    return [tuple(Token(*token) for token in line) for line in answered(_PROGRAM, [text, language], FILE_S)]
+    return [tuple(Token(*token) for token in line) for line in answer_of(_PROGRAM, [text, language], FILE_S)]
 
 
 def tokens(text: str, language: str) -> Sequence[Line]:

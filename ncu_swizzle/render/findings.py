@@ -1,4 +1,4 @@
-"""What rules say of the profiles: the pack's own findings, and those of ncu's other rules in the report."""
+"""What rules found in the profiles: the pack's own findings, and those of ncu's other rules in the report."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def to_csv(*comparisons: Comparison) -> str:
     A count that the report lacks is empty. With several comparisons, a profile is named by its kernel's title, and by
     its label too if the kernel has several profiles.
     """
-    return written(frames.of_comparisons(comparisons))
+    return written(frames.comparisons_table(comparisons))
 
 
 def written(table: pd.DataFrame) -> str:
@@ -296,7 +296,7 @@ def _worst(comparison: Comparison) -> list[list[str]]:
     """Return the rows of the instructions with most excess, of the first profiles that have any."""
     return [
         [
-            *(in_markdown(table.label), in_code(text.cut(i.sass)), in_code(source) if source else ""),
+            *(in_markdown(table.label), in_code(text.shortened(i.sass)), in_code(source) if source else ""),
             *(text.count(i.excessive), text.degree(i.degree)),
         ]
         for table in tables.instructions(comparison)[:MOST_COLUMNS]

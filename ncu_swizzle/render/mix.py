@@ -1,9 +1,9 @@
 """The instruction mix, and how busy each unit of the GPU is; TMA and wgmma: which counters see them.
 
 Measured on an H100 with the family ``tma``, whose kernels write shared memory through TMA only: the counters listed
-here as blind stay at zero, whatever the swizzle. Our section collects no counter of wgmma's own, which would take a
-seventh pass beside TMA's bytes (bench/figures/passes.py); a report that has them shows them, any other says that they
-are unknown.
+here as blind stay at zero, whatever the swizzle. Our section collects no wgmma counter, which would take a
+seventh pass in addition to TMA's bytes (bench/figures/passes.py); a report that has them shows them, any other calls
+them unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Class = tuple[str, str]  # as `frames.key` returns it
 
 
 class Executions(NamedTuple):
-    """A number of executions: what is known of it, and the number itself if nothing of it is unknown."""
+    """A number of executions: its known part, and the number itself if nothing is unknown."""
 
     least: int | None
     exact: int | None
@@ -54,13 +54,13 @@ class MixRow(NamedTuple):
 
     @property
     def moved(self) -> int | None:
-        """The second count less the first; None if there is none, or one is unknown."""
+        """The second count minus the first; None if missing, or one is unknown."""
         before, after = [count.exact for count in self.counts[:2]] if len(self.counts) > 1 else (None, None)
         return None if before is None or after is None else after - before
 
     @property
     def change(self) -> str:
-        """The signed difference of the first two counts; empty if it is unknown, as the count says so itself."""
+        """The signed difference of the first two counts; empty if unknown, as the count itself shows that."""
         return "" if self.moved is None else text.difference(0, self.moved)
 
 
@@ -141,7 +141,7 @@ def _class_row(key: Class, mixes: Sequence[Mix]) -> MixRow:
 
 
 def _sentence(labels: Sequence[str], mixes: Sequence[Mix]) -> str:
-    """Say which work stayed the same, and by how much the rest changed."""
+    """Describe which work stayed the same, and by how much the rest changed."""
     if len(mixes) < 2 or not all(mix.known for mix in mixes):
         return ""
     before, after = labels[:2]
@@ -150,7 +150,7 @@ def _sentence(labels: Sequence[str], mixes: Sequence[Mix]) -> str:
     moves = {key: new[key] - old[key] for key in {**old, **new} if (old[key] or new[key]) and not unsure[key]}
     fixed = sorted(word for (kind, word), moved in moves.items() if kind in FIXED and not moved)
     changed = sorted((key for key, moved in moves.items() if moved), key=lambda key: -abs(moves[key]))
-    parts = [f"{before} and {after} execute the same number of {text.listed(fixed)}"] if fixed else []
+    parts = [f"{before} and {after} execute the same number of {text.in_a_list(fixed)}"] if fixed else []
     if unsure:
         return f"{parts[0]}." if parts else ""
     was, now = (mix.total() for mix in mixes)
@@ -174,7 +174,7 @@ def _sentence(labels: Sequence[str], mixes: Sequence[Mix]) -> str:
 NEAR, FAR = 80.0, 60.0  # percent of the ceiling: a bottleneck from NEAR on; below FAR no unit is one
 OF_ELAPSED, OF_ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 
-# A unit, what of it is counted, and the metrics that say so: the first one that all profiles have is shown.
+# A unit, what is counted there, and its metrics: the first one that all profiles have is shown.
 UNITS = (
     ("Shared memory", "wavefronts of the load/store data pipe", ("l1tex__data_pipe_lsu_wavefronts_mem_shared",)),
     ("L1 data pipe", "wavefronts of all loads and stores", ("l1tex__data_pipe_lsu_wavefronts",)),
@@ -218,7 +218,7 @@ def _unit(unit: tuple[str, str, tuple[str, ...]], profiles: tuple[Profile, ...])
 
 
 def unit_sentences(comparison: Comparison, rows: list[UnitRow]) -> Iterator[str]:
-    """Say of each of the first two profiles which unit is next to its ceiling, if any."""
+    """Name, for each of the first two profiles, the unit nearest to its ceiling, if any is."""
     for rank, label in enumerate(comparison.labels[:2]):
         busiest = max(rows, key=lambda row: row.shares[rank] or 0.0)
         share = busiest.shares[rank] or 0.0

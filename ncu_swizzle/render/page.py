@@ -26,7 +26,7 @@ from ncu_swizzle.render import banks, findings, mix, source, summary, tables, te
 from ncu_swizzle.render.banks import Board
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
-from ncu_swizzle.reports import memory, model, pairing, remarks
+from ncu_swizzle.reports import attribution, memory, model, pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import RECORDED
@@ -44,7 +44,7 @@ FILTERS = {
     "dimensions": text.dimensions,
     "duration": text.duration_text,
     "percent": text.percent,
-    "raw": text.raw,
+    "raw": text.all_digits,
     "shade": text.shade,
     "width": text.width,
 }
@@ -64,7 +64,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     templates.filters.update(FILTERS)
-    templates.tests["few"] = text.few
+    templates.tests["few"] = text.too_few_samples
     templates.globals.update({module.__name__.rpartition(".")[2]: module for module in MODULES})
     templates.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return templates
@@ -90,7 +90,7 @@ def prepare(sources: Mapping[str, str]) -> None:
         environment().get_template(name)
 
 
-# What a page shows of a comparison: what is computed for its sections. The templates read all else themselves.
+# The computed sections of a comparison's page. The templates read all else themselves.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class Report:
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """The labels of the profiles that the verdict is about."""
+        """The labels of the profiles in the verdict."""
         return tuple(self.comparison.labels[number] for number in self.comparison.judged)
 
     @property
@@ -133,7 +133,7 @@ class Report:
 
 
 def build(comparison: Comparison, colours: Colours, prefix: str = "") -> Report:
-    """Return the sections of a comparison; `colours` has the time that is left for all sources of the page."""
+    """Return the sections of a comparison; `colours` has the time left for all sources of the page."""
     panels, minor_files = source.panels(comparison, colours, prefix)
     return Report(
         comparison=comparison,
@@ -158,7 +158,7 @@ MOST_BYTES = 1_200_000  # all profiles together, packed: a page should stay smal
 
 
 class Stored(NamedTuple):
-    """One profile as saved; `key` is its label, behind its section's prefix on a page of several kernels.
+    """One profile as saved; `key` is its label, after its section's prefix on a page of several kernels.
 
     `packed` is Base64 of gzip of the saved JSON, which the page's script unpacks.
     """
@@ -244,8 +244,13 @@ def render(comparison: Comparison) -> str:
     return _render("report.html", report=report, data=data, **script_parts())
 
 
-def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
-    """Return several comparisons as one HTML document: a table of all and the worst in full; one as `render` does."""
+def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "", jobs: int = 1) -> str:
+    """Return several comparisons as one HTML document: a table of all and the worst in full; one as `render` does.
+
+    Mappings, which take longest, are searched for by so many `jobs` at a time.
+    """
+    shown = [comparisons[index] for index in pairing.worst(comparisons, MOST_PARTS)]
+    attribution.search_mappings((profile for each in shown for profile in each.profiles), jobs)
     if len(comparisons) == 1:
         return render(comparisons[0])
     page = build_page(comparisons, notes, title)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ncu_swizzle.base.bounds import OutOfTime, within
 from ncu_swizzle.render import text
 from ncu_swizzle.render.colours import Coloured, Line, Token
-from ncu_swizzle.render.text import MINUS, cut
+from ncu_swizzle.render.text import MINUS, shortened
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import Total
@@ -62,7 +62,7 @@ def _split(content: str) -> list[str]:
 
 
 MINOR_FILE = 1.0  # percent of the samples; a file with fewer, and without excess, is only named
-MOST_COLUMNS = 4  # profiles beside one source; more leave no room for the code
+MOST_COLUMNS = 4  # profiles next to one source; more leave no room for the code
 
 
 @dataclass(kw_only=True)
@@ -196,7 +196,7 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
     return files
 
 
-# What a page shows of a source file: all lines, or as many of those with counts as there is room for.
+# The lines of a source file on a page: all, or as many of those with counts as fit.
 
 MOST_CHARACTERS = 4_000_000  # of a file that is shown
 
@@ -205,7 +205,7 @@ Highlight = Callable[[str, str], Coloured]  # text, path → lines
 
 
 class SourceLine(NamedTuple):
-    """One line, or one row of two aligned versions; `counted` if some profile has counts of it."""
+    """One line, or one row of two aligned versions; `counted` if some profile has counts for it."""
 
     number: int
     tokens: Line
@@ -213,7 +213,7 @@ class SourceLine(NamedTuple):
 
 
 def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine], tuple[str, ...]]:
-    """Return what a page with room for this many lines shows of a file, and notes on what it does not show."""
+    """Return the lines of a file that a page with this much room shows, and notes on the rest."""
     content = file.text or ""
     notes: list[str] = []
     size = max(content.count("\n") + 1, len(file.pairs))
@@ -234,20 +234,20 @@ def _lines(file: File, highlight: Highlight, room: int) -> tuple[list[SourceLine
         else:
             long = f"Its {len(content):,} characters are more than a page shows"
             notes.append(f"{long}: the lines are listed without text.")
-    # Lines with counts beyond those: the worst, as there is room.
+    # Lines with counts beyond those: the worst that fit.
     beyond = [number for number in weights if not 1 <= number <= len(lines)]
     beyond.sort(key=lambda number: (*(-weight for weight in weights[number]), number))
     kept = sorted(beyond[: max(0, room - len(lines))])
     if len(kept) < len(beyond):
         notes.append(f"{len(beyond) - len(kept):,} more lines with counts are not shown.")
     if not file.pairs:
-        shown = [(Token("", cut(texts[n - 1])),) if 1 <= n <= len(texts) else () for n in kept]
+        shown = [(Token("", shortened(texts[n - 1])),) if 1 <= n <= len(texts) else () for n in kept]
         lines += [SourceLine(number, line, True) for number, line in zip(kept, shown, strict=True)]
     return lines, tuple(notes)
 
 
 def _tokens(file: File, highlight: Highlight, notes: list[str]) -> Sequence[Line]:
-    texts = ("\n".join(map(cut, (text or "").split("\n"))) for text in (file.text, file.after))
+    texts = ("\n".join(map(shortened, (text or "").split("\n"))) for text in (file.text, file.after))
     before, after = (highlight(text, file.path) if text else Coloured(()) for text in texts)
     notes += dict.fromkeys(note for note in (before.note, after.note) if note)
     if file.after is None:
@@ -320,14 +320,14 @@ class Panel:
 
 def brief(total: Total) -> str:
     """Return a line's excess in a few digits."""
-    known = total.known.excessive
-    return f"≥ {text.short(known)}" if total.excessive is None and known else text.short(total.excessive)
+    excess = total.known.excessive
+    return f"≥ {text.short(excess)}" if total.excessive is None and excess else text.short(total.excessive)
 
 
 def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
     """Return the files that matter and the paths of the others; `prefix` starts every link target.
 
-    Files whose text is known come first, and of those the worst.
+    Files with known text come first, the worst of them leading.
     """
     counted = sorted(files(comparison), key=lambda file: (not file.text, *(-n for n in file.badness), file.path))
     shown = [file for file in counted if file.matters]
@@ -338,7 +338,7 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
         room -= sum(len(block.lines) for block in in_full[-1].blocks)
     others = [file.path for file in (*shown[MOST_FILES:], *(file for file in counted if not file.matters))]
     more = [f"{len(others) - MOST_NAMED:,} more files"] if len(others) > MOST_NAMED else []
-    return tuple(in_full), (*(cut(path) for path in others[:MOST_NAMED]), *more)
+    return tuple(in_full), (*(shortened(path) for path in others[:MOST_NAMED]), *more)
 
 
 def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -> Panel:
@@ -395,7 +395,7 @@ def _worst(file: File) -> tuple[Jump, ...]:
     def peaks(
         values: Callable[[FileCounts], Iterable[tuple[int, float]]], why: Callable[[FileCounts, float], str]
     ) -> dict[int, tuple[float, str]]:
-        """Return the largest value of each line over the profiles, and what to say of it."""
+        """Return the largest value of each line over the profiles, and its caption."""
         largest: dict[int, tuple[float, str]] = {}
         for counts in file.counts:
             for number, value in values(counts):

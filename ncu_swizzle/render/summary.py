@@ -24,7 +24,7 @@ from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 # All profiles at a glance: the page's first picture, and one row per profile if there are more than two.
 
 FEWEST = 3  # with fewer, the picture has it all
-MOST_BARS = 8  # profiles in the picture; of more, only those of the verdict
+MOST_BARS = 8  # profiles in the picture; if there are more, only those in the verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Glance:
 
     @property
     def sectors(self) -> int:
-        """The most sectors of global memory of any; 0 if they were not counted."""
+        """The most sectors of global memory of any profile; 0 if not counted."""
         return max((row.memory.total.sectors or 0 for row in self.drawn), default=0)
 
 
@@ -210,7 +210,7 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 
 def state(comparison: Comparison) -> str:
-    """Return in a few words whether the figures were measured, recorded, computed, or some of each."""
+    """Describe briefly whether the figures were measured, recorded, computed, or some of each."""
     engines = {profile.engine for profile in comparison.profiles}
     beside = any(profile.beside for profile in comparison.profiles)
     if EMULATED in engines:
@@ -221,7 +221,7 @@ def state(comparison: Comparison) -> str:
 
 
 def setting(comparison: Comparison) -> str:
-    """Return on one short line what all profiles share: the GPU, the problem, and the day."""
+    """Return a short line of what all profiles share: the GPU, the problem, and the day."""
     gets: tuple[Callable[[Profile], str], ...] = (
         lambda p: p.machine.gpu or _gpu(p),
         lambda p: in_words(p.problem),
@@ -258,9 +258,9 @@ def computed(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _few(labels: list[str]) -> str:
-    """Return the labels in words; of many, the first few and how many more there are."""
+    """List the labels; if there are many, the first few and how many more."""
     more = len(labels) - MOST_NAMED
-    return text.listed([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
+    return text.in_a_list([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
 
 
 def facts(comparison: Comparison) -> tuple[Fact, ...]:
@@ -273,7 +273,7 @@ def facts(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def conditions(comparison: Comparison) -> str:
-    """Return on one line what all profiles share: GPU, versions, clocks, problem."""
+    """Return a line of what all profiles share: GPU, versions, clocks, problem."""
     shared = (fact for fact in facts(comparison) if fact.title in _CONDITIONS and len(fact.values) == 1)
     return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""The tables of a report: metrics, accesses, instructions, warp stalls; and what a report lacks for them."""
+"""The tables of a report: metrics, accesses, instructions, warp stalls; and what is missing for them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _share(part: Total, whole: Total) -> float | None:
 
 
 def phantoms(comparison: Comparison) -> dict[str, str]:
-    """Return what the hardware counters claim of the profiles without excess, by label: conflicts that are none."""
+    """Return the phantom conflicts that hardware counters claim for profiles without excess, by label."""
     counters = [row for row in comparison.metrics.iterrows() if str(row[0]).startswith(COUNTER)]
     claims = {
         label: ", ".join(
@@ -155,7 +155,7 @@ def instructions(comparison: Comparison) -> tuple[InstructionTable, ...]:
 
 def source_of(instruction: Instruction) -> str:
     """Return an instruction's line and the lines it was inlined into."""
-    shown = [f"{text.cut(file)}:{line}" for file, line in instruction.stack[:MOST_FRAMES]]
+    shown = [f"{text.shortened(file)}:{line}" for file, line in instruction.stack[:MOST_FRAMES]]
     more = len(instruction.stack) - len(shown)
     return " ← ".join([*shown, f"{more} more"] if more else shown)
 
@@ -174,7 +174,7 @@ def top_stall(instruction: Instruction) -> str:
     return f"{top} {text.percent(100 * stalled[top] / instruction.all_samples)}"
 
 
-# What a report lacks for a complete page: what cannot be shown without each required metric.
+# What a page cannot show without each required metric.
 
 MEANINGS = {
     WAVEFRONTS: "wavefronts per instruction and source line",
@@ -225,7 +225,7 @@ def _reasons() -> ModuleType:
 
 
 def meaning(reason: str) -> str:
-    """Return what a stall reason means, in a few words; empty if it is unknown."""
+    """Describe a stall reason briefly; empty if it is unknown."""
     return str(_reasons().REASONS.get(reason, ""))
 
 
@@ -236,7 +236,7 @@ def stalls(comparison: Comparison) -> Stalls:
         for reason, row in comparison.stalls.iterrows()
     ]
     major = [row for row in rows if max(share or 0.0 for share in row.shares) >= MINOR_STALL]
-    caution = text.caution(comparison)
+    caution = text.few_samples_caution(comparison)
     return Stalls(
         sentences=(caution,) if caution else tuple(_stall_sentences(comparison, rows)),
         major=tuple(major),
@@ -246,7 +246,7 @@ def stalls(comparison: Comparison) -> Stalls:
 
 
 def _stall_sentences(comparison: Comparison, rows: Sequence[StallRow]) -> Iterator[str]:
-    """Say what shrank most (in share and time), what took its place, and which wait is largest now."""
+    """Describe what shrank most (in share and time), what took its place, and which wait is largest now."""
     moves = [(row, row.moved) for row in rows if row.moved is not None]
     if not moves:
         return
@@ -264,7 +264,7 @@ def _stall_sentences(comparison: Comparison, rows: Sequence[StallRow]) -> Iterat
         )
     if more:
         gained = [f"{row.reason} ({text.points(*row.shares[:2])})" for row in more[:GAINERS]]
-        yield f"{text.listed(gained)} grew instead."
+        yield f"{text.in_a_list(gained)} grew instead."
     waits = [(row.reason, row.shares[1] or 0.0) for row, _ in moves if row.reason not in _reasons().HEALTHY]
     reason, share = max(waits, key=lambda entry: entry[1], default=("", 0.0))
     if share >= MINOR_STALL:

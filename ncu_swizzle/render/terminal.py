@@ -60,7 +60,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_memory(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
-        if caution := text.caution(comparison):
+        if caution := text.few_samples_caution(comparison):
             console.print(table_line(caution, style="dim"))
     instructions = mix.section(comparison)
     if instructions and any(str(count) != text.UNKNOWN for count in instructions.total.counts[:2]):
@@ -140,7 +140,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _origin(result: JobResult) -> Text:
-    """Say where the numbers come from: computed, recorded earlier, or measured now."""
+    """Print where the numbers come from: computed, recorded earlier, or measured now."""
     reason = f"Measuring is not possible here: {result.engine.reason}." if result.engine.reason else ""
     comparison = result.comparison
     profiles = [profile for each in result.comparisons for profile in each.profiles]
@@ -178,27 +178,27 @@ def _accesses(comparison: Comparison) -> Table:
 
 
 def _memory(comparison: Comparison) -> Table:
-    """Return the sectors of each opcode per request of a warp, which is what an ideal access is known by."""
+    """Return the sectors of each opcode per request of a warp, in which ideal accesses are usually stated."""
     table = plain_table("Sectors of global and local memory per request", "access", "kernel")
     for title in ("requests", "sectors", "ideal", "excessive bytes"):
         table.add_column(title, justify="right")
     for access, rows in comparison.memory.groupby("access", sort=False):
         table.add_section()
-        for place, (_, row) in enumerate(rows.iterrows()):
+        for position, (_, row) in enumerate(rows.iterrows()):
             requests, local = row["executed"], access in LOCAL_OPCODES
             counts = (row["local_sectors" if local else "sectors"], row["ideal"])
             none = not pd.isna(requests) and requests == 0
-            each = ["-" if none else number(count / requests, "{:.4g}") for count in counts]
-            ideal, excess = ("", "") if local else (each[1], number(row["excessive_bytes"], "{:,.0f}"))
+            per_request = ["-" if none else number(count / requests, "{:.4g}") for count in counts]
+            ideal, excess = ("", "") if local else (per_request[1], number(row["excessive_bytes"], "{:,.0f}"))
             excessive = not pd.isna(row["excessive"]) and row["excessive"] > 0
-            cells = (str(row["label"]), number(requests, "{:,.0f}"), each[0], ideal, excess)
-            table.add_row("" if place else table_line(str(access)), *cells, style="yellow" if excessive else "")
+            cells = (str(row["label"]), number(requests, "{:,.0f}"), per_request[0], ideal, excess)
+            table.add_row("" if position else table_line(str(access)), *cells, style="yellow" if excessive else "")
     return table
 
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    style = "dim" if text.caution(comparison) else ""
+    style = "dim" if text.few_samples_caution(comparison) else ""
     changed = " that changed most" if compared else ""
     table = _beside(comparison, f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():

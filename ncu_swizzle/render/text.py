@@ -108,7 +108,7 @@ def pace(before: float | None, after: float | None) -> str:
 
 
 def percent(value: object) -> str:
-    """Return a percentage with one decimal; what rounds to zero has no sign."""
+    """Return a percentage with one decimal; a value that rounds to zero has no sign."""
     number = finite(value)
     # -0.0 + 0.0 is 0.0.
     return UNKNOWN if number is None else f"{_formatted(round(number, 1) + 0.0, ',.1f')} %"
@@ -149,17 +149,17 @@ def difference(before: object, after: object) -> str:
     return "same" if was == now else _formatted(now - was, "+,.0f")
 
 
-def cut(words: str, most: int = 2_000) -> str:
-    """Return a text of bounded length; a note stands for what is left out."""
+def shortened(words: str, most: int = 2_000) -> str:
+    """Return a text of bounded length; a note replaces what is left out."""
     return words if len(words) <= most else f"{words[:most]}… ({len(words) - most:,} more characters)"
 
 
-def listed(names: Sequence[str]) -> str:
+def in_a_list(names: Sequence[str]) -> str:
     """Return names joined as in a sentence: one, two and three."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def raw(value: object) -> str:
+def all_digits(value: object) -> str:
     """Return a metric's value with all its digits; text as is."""
     if isinstance(value, str):
         return value
@@ -178,21 +178,25 @@ def shade(part: object, whole: object) -> str:
     return f"{min(1.0, amount / total):.4g}" if amount and total and amount > 0 else ""
 
 
-# How many warp samples shares rest on, and whether they are too few to show as measured.
+# The number of warp samples behind shares, and whether they are too few to show as measured.
 
 
-def few(samples: int) -> bool:
-    """Return whether shares of this many samples are too uncertain to reason from; without samples there are none."""
-    return 0 < samples < least()
+def too_few_samples(samples: int) -> bool:
+    """Return whether shares of this many samples are too uncertain to reason from; False without samples."""
+    return 0 < samples < least_samples()
 
 
-def least() -> int:
+def least_samples() -> int:
     """Return the number of samples from which the rule pack reasons."""
     return int(pack.pack("facts").FEW_SAMPLES)
 
 
-def caution(comparison: Comparison) -> str:
+def few_samples_caution(comparison: Comparison) -> str:
     """Return a sentence naming the profiles with too few samples; empty if all have enough."""
     sampled = [(label, profile.all_samples) for label, profile in comparison.named]
-    names = [f"{label} ({count(samples)})" for label, samples in sampled if few(samples)]
-    return f"Fewer than {least()} warp samples, too few to tell where warps stall: {listed(names)}." if names else ""
+    names = [f"{label} ({count(samples)})" for label, samples in sampled if too_few_samples(samples)]
+    return (
+        f"Fewer than {least_samples()} warp samples, too few to tell where warps stall: {in_a_list(names)}."
+        if names
+        else ""
+    )

@@ -1,4 +1,4 @@
-"""Whose line an access is blamed on, and the tiles of a profile whose requests are known: an emulated one's."""
+"""The source line to blame for an access, and the tiles of an emulated profile, whose requests are known."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import operations, subsets
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles
+from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_together
 from ncu_swizzle.smem.operations import ATOMIC, COPY
 
-# Whose code a source line is: of the lines that an instruction was inlined through, which are the user's own.
+# Which of the lines that an instruction was inlined through are the user's own.
 
 Stack = tuple[Location, ...]
-Here = Callable[[str], bool]  # whether a file is in the checkout that is being worked on
+Here = Callable[[str], bool]  # whether a file is in the user's checkout
 
 
 def nowhere(_: str) -> bool:
@@ -34,7 +34,7 @@ class FrameOwners:
     """Tells the user's own frames of a profile's call stacks from those of libraries.
 
     A file in the checkout beats one below the profile's source folders or with a text in the profile, that beats one
-    elsewhere, and anything beats a library's. If all frames are alike, all are own: somebody works on that library.
+    elsewhere, and anything beats a library's. If all frames are alike, all count as own: it is the user's.
     """
 
     def __init__(self, profile: Profile, here: Here = nowhere) -> None:
@@ -43,14 +43,14 @@ class FrameOwners:
         self._ranks: dict[str, int] = {}
 
     def own(self, stack: Stack) -> Stack:
-        """Return the stack without the frames of others, innermost first; empty only if the stack is."""
+        """Return the stack without foreign frames, innermost first; empty only if the stack is."""
         best = max((self._rank(file) for file, _ in stack), default=0)
         return tuple(frame for frame in stack if self._rank(frame[0]) == best)
 
     def named(self, instruction: Instruction) -> Location | None:
         """Return the line that ncu shows for an instruction.
 
-        If that is in a library outside the profile's source folders, return the nearest own one.
+        If it is in a library outside the profile's source folders, return the nearest own line.
         """
         named = instruction.named
         if named is None or _relative(named[0]) or not is_library(named[0]):
@@ -72,19 +72,19 @@ class FrameOwners:
 
 
 class Calls:
-    """Tells the line of a kernel that does something from the helpers that it calls for it.
+    """Tells the line of a kernel that does something from the helpers that it calls.
 
-    PTX is mostly wrapped, in a header or above the kernel: a wait is of the line that calls `mbarrier_wait`, not of the
-    asm statement that all waits share.
+    PTX is mostly wrapped, in a header or above the kernel: a wait belongs to the line that calls `mbarrier_wait`,
+    not to the asm statement that all waits share.
     """
 
     def __init__(self, stacks: Sequence[Stack]) -> None:
-        self._called: dict[Location, set[Location]] = {}  # by line: what is inlined right there
+        self._called: dict[Location, set[Location]] = {}  # by line: what is inlined directly there
         for stack in stacks:
             for inner, outer in pairwise(stack):
                 self._called.setdefault(outer, set()).add(inner)
 
-    def site(self, stack: Stack) -> Stack:
+    def blamed_line(self, stack: Stack) -> Stack:
         """Return the line to name, and what is inlined there, innermost last; empty only if the stack is.
 
         The line is the innermost one in the file of the kernel that does more than call one other line.
@@ -102,16 +102,16 @@ def _relative(file: str) -> bool:
     return not (PurePosixPath(file).is_absolute() or PureWindowsPath(file).is_absolute())
 
 
-# Blame each shared-memory access on a source line of the user's own.
+# Blame each shared-memory access on one of the user's own source lines.
 #
 # The innermost line is often an asm statement in a helper, the outermost the call of the kernel's whole body: the line
 # to blame is the outermost own one whose instructions are mostly shared-memory accesses. Own lines are those in the
-# user's folders, see `FrameOwners`: nobody can change the headers of CUDA that `load_matrix_sync` or `atomicAdd` is
+# user's folders, see `FrameOwners`: users cannot change the CUDA headers that `load_matrix_sync` or `atomicAdd` is
 # inlined from.
 
 
 class Site(NamedTuple):
-    """An access, the line to blame, and the lines of others that were inlined there, innermost first."""
+    """An access, the line to blame, and the foreign lines that were inlined there, innermost first."""
 
     access: Instruction
     line: Location
@@ -125,7 +125,7 @@ class Site(NamedTuple):
 
 
 def sites(profile: Profile, here: Here = nowhere) -> Iterator[Site]:
-    """Yield each access that has a source line, with the line to blame; `here` knows the files of the checkout."""
+    """Yield each access that has a source line, with the line to blame; `here` tells files in the checkout."""
     totals, accesses = _executed(profile.instructions), _executed(profile.shared())
     ownership = FrameOwners(profile, here)
     for access in profile.shared():
@@ -151,7 +151,7 @@ def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
 
 # TMA and wgmma use the hardware's own swizzle modes, for tiles whose requests the emulator does not see.
 HARDWARE = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
-KEPT = 16  # profiles, whose tiles are shown several times in one run
+KEPT = 64  # profiles, whose tiles are shown several times in one run
 
 Labels = tuple[tuple[int, str], ...]
 Offsets = frozenset[int]
@@ -172,29 +172,34 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
     return _advice(tiles(profile), constraints(profile), len(untried(profile)))
 
 
-def most_ways(profile: Profile) -> Mapping[int, int]:
-    """Return how many ways accesses with unknown counts conflict at most, whichever lanes make them, by their offset.
+def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
+    """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
+    search_together([(tile, constraints(each)) for each in profiles for tile in tiles(each) if tile.excessive], jobs)
 
-    Only those of which everything that they may request is known; 1: they have no conflicts.
+
+def most_ways(profile: Profile) -> Mapping[int, int]:
+    """Return the most ways that accesses with unknown counts can conflict, whichever lanes make them, by offset.
+
+    Only accesses whose possible requests are all known; 1: no conflicts.
     """
     return _most_ways(profile.supposed)
 
 
 @lru_cache(KEPT)
 def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
-    found = {}
-    for each in (each for each in saved if each.complete):
-        made = each.unpacked()
-        ways = subsets.most_ways(made.op, made.addresses, made.active, made.source)
+    ways_by_offset = {}
+    for requests_of in (requests_of for requests_of in saved if requests_of.complete):
+        requests = requests_of.unpacked()
+        ways = subsets.most_ways(requests.op, requests.addresses, requests.active, requests.source)
         if ways is not None:
-            found[each.pc] = ways
-    return found
+            ways_by_offset[requests_of.pc] = ways
+    return ways_by_offset
 
 
 def unavoidable(profile: Profile) -> Mapping[int, bool]:
-    """Return the accesses, by offset, of whose wavefronts no layout of their tiles saves any.
+    """Return the accesses, by offset, whose wavefronts no layout of their tiles reduces.
 
-    With whether they are loads or stores, which few lanes make: those have no conflicts.
+    The value is whether they are loads or stores by few lanes: those have no conflicts.
     """
     return _unavoidable(profile.requests)
 
@@ -223,7 +228,7 @@ def untried(profile: Profile) -> tuple[str, ...]:
 
 
 def constraints(profile: Profile, given: Constraints = Constraints()) -> Constraints:
-    """Return what a mapping of the profile's tiles must respect, besides what is given."""
+    """Return what a mapping of the profile's tiles must respect, in addition to given constraints."""
     hardware = any(instruction.opcode.split(".")[0] in HARDWARE for instruction in profile.instructions)
     return replace(given, tma=given.tma or hardware)
 
@@ -245,7 +250,7 @@ def _tiles(
     arrays: tuple[SharedArray, ...],
 ) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    # What may be requested includes what is.
+    # Possible requests include the certain ones.
     requests = {each.pc: each.unpacked() for each in (*saved, *supposed)}
     return observed_tiles(requests, lambda offset: names.get(offset, ""), leading, arrays)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Several profiles side by side: their tables, and a verdict in one sentence.
 #
-# The first profile is the one before; of the others, the verdict is about the best, and tables show the change to the
+# The first profile is "before"; the verdict is about the best of the others, and tables show the change to the
 # second.
 
 
@@ -60,7 +60,7 @@ class Comparison:
 
     @property
     def judged(self) -> tuple[int, ...]:
-        """The indices of the profiles that the verdict is about: the first, and the best of the others."""
+        """The indices of the profiles in the verdict: the first, and the best of the others."""
         return (0,) if len(self.profiles) == 1 else (0, best(self.profiles))
 
     @property

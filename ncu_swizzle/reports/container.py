@@ -70,7 +70,7 @@ def _walk(data: memoryview) -> Container:
         for kind, content in payload:
             if kind == _SOURCES:
                 reference, source = results.source(content)
-                sources[reference] = sources.get(reference, ModuleSource()).updated(source)
+                sources[reference] = sources.get(reference, ModuleSource()).merged_with(source)
             elif kind == _KERNELS:
                 found_results.append(results.kernel(content, strings, sources))
             else:

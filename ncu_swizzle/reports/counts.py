@@ -33,7 +33,7 @@ class SavedRequests:
     `packed` is Base64 of zlib of little-endian 64-bit integers, for each request: how often it is made, the mask of
     active lanes, 32 byte addresses in shared memory and, if it is a `copy`, 32 relative global addresses that it reads,
     -1 for zeros.
-    `complete` is whether there are no others.
+    `complete` is whether these are all.
     """
 
     pc: Count
@@ -80,7 +80,7 @@ class SavedRequests:
             if self.count > KEPT:
                 raise ValueError("more requests than are kept")
             unzip = zlib.decompressobj()
-            # One byte more than `count` requests have, so that a longer text shows without being unpacked as a whole.
+            # One byte more than `count` requests have, so that a longer text is noticed without unpacking all of it.
             content = unzip.decompress(base64.b64decode(self.packed, validate=True), size + 1)
             if len(content) != size:
                 raise ValueError("a different number of requests")
@@ -131,7 +131,7 @@ class Ratios:
 
     @property
     def implausible(self) -> bool:
-        """Whether the wavefronts are fewer than the ideal, which ncu never counts: a damaged file, or a changed one."""
+        """Whether the wavefronts are fewer than the ideal, which ncu never reports: the file is damaged or changed."""
         return self.wavefronts is not None and self.ideal is not None and self.wavefronts < self.ideal
 
     @property

@@ -62,8 +62,8 @@ NAMES = (*_FIRST, *(name for name, _ in _CLASSES if name not in _FIRST), OTHER)
 class Mix:
     """Warp instructions executed, by full opcode; `known` says whether there are execution counts.
 
-    `uncounted` has the instructions, by opcode, of which nobody knows how often they ran: the counts of
-    those opcodes are what the others add up to, hence lower bounds.
+    `uncounted` has the instructions, by opcode, whose execution count is unknown: the counts of
+    those opcodes are sums over the others, hence lower bounds.
     """
 
     opcodes: Counter[str]
@@ -126,7 +126,7 @@ def key(opcode: str) -> tuple[str, str]:
 Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
 Row = TypeVar("Row")
 
-TEXT = "string[python]"  # where pyarrow is installed, plain "string" is its kind, which holds valid UTF-8 only
+TEXT = "string[python]"  # with pyarrow installed, plain "string" is its type, which holds only valid UTF-8
 STALL = "stall_"  # + the reason: one column of warp samples per reason that occurs
 
 
@@ -238,7 +238,7 @@ def _rows(profile: Profile, kind: Kind) -> list[Any]:
     return list(tables[kind].items())
 
 
-def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
+def profile_table(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
     """Return one table of a profile with the columns in `COLUMNS`; raise ValueError for an unknown kind.
 
     Instructions have one more column of warp samples per stall reason.
@@ -255,7 +255,7 @@ def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
     )
 
 
-def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.DataFrame:
+def comparison_table(comparison: Comparison, kind: Kind = "instructions") -> pd.DataFrame:
     """Return the stacked tables of all profiles, led by the columns `profile` (its label) and `engine`.
 
     A stall reason without samples in a profile counts 0 there.
@@ -263,7 +263,7 @@ def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.Dat
     return _stacked(comparison.named, kind)
 
 
-def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
+def comparisons_table(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
     """Return the stacked tables of several comparisons; a profile is named by its kernel and, in a pair, its label."""
     named = [
         (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
@@ -274,7 +274,7 @@ def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions
 
 
 def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
-    tables = [of_profile(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
+    tables = [profile_table(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
     columns = [column.name for column in COLUMNS[kind]]
     stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]
@@ -292,6 +292,6 @@ def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:
 
 def _series(values: Iterable[Any], dtype: Any) -> pd.Series[Any]:
     """Return values as a column; counts beyond 63 bits, which only an implausible report has, stay Python's ints."""
-    cells = pd.Series(list(values), dtype="object")  # an integer beside a None would become a float
+    cells = pd.Series(list(values), dtype="object")  # an integer next to a None would become a float
     fits = dtype != COUNT or all(value is None or -LIMIT <= value < LIMIT for value in cells)
     return cells.astype(dtype) if fits else cells.fillna(pd.NA)

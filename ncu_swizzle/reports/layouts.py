@@ -1,7 +1,7 @@
-"""Which operation of TTGIR an access with conflicts belongs to, with which layouts, and what its author can change.
+"""The TTGIR operation behind an access with conflicts, its layouts, and what its author can change.
 
-An operation and an access belong together if they are of the same lines, and the operation's code makes accesses of
-that kind and width. What several operations share is said of all of them.
+An operation and an access belong together if they are on the same lines, and the operation's code makes accesses of
+that kind and width. An access shared by several operations is attributed to all of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import Site
 from ncu_swizzle.reports.model import LayoutNote, Profile
 
-# Triton's own view of a kernel, TTGIR: its operations on shared memory, their layouts, and the lines that they are of.
+# Triton's own view of a kernel, TTGIR: its operations on shared memory, their layouts and source lines.
 #
-# Only what is read here is known of the text; what is not understood is left out. Tried with Triton 3.6 and 3.9.
+# Anything in the text that is not understood is skipped. Tried with Triton 3.6 and 3.9.
 
 
-# Which accesses to shared memory the code of an operation makes, by their kind.
+# The kinds of shared-memory accesses that the code of each operation makes.
 BOTH = frozenset({"LDS", "LDSM", "STS", "STSM"})
 KINDS = {
     "ttg.async_copy_global_to_local": frozenset({"LDGSTS"}),
@@ -70,14 +70,14 @@ class LayoutOperation:
 
 @dataclass(frozen=True)
 class LayoutView:
-    """The operations of a kernel, and by how many warps its programs are run."""
+    """The operations of a kernel, and the number of warps that run its programs."""
 
     operations: tuple[LayoutOperation, ...]
     warps: int
 
 
 def read(text: str) -> LayoutView:
-    """Return what a TTGIR text says of shared memory; nothing for another text."""
+    """Return what a TTGIR text says about shared memory; nothing for other text."""
     aliases = {match["name"]: match["value"] for match in map(_ALIAS.match, text.splitlines()) if match}
     warps = _WARPS.search(text)
     return LayoutView(tuple(_operations(text, aliases)), int(warps[1]) if warps else 0)
@@ -100,7 +100,7 @@ def _operation(match: re.Match[str], rest: str, aliases: Mapping[str, str]) -> I
     statement, located, inside = _located(rest)
     if match["name"] not in KINDS or not located:
         return
-    if match["name"] == "ttg.local_alloc" and "%" not in statement:  # memory alone: nothing is written
+    if match["name"] == "ttg.local_alloc" and "%" not in statement:  # only memory: nothing is written
         return
     types = list(_TYPE.finditer(statement))
     axis, contiguous = re.search(r"axis = (\d+)", statement), re.search(r"contiguity = (\d+)", statement)
@@ -118,7 +118,7 @@ def _operation(match: re.Match[str], rest: str, aliases: Mapping[str, str]) -> I
 
 
 def _located(text: str) -> tuple[str, bool, str]:
-    """Return what is before a location at the end of a text, whether there is one, and what is inside of it."""
+    """Split off a location at the end of a text: the text before it, whether there is one, and its content."""
     before, mark, after = text.rstrip().partition("loc(")
     return before, bool(mark) and after.endswith(")"), after.removesuffix(")")
 
@@ -135,7 +135,7 @@ def _layouts(said: str, aliases: Mapping[str, str]) -> Iterator[str]:
 
 
 def _ends(text: str) -> dict[int, int]:
-    """Return where each bracket that is opened is closed: past the closing one."""
+    """Return, for each opening bracket, the position after its closing one."""
     opened: list[int] = []
     closed = {}
     for bracket in re.finditer("[<>]", text):
@@ -147,15 +147,15 @@ def _ends(text: str) -> dict[int, int]:
 
 
 def _places(location: str, aliases: Mapping[str, str]) -> Iterator[Place]:
-    """Yield the lines of a location: of a call, those of what is called come first. Each name counts once."""
-    waiting, seen = [location], set[str]()
+    """Yield the lines of a location; for a call, the callee's come first. Each name counts once."""
+    waiting, visited = [location], set[str]()
     while waiting:
         location = waiting.pop()
         if at := _AT.match(location):
             yield at["file"], int(at["line"])
             continue
-        names = [name for name in _REFERENCE.findall(location) if name not in seen]
-        seen.update(names)
+        names = [name for name in _REFERENCE.findall(location) if name not in visited]
+        visited.update(names)
         inner = (_located(aliases.get(name, "")) for name in reversed(list(dict.fromkeys(names))))
         waiting += [inside for _, located, inside in inner if located]
 
@@ -167,7 +167,7 @@ _WIDTH = re.compile(r"\.(?:U|S)?(8|16|64|128)(?=\.|$)")
 _FIELD = r"{name} = (\[++[^][]*+\]|\w++)"
 
 
-def explained(profile: Profile, text: str, explicit: bool) -> Profile:
+def with_layout_notes(profile: Profile, text: str, explicit: bool) -> Profile:
     """Return the profile with a note on each line whose accesses have conflicts; `explicit` layouts are the author's.
 
     `text` is the kernel's TTGIR; empty for other compilers.
@@ -194,11 +194,11 @@ def explained(profile: Profile, text: str, explicit: bool) -> Profile:
 
 
 def _sentence(sites: Sequence[Site], view: LayoutView, explicit: bool) -> tuple[str, str] | None:
-    """Return what accesses of one line and opcode are, and why they conflict; None if no operation makes them."""
+    """Explain the accesses of one line and opcode, and why they conflict; None if no operation makes them."""
     access, width = sites[0].access, _width(sites[0].access.opcode)
     reaching = [each for each in view.operations if each.reaches(access.access) and _same_lines(each, sites[0])]
     fitting = [each for each in reaching if _bytes_at_once(each) in (None, width)] or reaching
-    guilty = [each for each in fitting if _turned(each) or _is_narrow(each)] or fitting
+    guilty = [each for each in fitting if _is_transposed(each) or _is_narrow(each)] or fitting
     operations = list(dict.fromkeys(replace(each, contiguous=0) for each in guilty))
     if not operations:
         return None
@@ -215,7 +215,7 @@ def _counted(sites: Sequence[Site]) -> str:
 
 
 def _same_lines(operation: LayoutOperation, site: Site) -> bool:
-    """Return whether both are of the same lines; the cubin may leave out the callers."""
+    """Return whether both are on the same lines; the cubin may leave out the callers."""
     lines = [(file.rpartition("/")[2], line) for file, line in site.access.stack]
     places = [(file.rpartition("/")[2], line) for file, line in operation.places]
     shared = min(len(lines), len(places))
@@ -242,12 +242,12 @@ def _bytes_at_once(operation: LayoutOperation) -> int | None:
     """Return the bytes that a copy moves per lane: elements that are together on both sides; None if unclear."""
     if operation.name != "ttg.async_copy_global_to_local" or not operation.contiguous:
         return None
-    each = _element_bytes(operation)
-    return each if _turned(operation) else min(MOST_COPIED, operation.contiguous * each)
+    element = _element_bytes(operation)
+    return element if _is_transposed(operation) else min(MOST_COPIED, operation.contiguous * element)
 
 
-def _turned(operation: LayoutOperation) -> bool:
-    """Return whether the axis that is contiguous in registers is not the one that is in shared memory."""
+def _is_transposed(operation: LayoutOperation) -> bool:
+    """Return whether different axes are contiguous in registers and in shared memory."""
     held = next((each for each in operation.layouts if each.startswith("#ttg.nvmma_shared")), "")
     order = _numbers(next((each for each in operation.layouts if each.startswith("#ttg.blocked")), ""), "order")
     if not held or len(order) != len(operation.shape):
@@ -261,7 +261,7 @@ def _element_bytes(operation: LayoutOperation) -> int:
 
 
 def _named(operation: LayoutOperation) -> str:
-    """Return an operation with what it reads, its shape and its layouts."""
+    """Describe an operation: what it reads, its shape and its layouts."""
     of = f" of {operation.operand}" if operation.operand else ""
     shape = "x".join(map(str, (*operation.shape, operation.element)))
     layouts = " to ".join(each for each in operation.layouts if not each.startswith("#ttg.slice"))
@@ -270,10 +270,10 @@ def _named(operation: LayoutOperation) -> str:
 
 
 def _reason(operation: LayoutOperation, view: LayoutView, width: int, explicit: bool) -> str:
-    """Return why it conflicts, if the layouts tell, and what changes them."""
+    """Explain why it conflicts, if the layouts tell, and what changes them."""
     fewer, more = max(1, view.warps // 2), view.warps * 2
     other = f"--before num_warps={view.warps} --after num_warps={more if view.warps < 8 else fewer} compares"
-    if _turned(operation) and _element_bytes(operation) != 2:
+    if _is_transposed(operation) and _element_bytes(operation) != 2:
         bits = 8 * _element_bytes(operation)
         sixteen = ", or make both operands of tl.dot float16 or bfloat16" if bits == 32 else ""
         which = operation.operand if operation.name == "ttg.async_copy_global_to_local" else "that operand"

@@ -16,14 +16,14 @@ from ncu_swizzle.smem.operations import WARP
 # Opcodes that access global memory at addresses of their lanes.
 OPCODES = ("LDG", "STG", "LD", "ST", "LDGSTS", "RED", "REDG", "ATOM", "ATOMG")
 LOCAL_OPCODES = ("LDL", "STL")
-STRUCTURE = 64  # bytes: neighbours up to so far apart are members of structures, further ones rows
+STRUCTURE = 64  # bytes: neighbours up to this far apart are members of structures, others are rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLine:
-    """The accesses of one opcode to global memory on one line, of the innermost own function.
+    """The accesses of one opcode to global memory on one line, that of the innermost own function.
 
-    `total`, `requests`, `ratio` and `patterns` are of those whose sectors are known; `unknown` are the others.
+    `total`, `requests`, `ratio` and `patterns` cover those whose sectors are known; `unknown` are the others.
     """
 
     access: str
@@ -51,7 +51,7 @@ class MemoryLine:
 
     @property
     def executed(self) -> int | None:
-        """The requests of all of them; None if that of any is unknown."""
+        """The requests of all of them; None if any count is unknown."""
         counts = [each.executed for each in self.instructions]
         return None if None in counts else self.requests + sum(each.executed or 0 for each in self.unknown)
 
@@ -68,8 +68,8 @@ class MemoryLine:
 
     @property
     def why(self) -> str:
-        """How the threads lie, if that is why there is an excess; empty if that is not known."""
-        return "; ".join(dict.fromkeys(map(lies, self.patterns)))
+        """The access pattern, if it causes the excess; empty if not known."""
+        return "; ".join(dict.fromkeys(map(access_pattern, self.patterns)))
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
@@ -82,9 +82,9 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
     groups: dict[tuple[str, Location | None], list[Instruction]] = {}
     unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}
     ownership = FrameOwners(profile, here)
-    for each in profile.instructions:
-        if each.traffic.sectors is not None or (each.pc in unknown and is_global(each)):
-            groups.setdefault((kind(each), line_of(ownership, each)), []).append(each)
+    for instruction in profile.instructions:
+        if instruction.traffic.sectors is not None or (instruction.pc in unknown and is_global(instruction)):
+            groups.setdefault((kind(instruction), line_of(ownership, instruction)), []).append(instruction)
     lines = [
         MemoryLine(access=access, line=line, instructions=tuple(group), block=profile.block)
         for (access, line), group in groups.items()
@@ -93,7 +93,7 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
 
 
 def _beside(line: MemoryLine, lines: Iterable[MemoryLine]) -> Iterator[MemoryLine]:
-    """Yield the other lines of whose accesses, with those of this line, the compiler could have made vectors."""
+    """Yield the other lines whose accesses the compiler could have merged with this line's into vectors."""
     sizes = {each.vector for each in line.patterns if each.vector}
     for other in lines:
         if other.access == line.access and other.line != line.line and sizes & {each.vector for each in other.patterns}:
@@ -101,7 +101,7 @@ def _beside(line: MemoryLine, lines: Iterable[MemoryLine]) -> Iterator[MemoryLin
 
 
 def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
-    """Return the accesses to global memory of a profile by opcode, each as if they were on one line."""
+    """Return the accesses to global memory of a profile by opcode, each as one line."""
     groups: dict[str, list[Instruction]] = {}
     for line in memory_lines(profile):
         groups.setdefault(line.access, []).extend(line.instructions)
@@ -112,7 +112,7 @@ def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
 
 
 def everything(profile: Profile) -> MemoryLine:
-    """Return all accesses to global memory as if they were on one line."""
+    """Return all accesses to global memory as one line."""
     all_of_them = tuple(each for line in memory_lines(profile) for each in line.instructions)
     return MemoryLine(access="", line=None, instructions=all_of_them, block=profile.block)
 
@@ -121,10 +121,14 @@ def local_accesses(profile: Profile) -> dict[str, tuple[Instruction, ...]]:
     """Return the loads and stores of spilled registers and of arrays in local memory, by opcode."""
     unknown = {offset for why in profile.unknown_traffic for offset in why.offsets}
     groups: dict[str, tuple[Instruction, ...]] = {}
-    for each in profile.instructions:
-        counted = each.traffic.local_sectors if each.traffic.local_sectors is not None else each.pc in unknown
-        if kind(each) in LOCAL_OPCODES and counted and not each.never:
-            groups[kind(each)] = (*groups.get(kind(each), ()), each)
+    for instruction in profile.instructions:
+        counted = (
+            instruction.traffic.local_sectors
+            if instruction.traffic.local_sectors is not None
+            else instruction.pc in unknown
+        )
+        if kind(instruction) in LOCAL_OPCODES and counted and not instruction.never:
+            groups[kind(instruction)] = (*groups.get(kind(instruction), ()), instruction)
     return groups
 
 
@@ -150,10 +154,10 @@ def by_access(named: Iterable[tuple[str, Profile]]) -> dict[str, list[OpcodeRow]
     return rows
 
 
-def advised(named: Iterable[tuple[str, Profile]]) -> tuple[str, ...]:
-    """Return a sentence for the worst line of each opcode and profile: its sectors, how threads lie, what is better."""
+def advice_by_opcode(named: Iterable[tuple[str, Profile]]) -> tuple[str, ...]:
+    """Return a sentence for the worst line of each opcode and profile: its sectors, access pattern, and remedy."""
     return tuple(
-        f"{row.label}, {access} at {row.worst.name}: {judged(row.worst)}."
+        f"{row.label}, {access} at {row.worst.name}: {sectors_and_remedy(row.worst)}."
         for access, rows in by_access(named).items()
         for row in rows
         if row.worst
@@ -174,22 +178,23 @@ def line_of(ownership: FrameOwners, instruction: Instruction) -> Location | None
     return next(iter(ownership.own(instruction.stack)), None)
 
 
-def judged(line: MemoryLine) -> str:
-    """Return a line's sectors, and what would be better if that is known, as one sentence."""
+def sectors_and_remedy(line: MemoryLine) -> str:
+    """Return a line's sectors, and the remedy if known, as one sentence."""
     return "; ".join(filter(None, (in_sectors(line), advice(line))))
 
 
 def in_sectors(line: MemoryLine) -> str:
     """Return a line's sectors per request with their ideal, the excess in bytes, and why, as one sentence."""
     total, known, every = line.total, len(line.known), len(line.instructions)
-    each = (f"{(count or 0) / max(1, line.requests):.4g}" for count in (total.sectors, total.ideal))
-    said = f"{next(each)} sectors per request, ideally {next(each)}: {total.excessive_bytes or 0:,} excessive bytes"
+    per_request = (f"{(count or 0) / max(1, line.requests):.4g}" for count in (total.sectors, total.ideal))
+    said = f"{next(per_request)} sectors per request, ideally {next(per_request)}"
+    said += f": {total.excessive_bytes or 0:,} excessive bytes"
     said += f", of {known} of {every} accesses: the others' are unknown" if known < every else ""
     return f"{said}; {line.why}" if line.why else said
 
 
-def lies(pattern: Pattern) -> str:
-    """Return how neighbouring threads lie, if that is why there is an excess; empty if it is not known."""
+def access_pattern(pattern: Pattern) -> str:
+    """Describe the access pattern of neighbouring threads, if it causes the excess; empty if not known."""
     moves = _moves(pattern)
     if pattern.unaligned and not pattern.gaps:
         return "the bytes of a warp are side by side, but begin inside of a sector" + moves
@@ -202,7 +207,7 @@ def lies(pattern: Pattern) -> str:
 
 
 def _moves(pattern: Pattern) -> str:
-    """Return by how much blockIdx and the loop move the addresses, in bytes."""
+    """Describe by how many bytes blockIdx and the loop move the addresses."""
     blocks = {"blockIdx.x": pattern.block_x, "blockIdx.y": pattern.block_y, "blockIdx.z": pattern.block_z}
     steps = {**blocks, "iteration of the loop": pattern.loop}
     moves = [f"{step:,} bytes per {name}" for name, step in steps.items() if step]
@@ -224,34 +229,34 @@ def advice(line: MemoryLine) -> str:
     step = _step(line)
     if not step:
         return "let neighbouring threads access neighbouring elements, or stage them through shared memory"
-    staged = f", {tile[1]}" if (tile := _staged(line)) else ""
+    staged = f", {tile[1]}" if (tile := _staging_tile(line)) else ""
     if abs(step) <= STRUCTURE:
         return (
             "keep each member of the structures in an array of its own, or copy whole structures through shared "
             f"memory{staged}"
         )
-    exchange = _exchanged(line)
+    exchange = _if_exchanged(line)
     return f"{exchange or 'let threadIdx.x run along the rows'}, or stage a tile through shared memory{staged}"
 
 
 def staging(line: MemoryLine) -> str:
-    """Return the command that shows a tile which is free of conflicts, written by rows and read by columns.
+    """Return the command that shows a conflict-free tile, written by rows and read by columns.
 
     Empty unless the line's threads walk down a column, or over members of structures.
     """
-    tile = _staged(line)
+    tile = _staging_tile(line)
     return tile[0] if tile and not _vector(line) else ""
 
 
 def _step(line: MemoryLine) -> int | None:
-    """Return the bytes between neighbours along threadIdx.x, if they leave some out and are alike in all accesses."""
+    """Return the stride in bytes along threadIdx.x, if it leaves gaps and is the same in all accesses."""
     steps = {each.x for each in line.patterns}
     step = next(iter(steps), None)
     return step if len(steps) == 1 and step and abs(step) > line.patterns[0].width else None
 
 
 def _vector(line: MemoryLine) -> str:
-    """Return which vector type replaces accesses of one thread side by side, tried on all of their addresses."""
+    """Return the vector type that can replace a thread's adjacent accesses, tried on all of their addresses."""
     lines = (line, *line.beside)
     excessive = [each for one in lines for each in one.instructions if each.traffic.excessive and each.pattern]
     sizes = {each.pattern.vector for each in excessive if each.pattern}
@@ -273,10 +278,10 @@ def _vector(line: MemoryLine) -> str:
     )
 
 
-def _exchanged(line: MemoryLine) -> str:
-    """Return what exchanging threadIdx.x and .y comes to, if that is better; empty if their strides are not known.
+def _if_exchanged(line: MemoryLine) -> str:
+    """Return the effect of exchanging threadIdx.x and .y, if better; empty if their strides are not known.
 
-    The most sectors over all places at which a warp's addresses may begin, by the strides of all requests.
+    It is the most sectors over all alignments of a warp's first address, given the strides of all requests.
     """
     import numpy as np
 
@@ -298,8 +303,8 @@ def _exchanged(line: MemoryLine) -> str:
     return f"exchange threadIdx.x and threadIdx.y: at most {taken} sectors per request" if taken < now else ""
 
 
-def _staged(line: MemoryLine) -> tuple[str, str] | None:
-    """Return the command that shows a tile for the line's threads, and which mapping suits both of its sides."""
+def _staging_tile(line: MemoryLine) -> tuple[str, str] | None:
+    """Return the command that shows a tile for the line's threads, and the mapping that suits both of its sides."""
     step = _step(line)
     if not step:
         return None
@@ -315,7 +320,7 @@ def _staged(line: MemoryLine) -> tuple[str, str] | None:
 
 @lru_cache
 def _mapping(rows: int, columns: int, width: int) -> str:
-    """Return the mapping of a tile of so many elements that makes writes by rows and reads by columns conflict-free."""
+    """Describe the mapping of a tile that makes writes by rows and reads by columns conflict-free."""
     from ncu_swizzle.smem import access
     from ncu_swizzle.smem.layout import parse_layout
     from ncu_swizzle.smem.mapping import Mapping
@@ -323,8 +328,8 @@ def _mapping(rows: int, columns: int, width: int) -> str:
 
     layout = parse_layout(f"({rows},{columns}):({columns},1)")
     sides = [access.parse("rows", layout, width, write=True), access.parse("columns", layout, width)]
-    found = suggest(Mapping(layout, element_bytes=width), sides)
-    if found.best is None:
+    suggestion = suggest(Mapping(layout, element_bytes=width), sides)
+    if suggestion.best is None:
         return ""
-    mapping = "as they are" if found.best is found.plain else f"with {found.best.mapping.transform}"
+    mapping = "as they are" if suggestion.best is suggestion.plain else f"with {suggestion.best.mapping.transform}"
     return f"{mapping}: conflict-free by rows and by columns"

@@ -20,7 +20,7 @@ from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.base.traffic import Pattern, Traffic
-from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, made
+from ncu_swizzle.base.validate import MOST_DIGITS, Amount, Count, Whole, from_plain
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
@@ -54,7 +54,7 @@ class KernelId:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What `-k` and `--kernel-name` may mean it by."""
+        """The names by which `-k` and `--kernel-name` select it."""
         return self.name, self.function, self.mangled
 
 
@@ -106,14 +106,14 @@ def stall_reason(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The message of one of ncu's rules about the launch; of our own checks, with a code of `base.codes`."""
+    """The message of one of ncu's rules about the launch, or of our own checks, with a code of `base.codes`."""
 
     rule: str
     kind: str
     title: str
     message: str
     code: str = ""
-    through: tuple[Location, ...] = ()  # of the line that the title names: what is inlined there, innermost last
+    through: tuple[Location, ...] = ()  # what is inlined at the line in the title, innermost last
     related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
@@ -131,15 +131,15 @@ class UnknownCounts:
 
     @classmethod
     def of(cls, code: str, reason: str, offsets: Iterable[int] = ()) -> UnknownCounts:
-        """Return a reason with what the catalogue of codes says would make it known."""
+        """Return a reason, with the remedy from the catalogue of codes."""
         return cls(code=code, reason=reason, remedy=codes.CATALOGUE[code].remedy, offsets=tuple(offsets))
 
 
 @dataclass(frozen=True)
 class LayoutNote:
-    """What the compiler of a kernel in Python says of accesses with conflicts: their operation, layouts, a remedy.
+    """What the compiler of a Python kernel tells about accesses with conflicts: their operation, layouts, a remedy.
 
-    With `explicit` layouts, which the author chose, a swizzle that was tried can be used.
+    With `explicit` layouts, chosen by the author, a swizzle that was tried can be used.
     """
 
     text: str
@@ -169,19 +169,19 @@ class Profile:
     notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
-    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
-    sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
+    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a Python kernel tells about accesses with conflicts
+    sample: int | None = None  # the seed of random inputs that an emulated profile's counts depend on; None: none
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts are unknown, or something was not checked
     unknown_traffic: tuple[UnknownCounts, ...] = ()  # why some of an emulated profile's `traffic` is unknown
     recorded_metrics: tuple[str, ...] = ()  # of an emulated profile: the metrics that come from the recording
     timeline: Timeline | None = None  # of shared memory, if races were looked for
-    simulated: Simulated | None = None  # what an H100 would take for it, of an emulated profile
-    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: shared arrays, as far as its PTX declares them
+    simulated: Simulated | None = None  # an H100's simulated cycles, of an emulated profile
+    arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: the shared arrays that its PTX declares
     supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
-    def of_sample(self) -> str:
-        """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
+    def sample_clause(self) -> str:
+        """What to add to a sentence about its counts if inputs were random; mostly empty."""
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
 
     @property
@@ -301,7 +301,7 @@ class Profile:
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
         content.pop("provenance", None)  # follows from the other fields
-        return made(cls, {**content, "instructions": _from_table(content["instructions"])})
+        return from_plain(cls, {**content, "instructions": _from_table(content["instructions"])})
 
     def save(self, path: str | Path) -> None:
         write_atomically(Path(path), self.to_json().encode())
@@ -348,12 +348,12 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
 def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tuple[str, ...]:
     """Return the codes of why these instructions of an emulated profile are unknown, each once."""
     reasons = {offset: why.code for why in profile.unknowns for offset in why.offsets}
-    # Saved profiles before schema 6 have notes alone.
+    # Saved profiles before schema 6 have only notes.
     return tuple(dict.fromkeys(reasons.get(instruction.pc, codes.NOT_RUN) for instruction in uncounted))
 
 
 # What a launch gets wrong, kept as findings: the message, and the source line as the title. Accesses outside of its
-# buffers, and tiles that wgmma reads otherwise than TMA wrote them.
+# buffers, and tiles that wgmma reads differently from how TMA wrote them.
 
 
 BOUNDS_RULE, TILES_RULE, RACES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles", "ncu-swizzle.races"
@@ -362,7 +362,7 @@ RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.R
 
 
 class Violation(NamedTuple):
-    """What is wrong, the own source line that does it, if known, and which rule says so."""
+    """What is wrong, the own source line that does it, if known, and the rule that reports it."""
 
     message: str
     line: Location | None
@@ -388,13 +388,13 @@ def finding(violation: Violation) -> Finding:
 
 def violations(profile: Profile) -> Iterator[Violation]:
     """Yield a profile's violations."""
-    for told in profile.findings:
-        if told.rule in RULES:
-            file, _, line = told.title.rpartition(":")
+    for finding_ in profile.findings:
+        if finding_.rule in RULES:
+            file, _, line = finding_.title.rpartition(":")
             located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
-            code = told.code or RULES[told.rule]
-            own = (file, int(line)) if located else None
-            yield Violation(told.message, own, told.rule, code, told.through, told.related)
+            code = finding_.code or RULES[finding_.rule]
+            line_ = (file, int(line)) if located else None
+            yield Violation(finding_.message, line_, finding_.rule, code, finding_.through, finding_.related)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
     python ncu_report_process.py FD
 
-FD is an open file that holds the order, a JSON object, which the answer then replaces. The order has the report, the
+FD is an open file with the request, a JSON object, which the answer then replaces. The request has the report, the
 metrics whose units are wanted, the results whose code is wanted with the addresses of its instructions, and the limits
 on memory and on the answer; see `read` for the answer.
 

@@ -13,7 +13,7 @@ from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import option
 
 NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # measured now, measured earlier and shipped, computed
-# What JSON says of numbers, in a field `provenance` of their object or of one around it, see docs/reference/schemas.md.
+# JSON's field `provenance`, in the object of numbers or one around it, see docs/reference/schemas.md.
 PROVENANCE = {NCU: "measured", RECORDED: "recorded", EMULATED: "computed"}
 COMPUTED = PROVENANCE[EMULATED]
 
@@ -46,7 +46,7 @@ class Destination:
 
 
 def kernel_names() -> Any:
-    """Return the option that selects kernels, with one meaning in all commands: that of `KernelFilter`."""
+    """Return the option that selects kernels, as `KernelFilter` does in all commands."""
     return option(
         "",
         "Only kernels of this name, or with EXPR in it.",
@@ -74,7 +74,7 @@ class Companions:
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """What profiles are judged by; empty where the settings say it."""
+    """What profiles are judged by; empty to use the settings."""
 
     group: ClassVar[str] = "Limits and baselines"
 

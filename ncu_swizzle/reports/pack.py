@@ -46,7 +46,7 @@ def facts(profile: Profile) -> Facts:
     """
     types = pack("facts")
     ownership = FrameOwners(profile)
-    whole = not any(group.unknown for group in memory.by_opcode(profile).values())  # a part is not said to be all
+    complete = not any(group.unknown for group in memory.by_opcode(profile).values())  # a part must not pass for all
     instructions = [(instruction, ownership.named(instruction)) for instruction in profile.instructions]
     result: Facts = types.Facts(
         {name: value for name in profile.metrics if (value := profile.number(name)) is not None},
@@ -61,8 +61,8 @@ def facts(profile: Profile) -> Facts:
                 file=line[0] if line else "",
                 line=line[1] if line else 0,
                 samples=instruction.samples,
-                sectors=(whole and instruction.traffic.sectors) or 0,
-                ideal_sectors=(whole and instruction.traffic.ideal) or 0,
+                sectors=(complete and instruction.traffic.sectors) or 0,
+                ideal_sectors=(complete and instruction.traffic.ideal) or 0,
                 header=instruction.named[0] if instruction.named and line != instruction.named else "",
             )
             for instruction, line in instructions
@@ -75,26 +75,26 @@ def facts(profile: Profile) -> Facts:
     return result
 
 
-def _simulation(profile: Profile, told: Simulated, ownership: FrameOwners) -> dict[str, Any]:
+def _simulation(profile: Profile, simulated: Simulated, ownership: FrameOwners) -> dict[str, Any]:
     """Return a simulation's fields in the pack's types, with warps' time by source line."""
     named = {each.pc: ownership.named(each) for each in profile.instructions}
     lines: dict[str, dict[str, float]] = {}
-    for waits in told.waits:
+    for waits in simulated.waits:
         if line := named.get(waits.offset):
-            found = lines.setdefault(f"{posixpath.basename(line[0])}:{line[1]}", {})
+            stalls = lines.setdefault(f"{posixpath.basename(line[0])}:{line[1]}", {})
             for reason, cycles in waits.cycles.items():
-                found[reason] = found.get(reason, 0.0) + cycles
-    total = sum(sum(waits.cycles.values()) for waits in told.waits) or 1.0
-    shares = [(line, sum(found.values()) / total, max(found, key=lambda reason: found[reason]))
-              for line, found in lines.items()]  # fmt: skip
+                stalls[reason] = stalls.get(reason, 0.0) + cycles
+    total = sum(sum(waits.cycles.values()) for waits in simulated.waits) or 1.0
+    shares = [(line, sum(stalls.values()) / total, max(stalls, key=lambda reason: stalls[reason]))
+              for line, stalls in lines.items()]  # fmt: skip
     return {
-        "cycles": _ends(told.cycles),
-        "saved": _ends(told.saved),
-        "coverage": told.coverage,
-        "unit": told.unit,
-        "used": told.used,
+        "cycles": _ends(simulated.cycles),
+        "saved": _ends(simulated.saved),
+        "coverage": simulated.coverage,
+        "unit": simulated.unit,
+        "used": simulated.used,
         "lines": tuple(sorted(shares, key=lambda each: (-each[1], each[0]))[:LINES]),
-        "lacking": f"{told.lacking}; {told.remedy}" if told.remedy else told.lacking,
+        "lacking": f"{simulated.lacking}; {simulated.remedy}" if simulated.remedy else simulated.lacking,
     }
 
 
@@ -106,10 +106,10 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     """Return the findings of all rules for a launch; none for computed counts of which some are unknown: ncu did not
     leave them out, and the profile's notes say why.
     """
-    known = facts(profile)
-    if profile.engine == EMULATED and pack("facts").missing(known):
+    pack_facts = facts(profile)
+    if profile.engine == EMULATED and pack("facts").missing(pack_facts):
         return ()
-    return tuple(pack("rules").decide_all(known))
+    return tuple(pack("rules").decide_all(pack_facts))
 
 
 def is_ours(rule: str) -> bool:

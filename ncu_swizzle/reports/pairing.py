@@ -58,7 +58,7 @@ def forced_pair(text: str) -> Forced:
 
 
 def matches(profile: Profile, wanted: str) -> bool:
-    """Return whether a side of a forced pair means a launch: by its number, or as `KernelFilter` does."""
+    """Return whether a side of a forced pair matches a launch: by its number, or as `KernelFilter` does."""
     if wanted.isdecimal():
         return str(profile.launch.index) == (wanted.lstrip("0") or "0")
     return KernelFilter(wanted, "--pair").passes(profile.kernel.names)
@@ -142,12 +142,12 @@ def _without(profiles: Sequence[Profile], partners: Mapping[int, Profile]) -> li
 
 def _keys(profiles: Sequence[Profile], criterion: Callable[[Profile], Hashable]) -> list[Hashable]:
     """Return each launch's key, numbered among launches with the same key."""
-    seen: Counter[Hashable] = Counter()
+    occurrences: Counter[Hashable] = Counter()
     keys: list[Hashable] = []
     for profile in profiles:
         key = criterion(profile)
-        keys.append((key, seen[key]))
-        seen[key] += 1
+        keys.append((key, occurrences[key]))
+        occurrences[key] += 1
     return keys
 
 
@@ -240,11 +240,11 @@ def worst(comparisons: Sequence[Comparison], most: int) -> list[int]:
     Only the worst launch per kernel and size is listed.
     """
     order = sorted(range(len(comparisons)), key=lambda index: _badness(comparisons[index]))
-    seen: dict[Hashable, int] = {}
+    largest: dict[Hashable, int] = {}
     for index in order:
         last = comparisons[index].profiles[-1]
-        seen.setdefault((_full_name(last), last.grid, last.block, len(comparisons[index].profiles)), index)
-    return list(seen.values())[:most]
+        largest.setdefault((_full_name(last), last.grid, last.block, len(comparisons[index].profiles)), index)
+    return list(largest.values())[:most]
 
 
 def _badness(comparison: Comparison) -> tuple[int, float]:

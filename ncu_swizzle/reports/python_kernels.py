@@ -1,11 +1,11 @@
-"""What a report lacks of kernels written in Python: callers of inlined functions, and Triton's layouts.
+"""What a report lacks for kernels written in Python: callers of inlined functions, and Triton's layouts.
 
-CuTe DSL names the innermost line alone. Of functions that Numba itself inlines (``inline="always"``) it keeps the line
-and says that it is in the kernel's file: lines outside of the kernel's function do not belong to it.
+CuTe DSL names only the innermost line. For functions that Numba itself inlines (``inline="always"``), it keeps the line
+but claims that it is in the kernel's file: lines outside of the kernel's function do not belong to it.
 
 Triton 3.6 leaves the callers out of its cubins; 3.9 does not. Its cache, on the machine that the program ran on, has
-the PTX that names them beside the cubin, and the cubin says which line of PTX each instruction was made from: so no
-compiler is needed, nothing is executed. A cubin is found by its bytes, and a report of ours keeps what was found in its
+the PTX that names them next to the cubin, and the cubin says which line of PTX each instruction came from: so no
+compiler is needed and nothing is executed. A cubin is found by its bytes, and our own reports keep it in their
 facts file.
 """
 
@@ -34,12 +34,12 @@ from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.container import Facts
 from ncu_swizzle.reports.results import ReportResult
 
-# The Python lines of PTX: where each instruction comes from, and through which calls, as Triton's PTX says it.
+# The Python lines of PTX: where each instruction comes from, and through which calls, according to Triton's PTX.
 #
-# A ``.loc`` names the innermost line alone. The callers are in its comment, by the names of files without folders; of
+# A ``.loc`` names only the innermost line. The callers are in its comment, by file names without folders; of
 # two files with the same name, the calls listed in ``.debug_info`` tell which is meant.
 
-AT = " @[ "  # in a comment, between what is called and its caller
+AT = " @[ "  # in a comment, between callee and caller
 _FILE = re.compile(r'^[^\S\n]*+\.file\s++(\d++)\s++(?:"([^"\n]*+)"\s++)?"([^"\n]*+)"', re.MULTILINE)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+)(?:\s*// (.*))?$")
 _SAID = re.compile(r"^(.*):(\d+):(\d+)$")
@@ -76,7 +76,7 @@ class PtxLines:
         return cls(files, frozenset(calls))
 
     def frames(self, line: str) -> tuple[Frame, ...]:
-        """Return the frames of a line of PTX that is a ``.loc``, innermost first; without callers if one is unclear."""
+        """Return the frames of a ``.loc`` line of PTX, innermost first; without callers if one is unclear."""
         match = _LOC.match(line)
         if match is None:
             return ()
@@ -87,7 +87,7 @@ class PtxLines:
         return (innermost, *clear) if len(clear) == len(frames) else (innermost,)
 
     def _caller(self, said: str) -> Frame | None:
-        """Return what ``name:line:column`` stands for; None if several files may be meant, or none."""
+        """Return the frame of ``name:line:column``; None if several files match, or none."""
         match = _SAID.match(said)
         if match is None:
             return None
@@ -101,12 +101,12 @@ class PtxLines:
 
 def stacks(ptx: str) -> dict[int, tuple[Location, ...]]:
     """Return the stack of each line of PTX that follows a ``.loc``, innermost first, by its number from 1 on."""
-    known = PtxLines.of_text(ptx)
+    lines_of_ptx = PtxLines.of_text(ptx)
     stack: tuple[Location, ...] = ()
     by_line: dict[int, tuple[Location, ...]] = {}
     for number, line in enumerate(ptx.split("\n"), start=1):
-        if frames := known.frames(line):
-            stack = tuple((known.files.get(frame.file, ""), frame.line) for frame in frames)
+        if frames := lines_of_ptx.frames(line):
+            stack = tuple((lines_of_ptx.files.get(frame.file, ""), frame.line) for frame in frames)
         elif stack:
             by_line[number] = stack
     return by_line
@@ -124,7 +124,7 @@ _SHARED = "torchinductor_"  # where torch.compile keeps Triton's kernels, in the
 
 @dataclass(frozen=True)
 class CachedKernel:
-    """What the cache has of a cubin: the stack of the code from each offset on, innermost first, and its TTGIR.
+    """What the cache holds for a cubin: the stack of the code from each offset on, innermost first, and its TTGIR.
 
     With `explicit` layouts, those in the TTGIR are the author's, as in Gluon.
     """
@@ -140,7 +140,7 @@ class CachedKernel:
 
 
 def is_python(cubin: bytes) -> bool:
-    """Return whether a cubin may be of a kernel in Python: it names a Python file, and keeps its PTX."""
+    """Return whether a cubin may come from a Python kernel: it names a Python file, and keeps its PTX."""
     return b".py\0" in cubin and SECTION.encode() in cubin
 
 
@@ -151,15 +151,15 @@ def lacks_callers(cubin: bytes, function: str) -> bool:
     return len(set(_LABEL.findall(Cubin(cubin, function).section(SECTION)))) > LEAST_LABELS
 
 
-def found(cubin: bytes, function: str, folder: Path | None = None) -> CachedKernel | None:
-    """Return what the caches of this user have of a cubin; None without its PTX.
+def find_cached_kernel(cubin: bytes, function: str, folder: Path | None = None) -> CachedKernel | None:
+    """Return what this user's caches hold for a cubin; None without its PTX.
 
     `folder` is the one that the program ran in, to which a relative TRITON_CACHE_DIR belongs; by default the current.
     """
     if not is_python(cubin):
         return None
     patterns = [f"*/{glob.escape(function)}.cubin"]
-    if lacks_callers(cubin, function):  # worth a longer search: a long name, or one by `repr=`, is another
+    if lacks_callers(cubin, function):  # worth a longer search: a long name, or one by `repr=`, differs
         patterns.append("*/*.cubin")
     caches = list(_folders(os.environ, folder or Path.cwd()))
     for file in (file for pattern in patterns for kept in caches for file in kept.glob(pattern)):
@@ -170,8 +170,8 @@ def found(cubin: bytes, function: str, folder: Path | None = None) -> CachedKern
 
 
 def lines(cubin: bytes, function: str) -> LineTable:
-    """Return a kernel's line table, with the callers that it lacks if the cache knows them."""
-    cached = found(cubin, function) if lacks_callers(cubin, function) else None
+    """Return a kernel's line table, with missing callers if the cache knows them."""
+    cached = find_cached_kernel(cubin, function) if lacks_callers(cubin, function) else None
     return cached.lines if cached else line_table(cubin, function)
 
 
@@ -192,7 +192,7 @@ def _folders(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
 
 
 def _read(cubin: bytes, function: str, file: Path) -> CachedKernel:
-    """Return what is beside a cubin in the cache. Raises BadFile without PTX: Triton can be told to keep none."""
+    """Read what is next to a cubin in the cache. Raises BadFile without PTX: Triton can be told to keep none."""
     ptx, ttgir = (read_bytes(file.with_suffix(suffix)).decode("utf-8", "replace") for suffix in (".ptx", ".ttgir"))
     return CachedKernel(tuple(_stacks(cubin, function, ptx)), ttgir, not file.with_suffix(".ttir").exists())
 
@@ -202,13 +202,13 @@ def _stacks(cubin: bytes, function: str, ptx: str) -> Iterator[tuple[int, tuple[
 
     Otherwise it is the one stack that begins with the cubin's own line, or that line alone if there are several.
     """
-    own, made_from = line_table(cubin, function), line_table(cubin, function, PTX)
-    known, last = stacks(ptx), None
-    all_stacks = set(known.values())
-    for offset in sorted({row.offset for table in (own, made_from) for row in table.rows}):
-        stack = own.stack(offset)
+    own_lines, made_from = line_table(cubin, function), line_table(cubin, function, PTX)
+    ptx_stacks, last = stacks(ptx), None
+    all_stacks = set(ptx_stacks.values())
+    for offset in sorted({row.offset for table in (own_lines, made_from) for row in table.rows}):
+        stack = own_lines.stack(offset)
         if len(stack) == 1:  # a longer one has the callers
-            near = {known.get(line, ()) for _, line in made_from.stack(offset)[:1]}
+            near = {ptx_stacks.get(line, ()) for _, line in made_from.stack(offset)[:1]}
             fitting = [each for each in near if each[:1] == stack] or [each for each in all_stacks if each[:1] == stack]
             stack = fitting[0] if len(fitting) == 1 else stack
         if stack != last:
@@ -216,7 +216,7 @@ def _stacks(cubin: bytes, function: str, ptx: str) -> Iterator[tuple[int, tuple[
         last = stack
 
 
-# What CuTe DSL reads from the environment when it is imported: what to compile for, and what to keep.
+# What CuTe DSL reads from the environment when it is imported: the architecture, and what to keep.
 
 PREFIX = "kernel_cutlass_"  # of a kernel's symbol, before its name in Python and the types of its parameters
 ACCELERATED = 90  # from sm_90 on the DSL compiles for the architecture with its own instructions, such as sm_90a
@@ -234,17 +234,17 @@ def variables(folder: Path, arch: str) -> dict[str, str]:
     }
 
 
-# What a report lacks of kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
+# What a report lacks for kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
 
 Kernels = Mapping[str, CachedKernel]  # by the digests of their cubins
 
 
-def known(results: Iterable[ReportResult], facts: Facts = Facts(), folder: Path | None = None) -> Kernels:
-    """Return what the facts or else the caches have of the results' cubins; the program ran in `folder`."""
+def known_kernels(results: Iterable[ReportResult], facts: Facts = Facts(), folder: Path | None = None) -> Kernels:
+    """Return what the facts, or else the caches, hold for the results' cubins; the program ran in `folder`."""
     kernels = _kept(facts)
     for cubin, function in {(result.cubin, result.function) for result in results}:
         if is_python(cubin) and (name := cache.sha256(cubin)) not in kernels:
-            cached = found(cubin, function, folder)
+            cached = find_cached_kernel(cubin, function, folder)
             kernels |= {name: cached} if cached else {}
     return kernels
 
@@ -309,8 +309,8 @@ class PythonLines:
         texts = {file: _text(result, file) for file in sorted(files) if file.endswith(PYTHON)}
         return cls({file: _functions(text) for file, text in texts.items()}, numba[1] if numba else "")
 
-    def believed(self, stack: tuple[Location, ...], accesses: bool) -> tuple[Location, ...]:
-        """Return a stack; nothing for a line that cannot be the kernel's, as Numba gives to what it inlines."""
+    def plausible_stack(self, stack: tuple[Location, ...], accesses: bool) -> tuple[Location, ...]:
+        """Return a stack; empty for a line that cannot be the kernel's, as Numba gives to inlined code."""
         if not self.kernel or len(stack) != 1:
             return stack
         file, line = stack[0]
@@ -319,10 +319,10 @@ class PythonLines:
         return stack if inside or not bodies else ()
 
     def lacking(self, result: ReportResult) -> list[str]:
-        """Return a note if lines end at functions that were called, or are unknown for that."""
+        """Return a note if lines end at called functions, or are unknown because of them."""
         rows = line_table(result.cubin, result.function).rows
         outermost = [row.location for row in rows if not row.inlined_at]
-        if self.kernel and not all(self.believed((at,), number > 0) for number, at in enumerate(outermost)):
+        if self.kernel and not all(self.plausible_stack((at,), number > 0) for number, at in enumerate(outermost)):
             return [
                 f"{remarks.INNERMOST}Numba does not say of functions that it inlines itself which file they are in; "
                 'without inline="always" it does, and ncu-swizzle profile FILE.py::FUNCTION has their lines.'
@@ -337,13 +337,13 @@ class PythonLines:
         ]
 
     def _function(self, file: str, line: int) -> tuple[str, range]:
-        """Return the innermost function that a line is in; one of no lines if that is unknown."""
+        """Return the innermost function that contains a line; one without lines if unknown."""
         around = [(name, lines) for name, lines in self.functions.get(file, ()) if line in lines]
         return min(around, key=lambda each: len(each[1]), default=(file, range(0)))
 
 
 def _text(result: ReportResult, file: str) -> str:
-    """Return a file's text: as the report has it, or else as it is in the checkout; empty if neither is."""
+    """Return a file's text, from the report or else the checkout; empty if neither has it."""
     if file in result.source.files:
         return result.source.files[file]
     return source_bytes(file, readable()).decode("utf-8", "replace")

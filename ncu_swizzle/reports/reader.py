@@ -1,7 +1,7 @@
 """Read a .ncu-rep, and the facts file next to it if it is one of ours, into one Profile per result.
 
-What only NVIDIA's reader knows, units and each instruction's text and source line, is asked of it in a separate process
-with limits, see `ncu_report_process`, and only for what the cache lacks.
+What only NVIDIA's reader knows, units and each instruction's text and source line, is obtained in a separate process
+with limits, see `ncu_report_process`, and only if the cache lacks it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ncu_swizzle.reports.results import ReportResult
 # Cached answers of NVIDIA's module, which needs half a second or more for each.
 #
 # An entry is JSON, keyed by the question and by the module's size and date: another version may answer differently.
-# One that does not have the expected types is dropped.
+# One without the expected types is dropped.
 
 KIND = "disassembly"
 
@@ -268,8 +268,8 @@ def read(report: Path) -> list[Profile]:
         units, codes = units_and_code(report, questions)
         if _stamp(report) != before:  # NVIDIA's module reads the file itself
             raise BadFile(f"{report} has changed while it was read", "run the command again")
-        kernels = python_kernels.known(session.results, facts)
-        seen: Counter[str] = Counter()
+        kernels = python_kernels.known_kernels(session.results, facts)
+        occurrences: Counter[str] = Counter()
         profiles = []
         for index, (result, code) in enumerate(zip(session.results, codes, strict=True)):
             metrics = {
@@ -277,12 +277,14 @@ def read(report: Path) -> list[Profile]:
                 for name, value in result.metrics.items()
                 if not isinstance(value, float) or math.isfinite(value)  # NaN: ncu could not measure it
             }
-            launch = replace(result.launch, index=index, occurrence=seen[result.function])
-            seen[result.function] += 1
+            launch = replace(result.launch, index=index, occurrence=occurrences[result.function])
+            occurrences[result.function] += 1
             compiled = python_kernels.of(result, kernels)
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
-            profiles.append(layouts.explained(profile, compiled.ttgir, compiled.explicit) if compiled else profile)
+            profiles.append(
+                layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
+            )
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
         if too_large := next(filter(None, map(sizes.excess, profiles)), ""):
@@ -293,7 +295,7 @@ def read(report: Path) -> list[Profile]:
 
 
 def _stamp(file: Path) -> tuple[int, ...]:
-    """Return what tells a file from another one that takes its place; empty without a file."""
+    """Return a stamp that changes when a file is replaced; empty without a file."""
     try:
         status = file.stat()
     except (OSError, ValueError):
@@ -378,7 +380,7 @@ def _instructions(
     for pc, (text, at) in zip(pcs, code, strict=True):
         sass = " ".join(text.split())
         access = pack_facts.access(sass, wavefronts.get(pc))
-        stack = python.believed(lines.stack(pc - start) or ((at,) if at else ()), bool(access))
+        stack = python.plausible_stack(lines.stack(pc - start) or ((at,) if at else ()), bool(access))
         yield Instruction(
             pc=pc,
             sass=sass,

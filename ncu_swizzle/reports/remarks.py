@@ -1,4 +1,4 @@
-"""What is said of profiles: implausible values, warnings, and the verdict in one sentence.
+"""Remarks about profiles: implausible values, warnings, and the verdict in one sentence.
 
 ncu writes implausible values without a warning. A doubt about counts keeps the gate from judging; every doubt is a
 warning in the report. A file with impossible values, such as negative counts, is damaged.
@@ -54,7 +54,7 @@ def doubts(profile: Profile) -> list[str]:
 
 
 def asides(profile: Profile) -> list[str]:
-    """Return those doubts that no figure of the report depends on: what else was not measured, or has no text."""
+    """Return the doubts that no figure of the report depends on: other missing measurements and texts."""
     return [*_notes(profile, minor=True), *_uncollected(profile), *_without_text(profile)]
 
 
@@ -118,7 +118,7 @@ def _implausible_counts(profile: Profile, access: str) -> Iterator[str]:
 
 
 def _contradiction(instruction: Instruction, both: bool) -> str:
-    """Say which of an instruction's counts is impossible; empty if none is.
+    """Name an impossible count of an instruction; empty if there is none.
 
     `both`: the launch's wavefronts and ideal wavefronts were counted.
     """
@@ -134,12 +134,12 @@ def _contradiction(instruction: Instruction, both: bool) -> str:
 
 
 def _unlike_wavefronts(instruction: Instruction) -> str:
-    """Say what of an instruction contradicts that it has wavefronts."""
+    """Name what contradicts an instruction's having wavefronts; empty if nothing does."""
     if not instruction.wavefronts or instruction.never:
         return ""
     if instruction.executed == 0:
         return "wavefronts but was never executed"
-    if instruction.executed is None:  # ncu counts executions of all that it counts
+    if instruction.executed is None:  # ncu counts executions of everything that it counts
         return "wavefronts but no count of executions"
     return "" if instruction.access else "wavefronts of shared memory but does not access it"
 
@@ -152,9 +152,9 @@ def _implausible_shares(profile: Profile) -> Iterator[str]:
 
 
 def _without_text(profile: Profile) -> Iterator[str]:
-    """Say that instructions lack their SASS, or that no source line is known."""
+    """Report that instructions lack their SASS, or that no source line is known."""
     textless, instructions = sum(not i.sass for i in profile.instructions), len(profile.instructions)
-    if textless:  # the report has no cubin, or one that NVIDIA's reader cannot read
+    if textless:  # the report has no cubin that NVIDIA's reader can read
         count = "no instruction has" if textless == instructions else f"{textless:,} instructions have no"
         yield f"{count} SASS in the report: profile with ncu --import-sass yes, or pip install --upgrade ncu-report"
     if instructions and not profile.library and not any(i.stack for i in profile.instructions):
@@ -197,7 +197,7 @@ def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
     return CountsDoubt(implausible, (codes.IMPLAUSIBLE,)) if implausible else None
 
 
-# What collects what a report lacks: the program is not repeated, as reports store its words without their quotes.
+# Commands that collect what a report lacks; without the program, as reports store its words without their quotes.
 
 PROGRAM = ("--", "PROGRAM")
 
@@ -207,7 +207,7 @@ def command(profile: Profile) -> str:
     kernel, launch = profile.kernel, profile.launch
     if kernel.family:
         return shlex.join(["ncu-swizzle", "profile", kernel.name])
-    if launch.workload != "kernel":  # the kernels of a range or graph are not known
+    if launch.workload != "kernel":  # a range's or graph's kernels are not known
         return command_for_all()
     if kernel.mangled:
         chosen = ["--kernel-name-base", "mangled", "-k", kernel.mangled]
@@ -236,23 +236,23 @@ def speedup(profiles: Sequence[Profile]) -> float | None:
 
 
 def best(profiles: Sequence[Profile]) -> int:
-    """Return the index of the profile to hold against the first: the fastest, else the one with the least excess.
+    """Return the index of the profile to compare with the first: the fastest, else the one with the least excess.
 
-    Launches of another problem and library kernels do not compete. If nothing does, it is the second profile.
+    Launches of other problems and library kernels do not compete. If nothing does, it is the second profile.
     """
     first = profiles[0]
     rivals = [n for n, p in enumerate(profiles) if n and not p.library and p.problem == first.problem]
     times = [(profiles[n].duration_ns, n) for n in rivals]
     excess = [(profiles[n].total.excessive, n) for n in rivals]
     for costs in (times, excess):
-        known = [(cost, n) for cost, n in costs if cost is not None]
-        if known and len(known) == len(rivals):
-            return min(known)[1]
+        costs_known = [(cost, n) for cost, n in costs if cost is not None]
+        if costs_known and len(costs_known) == len(rivals):
+            return min(costs_known)[1]
     return min(1, len(profiles) - 1)
 
 
 def verdict(named: Named, counts: bool = True) -> str:
-    """Return what happened to the excessive wavefronts and the time, from the first profile to the best.
+    """Describe the change of excessive wavefronts and time, from the first profile to the best.
 
     Without `counts`, it names no counts and times, for a page that shows them in a picture next to it.
     """
@@ -279,15 +279,15 @@ def verdict(named: Named, counts: bool = True) -> str:
 
 
 def _change(was: int, now: int, before: str, counts: bool) -> str:
-    """Return what became of the excessive wavefronts, with their numbers or in words."""
+    """Describe the change of excessive wavefronts, with or without numbers."""
     if not now:
         return f"removes all {f'{was:,} ' * counts}excessive wavefronts of {before}"
     if was == now:
         same = f"has the same number of excessive wavefronts as {before}: {now:,}"
         return same if counts else f"has as many excessive wavefronts as {before}"
     if was > now:
-        part = f"{was - now:,} of the {was:,}" if counts else f"{100 * (was - now) / was:.1f} % of the"
-        return f"removes {part} excessive wavefronts of {before}"
+        removed = f"{was - now:,} of the {was:,}" if counts else f"{100 * (was - now) / was:.1f} % of the"
+        return f"removes {removed} excessive wavefronts of {before}"
     if not counts:
         return f"has more excessive wavefronts than {before}"
     return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
@@ -312,23 +312,23 @@ def _unknown(*profiles: Profile) -> str:
 
 
 def fewer_cycles(saved: Span) -> str:
-    """Return in words how many cycles of an H100 are saved, which may be more than before."""
+    """Describe how many cycles an H100 saves, or needs more."""
     shares = (saved.point, saved.low, saved.high) if saved.point >= 0 else (-saved.point, -saved.high, -saved.low)
     point, low, high = (f"{100 * share:.0f}%" for share in shares)
     return f"an estimated {point} {'fewer' if saved.point >= 0 else 'more'} cycles on an H100 ({low} to {high})"
 
 
 def saving(profile: Profile) -> str:
-    """Return in words what removing the excess of a launch that was simulated would save; empty if it was not."""
-    told = profile.simulated
-    if told is None or told.saved is None or not (profile.total.excessive or 0):
+    """Describe what removing the excess of a simulated launch would save; empty if it was not simulated."""
+    simulated = profile.simulated
+    if simulated is None or simulated.saved is None or not (profile.total.excessive or 0):
         return ""
     without = f"{profile.kernel.name}: without its excessive wavefronts it would take"
-    return f"{without} {fewer_cycles(told.saved)}: simulated, see docs/cycles.md"
+    return f"{without} {fewer_cycles(simulated.saved)}: simulated, see docs/cycles.md"
 
 
 def wide(profile: Profile) -> str:
-    """Return in words why ncu finds conflicts in wide accesses that have none; empty if there are none."""
+    """Explain why ncu reports conflicts in wide accesses without any; empty if it does not."""
     named: dict[int, list[str]] = {}
     for site in attribution.sites(profile):
         access = site.access
@@ -347,7 +347,7 @@ def wide(profile: Profile) -> str:
 
 
 def _pace(before: Profile, after: Profile) -> str:
-    """Return how fast the second is, and where that is recorded if the counts are not; empty if that is unknown."""
+    """Describe how fast the second is, and where that was recorded if the counts were not; empty if unknown."""
     ratio = speedup((before, after))
     if not ratio:
         saved = saved_by(before.simulated, after.simulated)

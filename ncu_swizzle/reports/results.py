@@ -152,7 +152,7 @@ class ModuleSource:
     files: Mapping[str, str] = field(default_factory=dict)  # texts by path
     functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
 
-    def updated(self, newer: ModuleSource) -> ModuleSource:
+    def merged_with(self, newer: ModuleSource) -> ModuleSource:
         """Return both merged: for a later result of the same code, ncu writes only what is new."""
         return ModuleSource(
             cubin=newer.cubin or self.cubin,

@@ -1,13 +1,17 @@
 """The folder of one run: reports, profiles, the HTML page, and the manifest ``run.json``.
 
 A run is built in a hidden folder next to its destination and moved there when complete, so that an interrupted one
-leaves nothing behind.
+leaves nothing behind. A run of many launches is filled in its place instead: whatever ends it, each profile that was
+finished is there, and the same command goes on with the others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,17 +38,25 @@ AGAIN = "profile the kernel again"
 class Run:
     """A finished run: the kernel or program it was made for, and all profiles, the baseline first.
 
-    For a program, `rows` holds the matching launches, and `columns` says whose they are, the program's own last.
+    For a program, `rows` holds the matching launches, and `columns` names their reports, the program's own last.
     """
 
     kernel: str
     profiles: tuple[Profile, ...]
     rows: tuple[Row, ...] = ()
     columns: tuple[str, ...] = ()
+    launches: int = 0  # of a program, if it was not finished: how many there are to be
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing of a run that was not finished."""
+        if not self.launches:
+            return ()
+        return (f"{len(self.rows)} of {self.launches} launches: the run was not finished; the same command goes on.",)
 
     @property
     def subjects(self) -> tuple[Profile, ...]:
-        """The profiles of what the run was made for: one kernel's, or the program's launches."""
+        """The profiles of the run's own subject: one kernel, or the program's launches."""
         if self.rows:
             return tuple(row[-1] for row in self.rows if row[-1] is not None)
         return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
@@ -54,7 +66,7 @@ class Run:
 def staging(near: Path) -> Iterator[Path]:
     """Yield an empty folder on the same disk as `near`; remove it at the end in any case, see `unfinished`.
 
-    Parent folders created for it are removed too if they are still empty.
+    Parent folders created for it are also removed if still empty.
     """
     created = [parent for parent in near.parents if not parent.exists()]
 
@@ -82,6 +94,90 @@ def refuse_to_overwrite(destination: Destination) -> None:
 
 def _taken(folder: Path, files: str) -> NotWritable:
     return NotWritable(f"{folder} already holds {files}", "replace it with -f, or choose another folder with -o")
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Create the folder and lock it, so that one command at a time fills it; raise NotWritable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise not_writable(f"to {folder}", error) from error
+    try:
+        # The lock ends with the process that holds it: one that is killed leaves none behind.
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise NotWritable(
+            f"another command is writing to {folder}", "wait until it ends, or name another folder with -o"
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+PIECES = "[0-9][0-9][0-9]*-*.json"  # the profiles of launches, by their numbers
+
+
+@contextlib.contextmanager
+def filled(kernel: str, destination: Destination, depends_on: str, launches: int) -> Iterator[Path]:
+    """Yield the folder of a run that is filled in its place; `finish` makes it a finished one.
+
+    That is the folder in which the same run was begun: with what it depends on, by a digest. Else it is a new one, as
+    `publish` chooses it. If nothing of it was finished, it is removed again. Raises NotWritable.
+    """
+    folder, begun = _begun(kernel, destination, depends_on)
+    existed = folder.exists()
+    with held(folder):
+        if not begun:
+            for name in (*_profiles_of(folder), REPORT):
+                (folder / name).unlink(missing_ok=True)
+            content = {"kernel": kernel, "profiles": [], "unfinished": {"of": depends_on, "launches": launches}}
+            write_json(folder / MANIFEST, content)
+        note_finished(folder)
+        try:
+            yield folder
+        finally:
+            if not any(folder.glob(PIECES)):
+                (folder / MANIFEST).unlink(missing_ok=True)
+                if not existed:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _begun(kernel: str, destination: Destination, depends_on: str) -> tuple[Path, bool]:
+    """Return the folder to fill, and whether the same run was begun there."""
+    if destination.export is not None:
+        begun = _unfinished(destination.export).get("of") == depends_on
+        if not begun:
+            refuse_to_overwrite(destination)
+        return destination.export, begun
+    number = 1
+    while (folder := _numbered(kernel, number)).exists():
+        if _unfinished(folder).get("of") == depends_on and not _is_held(folder):
+            return folder, True
+        number += 1
+    last = _last_run(kernel) if destination.force_overwrite else None
+    return last or folder, False
+
+
+def _is_held(folder: Path) -> bool:
+    """Return whether another command is filling a folder."""
+    try:
+        with held(folder):
+            return False
+    except NotWritable:
+        return True
+
+
+def _unfinished(folder: Path) -> dict[str, Any]:
+    """Return what a run's manifest says of its being filled; nothing if it is finished, or there is none."""
+    with contextlib.suppress(BadFile, DamagedFile, LookupError, TypeError, AttributeError):
+        said = read_json(folder / MANIFEST)["unfinished"]
+        if isinstance(said.get("of"), str) and isinstance(said.get("launches"), int) and said["launches"] > 0:
+            return dict(said)
+    return {}
 
 
 def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile]) -> list[str]:
@@ -116,7 +212,7 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
     """
     if destination.export is not None:
         return _move_into(staged, destination.export, destination.force_overwrite)
-    if destination.force_overwrite and (last := _last(kernel)):
+    if destination.force_overwrite and (last := _last_run(kernel)):
         stale = _profiles_of(last)
         folder = _move_into(staged, last, overwrite=True)
         for name in stale - _profiles_of(last):
@@ -141,8 +237,8 @@ def _numbered(kernel: str, number: int) -> Path:
     return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
 
 
-def _last(kernel: str) -> Path | None:
-    """Return the last run of this name in swizzle-out; None if there is none, or it is not a run's folder."""
+def _last_run(kernel: str) -> Path | None:
+    """Return the last run of this name in swizzle-out; None without one, or if it is not a run's folder."""
     number = 1
     while _numbered(kernel, number).exists():
         number += 1
@@ -183,15 +279,23 @@ def load(folder: Path) -> Run:
     content = read_json(manifest)
     if not isinstance(content, dict) or not isinstance(content.get("kernel"), str):
         raise DamagedFile(f"{manifest} is damaged: it names no kernel", AGAIN)
-    names = content.get("profiles")
+    names, unfinished = content.get("profiles"), _unfinished(folder)
+    if unfinished:
+        names = sorted(file.name for file in folder.glob(PIECES))
+        if not names:
+            raise BadFile(f"{folder}: no launch of this run was finished", "the same command goes on with it")
+        content |= {"columns": [content["kernel"]], "rows": [[name] for name in names]}
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
         raise DamagedFile(f"{manifest} is damaged: it lists no profiles", AGAIN)
     columns, rows = _table(content, names, manifest)
-    profiles = {name: load_profile(folder / name) for name in dict.fromkeys(names)}  # once, however often it is listed
+    profiles = {name: load_profile(folder / name) for name in dict.fromkeys(names)}  # once, even if listed repeatedly
     if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
         raise DamagedFile(f"{manifest} is damaged: none of its profiles is of {content['kernel']!r}", AGAIN)
     launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
-    return Run(kernel=content["kernel"], profiles=tuple(profiles.values()), rows=launches, columns=columns)
+    return Run(
+        kernel=content["kernel"], profiles=tuple(profiles.values()), rows=launches, columns=columns,
+        launches=unfinished.get("launches", 0),
+    )  # fmt: skip
 
 
 def _table(
@@ -205,8 +309,8 @@ def _table(
         and all(isinstance(column, str) for column in columns)
         and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     )
-    known = {None, *names}
-    if not well_formed or any(not isinstance(name, str | None) or name not in known for row in rows for name in row):
+    allowed = {None, *names}
+    if not well_formed or any(not isinstance(name, str | None) or name not in allowed for row in rows for name in row):
         raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
     return tuple(columns), rows
 

@@ -1,4 +1,4 @@
-"""How large a profile may be: far more than ncu writes, and few enough to be shown within seconds."""
+"""The limits of a profile's size: far more than ncu writes, and little enough to show within seconds."""
 
 from __future__ import annotations
 

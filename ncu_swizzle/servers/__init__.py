@@ -1,1 +1,1 @@
-"""Calls of agents (MCP) and editors (LSP), each in a process of its own that can be ended. Answers are short data."""
+"""Calls of agents (MCP) and editors (LSP), each in its own process that can be ended. Answers are short data."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, of_system
+from ncu_swizzle.base.errors import InternalError, NcuSwizzleError, as_json, error_of_system
 from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.commands.groups import Hearing
 from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.servers import folders
-from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, told
+from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, progress_line
 from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
 
 REPORT = "report it where you got ncu-swizzle, with the call that you made"
@@ -48,12 +48,12 @@ def answer(request: Mapping[str, Any]) -> Answer:
         arguments["launch"] = LaunchGiven.of_json(arguments["launch"])
     caller = Caller(Folders.of_json(request["folders"]), Hearing(_tell), request["timeout_s"])
     name = request["call"]
-    made: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
-    return made
+    result: Answer = getattr(importlib.import_module(f"ncu_swizzle.servers.{CALLS[name]}"), name)(caller, **arguments)
+    return result
 
 
 def _tell(name: str, done: Done) -> None:
-    sys.stdout.write(told(name, done))
+    sys.stdout.write(progress_line(name, done))
     sys.stdout.flush()
 
 
@@ -62,11 +62,11 @@ def main() -> int:
     request = read_json(folder / REQUEST)
     try:
         content = {"answer": answer(request).as_json()}
-        in_json(content)  # what cannot be sent is a bug here, not at the client's
+        in_json(content)  # an answer that cannot be sent is our bug, not the client's
     except NcuSwizzleError as error:
         content = {"error": _error(error)}
     except OSError as error:
-        content = {"error": _error(of_system(error))}
+        content = {"error": _error(error_of_system(error))}
     except Exception as error:
         traceback.print_exc()
         bug = InternalError(

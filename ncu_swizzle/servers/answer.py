@@ -1,4 +1,4 @@
-"""Answers and their pages, a call in a process of its own, and the quickest call: `list_kernels`."""
+"""Answers and their pages, a call in its own process, and the quickest call: `list_kernels`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, U
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
@@ -34,14 +34,14 @@ from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven, shown, wit
 # What a call answers, and its pages: an agent reads a few thousand characters at a time, not a table of all lines.
 
 MOST_CHARACTERS = 5600  # of a page: about 2,000 tokens at 2.8 characters each, as numbers and code have them
-LONGEST_TEXT = 3600  # of one value; a longer one goes on in the next row
+LONGEST_TEXT = 3600  # of one value; a longer one continues in the next row
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call that can be made as it is: the tool's name and its arguments; `why` says what it is for."""
+    """A call ready to be made: the tool's name and its arguments; `why` says what it is for."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -63,27 +63,27 @@ class Answer:
     facts: Mapping[str, Any] = field(default_factory=dict)  # the engine, the verdict: what applies to all rows
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain data, for the way out of the process."""
+        """Return plain data, to leave the process."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Answer:
-        """Return what `as_json` gave."""
-        return made(cls, content)
+        """Return the answer that `as_json` encoded."""
+        return from_plain(cls, content)
 
 
 def stamp(path: str) -> tuple[str, int, int]:
     """Return a file with its time of modification in ns and its size; zeros if it does not exist."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
+        status = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
     except OSError:
         return path, 0, 0
-    return path, found.st_mtime_ns, found.st_size
+    return path, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page of an answer: what a client gets as structured content, and in words."""
+    """One page of an answer, as structured content and as text."""
 
     answer: Answer
     rows: tuple[Row, ...]
@@ -101,7 +101,7 @@ class Page:
         return {**first, **rows, **more, **call}
 
     def text(self) -> str:
-        """Return the page in words: a line per row."""
+        """Return the page as text: a line per row."""
         first = [self.answer.summary, *_lines([self.answer.facts])] if self.number == 1 else []
         last = [f"page {self.number} of {self.pages}"] if self.pages > 1 else []
         last += [f"next: {self._next.words}"] if self._next else []
@@ -170,7 +170,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _lines(rows: Sequence[Row]) -> list[str]:
-    """Return a line per row that says anything; None is unknown, and is said."""
+    """Return a line per row with content; None is printed as unknown."""
     lines = []
     for row in rows:
         cells = []
@@ -185,13 +185,13 @@ def _lines(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-# Make a call in a process of its own, which can be ended, and hear how far it is.
+# Make a call in its own process, which can be ended and reports progress.
 
 REQUEST, ANSWER = "request.json", "answer.json"
 MARK = "ncu-swizzle-progress "  # starts a line that tells how far a call is
 LONGEST_LINE = 1 << 12
 
-OnProgress = Callable[[float, str], None]  # percent, and what is being done
+OnProgress = Callable[[float, str], None]  # percent, and the current step
 
 
 @dataclass(frozen=True)
@@ -243,14 +243,14 @@ class Service:
         return Answer.of_json(content["answer"])
 
 
-def told(name: str, done: Done) -> str:
+def progress_line(name: str, done: Done) -> str:
     """Return the line that tells how far a call is, in percent."""
     return MARK + in_json([100 * done.fraction, f"{name}: {done.words}" if done.words else name])
 
 
 @dataclass
 class _Lines:
-    """Output in pieces, heard line by line."""
+    """Splits output that comes in pieces into lines."""
 
     on_progress: OnProgress
     rest: str = field(default="")
@@ -259,7 +259,7 @@ class _Lines:
         *lines, rest = (self.rest + text).split("\n")
         self.rest = rest[:LONGEST_LINE]
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError):  # what the call runs may print anything
+            with contextlib.suppress(ValueError, TypeError):  # programs of the call may print anything
                 if line.startswith(MARK):
                     percent, words = json.loads(line.removeprefix(MARK))
                     self.on_progress(float(percent), str(words))
@@ -306,7 +306,7 @@ def _of_file(caller: Caller, file: str) -> Answer:
 
 
 def _known(kernel: CompiledKernel) -> Row:
-    """Return what is known of a kernel's launch: its blocks, and what each argument is, TODO in place of the rest."""
+    """Return what is known about a kernel's launch: its blocks, and each argument, with TODO for the rest."""
     blocks = [shape for shape in kernel.blocks() if shape.certain]
     texts = [text for text, _ in arguments(kernel.signature.parameters)]
     return without_empty({

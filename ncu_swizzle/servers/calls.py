@@ -1,4 +1,4 @@
-"""What agents and editors ask of kernels: `profile`, `compare`, `read_report`; `lint`, `check`; `fix` and `rewrite`."""
+"""The calls of agents and editors: `profile`, `compare`, `read_report`; `lint`, `check`; `fix` and `rewrite`."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
     config = caller.entries(entries, launch).config
     if limits.get("baseline"):
         caller.folders.path(limits["baseline"])
-    given = {name: value for name, value in limits.items() if value is not None}
+    limits_given = {name: value for name, value in limits.items() if value is not None}
     verdict = api.check(
         *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
-        on_progress=caller.progress, **launch.keywords(), **given,
+        budget=caller.timeout_s,
+        on_progress=caller.progress, **launch.keywords(), **limits_given,
     )  # fmt: skip
     failing = {check.kernel for check in verdict.checks if check.failed}
     worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
@@ -156,7 +157,7 @@ def fix(
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
-    """Answer the whole texts of the files that `fix` would change, a row each: none without a fix."""
+    """Answer the full texts of the files that `fix` would change, a row each; none without a fix."""
     fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
     rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
     return Answer(summary=_summary(fixed), rows=tuple(rows))
@@ -219,10 +220,10 @@ LINES = 12  # those with the most excess
 
 
 def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), engine: str = "auto") -> Answer:
-    """Answer a kernel's counts beside its baseline's, and which engine they are from."""
+    """Answer a kernel's counts next to its baseline's, and which engine they are from."""
     config = caller.sources(kernel, launch).config
     result = api.profile(
-        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s,
+        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s, budget=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     facts = {"engine": result.engine, "engine_reason": result.reason}
@@ -234,6 +235,7 @@ def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = Launch
     config = caller.entries(entries, launch).config
     compared = api.compare(
         *entries, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
+        budget=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     engines = sorted({each.engine for each in compared.profiles})
@@ -314,7 +316,7 @@ def _lines(label: str, profile: Profile) -> Iterator[Row]:
 
 
 def _global_memory(labelled: Sequence[tuple[str, Profile]]) -> Iterator[Row]:
-    """Yield the accesses to global memory by opcode, and of the worst line what would be better."""
+    """Yield the accesses to global memory by opcode, with the remedy for the worst line."""
     for access, rows in memory.by_access(labelled).items():
         for row in rows:
             total, unknown = row.group.total, bool(row.group.unknown)
@@ -327,7 +329,7 @@ def _global_memory(labelled: Sequence[tuple[str, Profile]]) -> Iterator[Row]:
                     "ideal_sectors": None if unknown else total.ideal,
                     "excessive_bytes": None if unknown else total.excessive_bytes,
                     "line": row.worst.name if row.worst else "",
-                    "message": memory.judged(row.worst) if row.worst else "",
+                    "message": memory.sectors_and_remedy(row.worst) if row.worst else "",
                 }
             )
 
@@ -337,9 +339,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _after(caller: Caller, compared: Comparison, kernel: str, launch: LaunchGiven) -> Call | None:
-    if own_kernels.is_saved(kernel):  # which keeps no addresses to be explained
+    if own_kernels.is_saved(kernel):  # it keeps no addresses to explain
         return None
-    last, given = compared.profiles[-1].total, caller.again(kernel, launch)
+    last, arguments = compared.profiles[-1].total, caller.again(kernel, launch)
     if last.excessive is None:
-        return Call("lint", {"files": [kernel], **given}, "says why counts are unknown")
-    return Call("explain", {"kernel": kernel, **given}) if last.excessive else None
+        return Call("lint", {"files": [kernel], **arguments}, "says why counts are unknown")
+    return Call("explain", {"kernel": kernel, **arguments}) if last.excessive else None

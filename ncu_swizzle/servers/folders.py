@@ -1,4 +1,4 @@
-"""Who calls: what it may read and run, and where progress goes."""
+"""What a client may read and run, and where its progress goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.base.texts import Sizes, in_json
-from ncu_swizzle.base.validate import made
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
@@ -22,12 +22,12 @@ from ncu_swizzle.reports.options import EMULATED, NCU
 # How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
 
 LISTS = ("args", "define", "include", "option")
-RENAMED = {"kernel": "entry", "option": "tuning"}  # fields that the commands call otherwise
+RENAMED = {"kernel": "entry", "option": "tuning"}  # fields with other names in the commands
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchGiven:
-    """One launch of a kernel in a file; empty where ncu-swizzle.toml or the file says it."""
+    """One launch of a kernel in a file; fields are empty if ncu-swizzle.toml or the file has them."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - for schemas made of this class: no field is ignored
 
@@ -46,30 +46,30 @@ class LaunchGiven:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
-        """Return what a client sent; raise UsageError for a field that does not exist."""
-        given: dict[str, Any] = dict(content or {})
+        """Parse what a client sent; raise UsageError for an unknown field."""
+        fields_sent: dict[str, Any] = dict(content or {})
         names = [each.name for each in fields(cls)]
-        for name in given:
+        for name in fields_sent:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
-        return made(cls, given)
+        return from_plain(cls, fields_sent)
 
     def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
-        given = {name: value for name, value in self.keywords().items() if name != "problem"}
-        return PairOptions(**given).described(self.problem, sources)
+        keywords = {name: value for name, value in self.keywords().items() if name != "problem"}
+        return PairOptions(**keywords).described(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is given, as a client sends it."""
+        """Return the non-empty fields, as a client sends them."""
         given = {name: value for name, value in vars(self).items() if value not in ("", (), {}, None)}
         return {name: list(value) if name in LISTS else value for name, value in given.items()}
 
     def keywords(self) -> dict[str, Any]:
-        """Return what is given as the keywords of `commands.api`."""
+        """Return the non-empty fields as keywords of `commands.api`."""
         return {RENAMED.get(name, name): value for name, value in self.as_json().items()}
 
 
-# What a client may have read, written and run: files below the folders that the server was started with.
+# What a client may read, write and run: files below the folders that the server was started with.
 
 ALLOW_RUN = "start the server with --allow-run"
 AUTO = "auto"
@@ -86,7 +86,7 @@ class Folders:
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Folders:
         """Return what `as_json` gave."""
-        return made(cls, content)
+        return from_plain(cls, content)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -98,7 +98,7 @@ class Folders:
         return any(real.is_relative_to(os.path.realpath(root)) for root in self.roots)
 
     def path(self, text: str | Path) -> Path:
-        """Return a path; raise Untrusted if it leads out of the folders."""
+        """Resolve a path; raise Untrusted if it leads out of the folders."""
         if "\0" in str(text):
             raise UsageError(f"{str(text)!r} is not a path", "leave out the NUL character")
         path = Path(text)
@@ -121,12 +121,12 @@ class Folders:
         return EMULATED if engine == AUTO else engine
 
     def kernel(self, entry: str, launch: LaunchGiven) -> str:
-        """Return the project's file to read for a kernel, or "none"; raise Untrusted for what it must not read.
+        """Return the project's file to read for a kernel, or "none"; raise Untrusted for a forbidden file.
 
-        Raises UsageError for a header, which is no source of its own.
+        Raises UsageError for a header, which is not a source by itself.
 
-        `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; what one
-        inside names must be inside, too.
+        `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; files
+        that one inside names must also be inside.
         """
         file, _ = naming.split_name(entry)
         if named_file := self.is_path(entry):
@@ -141,8 +141,8 @@ class Folders:
                     self.path(part)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
         try:
-            known, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
-            targets = [Target(*known.named(name), problem={}) for name in names]
+            catalog, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
+            targets = [Target(*catalog.named(name), problem={}) for name in names]
         except Untrusted:
             raise
         except NcuSwizzleError:  # the call itself will say so
@@ -162,7 +162,7 @@ class Folders:
             self.refuse_running(f"compiling a kernel of {file.name} imports that file")
 
     def config(self, start: Path) -> str:
-        """Return the nearest project's file that is inside, or "none"."""
+        """Return the nearest project's file inside the folders, or "none"."""
         nearest = project.nearest_project(start, within=self.holds)
         return str(nearest.file) if nearest else project.NONE
 
@@ -175,14 +175,14 @@ class Folders:
                     self.path(argument.file)
 
 
-# Hints in the words of clients: they make calls with a launch, and type no command.
+# Hints for clients, which make calls with a launch and do not type commands.
 
-FIELDS = {"arg": "args"}  # options that a launch calls otherwise
+FIELDS = {"arg": "args"}  # options with other names in a launch
 OF_KERNELS = ("profile", "suggest", "explain")  # commands that are calls about one kernel, too
 
 
 def hint(error: NcuSwizzleError) -> Hint:
-    """Return what a client can send next: what would be typed as a call, or as the launch of the same call."""
+    """Return what a client can send next: the typed command as a call, or as the launch of the same call."""
     lacking = error.__cause__ if isinstance(error.__cause__, LaunchLacking) else error  # said in keywords of Python
     if isinstance(lacking, LaunchLacking):
         hint = build.completed(lacking)
@@ -203,8 +203,8 @@ def _sent(typed: Typed) -> str:
             return "list_kernels"
         case ["ncu-swizzle", command, kernel] if command in OF_KERNELS:
             return f"{command} {in_json({'kernel': kernel}).strip()}"
-        case ["--timeout", _]:
-            return f"the server's option {typed}"
+        case ["--timeout" | "--budget", seconds]:
+            return f"the server's option --timeout {seconds}"
         case words:
             launch = _launch(words)
             return f"launch={in_json(launch).strip()}" if launch else typed
@@ -212,7 +212,7 @@ def _sent(typed: Typed) -> str:
 
 def _launch(words: Sequence[str]) -> dict[str, Any]:
     """Return options of the command line as the fields of a launch; nothing if a launch has no such field."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     names = {each.name for each in fields(LaunchGiven)}
     for option, value in zip(words[::2], words[1::2], strict=False):
         name = FIELDS.get(option.removeprefix("--"), option.removeprefix("--"))
@@ -220,12 +220,12 @@ def _launch(words: Sequence[str]) -> dict[str, Any]:
             return {}
         if name == "problem":
             size, _, number = value.partition("=")
-            given.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
+            arguments.setdefault(name, {})[size] = int(number) if number.isdecimal() else number
         elif name in LISTS:
-            given.setdefault(name, []).append(value)
+            arguments.setdefault(name, []).append(value)
         else:
-            given[name] = int(value) if name == "sample" and value.isdecimal() else value
-    return given
+            arguments[name] = int(value) if name == "sample" and value.isdecimal() else value
+    return arguments
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,10 @@ class Caller:
 
     def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
         """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
-        return Request(engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s)
+        return Request(
+            engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s,
+            budget_s=self.timeout_s,
+        )  # fmt: skip
 
     def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
         """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""
@@ -264,10 +267,10 @@ class Caller:
 
     def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
         """Return the launch for a call about the same kernel, or the one of this name where several are described."""
-        given = launch.as_json()
+        fields_sent = launch.as_json()
         if name and naming.is_kernel_file(entry) and not naming.split_name(entry)[1]:
-            given["kernel"] = launch.kernel or name
-        return {"launch": given} if given else {}
+            fields_sent["kernel"] = launch.kernel or name
+        return {"launch": fields_sent} if fields_sent else {}
 
 
 def shown(path: str | Path) -> str:

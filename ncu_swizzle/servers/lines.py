@@ -186,7 +186,7 @@ def lines(caller: Caller, file: str) -> Answer:
     """
     source = Path(os.path.realpath(caller.folders.path(file)))
     config = caller.folders.config(source.parent)
-    declared = _declared(caller, source, config)
+    declared = _declared_kernels(caller, source, config)
     captured = [] if source.suffix == PYTHON else sorted(map(str, source.parent.glob(f"*{LAUNCHES}")))
     for path in captured:
         caller.folders.path(path)
@@ -208,19 +208,19 @@ def lines(caller: Caller, file: str) -> Answer:
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
     source = Path(os.path.realpath(caller.folders.path(file)))
-    declared = _declared(caller, source, caller.folders.config(source.parent))
+    declared = _declared_kernels(caller, source, caller.folders.config(source.parent))
     target = next((each for each in declared if each.name == kernel), None)
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
     query = KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)
-    profile = own_kernels.emulated(target, query)
+    profile = own_kernels.emulate_launch(target, query)
     here = f"{source.name}:{number}"
     names = (access.name for tile in attribution.tiles(profile) for access in tile.accesses)
     name = next((name for name in names if name.endswith(here)), here)
     return explanation(own_kernels.subject(ExplainQuery(what=kernel, access=name), [profile]))
 
 
-def _declared(caller: Caller, source: Path, config: str) -> list[Target]:
+def _declared_kernels(caller: Caller, source: Path, config: str) -> list[Target]:
     """Return the kernels of a source whose launches are declared, or those that include a header. Raises Untrusted."""
     sources = CatalogOptions(config)
     if source.suffix in HEADERS:
@@ -250,7 +250,7 @@ def _stamps(source: Path, declared: Sequence[Target], config: str, captured: Seq
 
 
 def _nothing_declared(file: str, source: Path) -> Answer:
-    """Return that nothing is known of a file; of one with kernels, how to declare their launches."""
+    """Return the answer for a file without declared kernels; if it has kernels, how to declare their launches."""
     if source.suffix == PYTHON or KERNELS not in source.read_text("utf-8", "replace"):
         return Answer(summary=f"{file}: nothing to emulate")
     note = f"no launch of its kernels is declared: ncu-swizzle init {source.name} writes ncu-swizzle.toml"

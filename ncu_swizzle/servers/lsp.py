@@ -1,4 +1,4 @@
-"""The language server: what an editor asks, and what it is told while a call runs."""
+"""The language server: an editor's requests, and its progress while a call runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ncu_swizzle.servers.folders import Folders
 
 # Edits that turn one text into another, hunk by hunk: an editor keeps its cursor and folds elsewhere.
 
-LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")  # a form feed, say, ends no line of the protocol's
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$")  # in the protocol, a form feed, say, does not end a line
 
 
 def lines_of(text: str) -> list[str]:
@@ -45,29 +45,29 @@ def edits(before: str, after: str) -> Iterator[types.TextEdit]:
             yield types.TextEdit(where, "".join(new[start:stop]))
 
 
-# What was found of one source, and whether it still holds.
+# The findings for one source, and whether they still hold.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeenSource:
-    """The rows of `lines` about a source, the text that they are about, and explanations of its lines so far."""
+    """The rows of `lines` for a source, the text that they describe, and explanations of its lines so far."""
 
     text: str
     rows: tuple[Row, ...] = ()
-    stamps: tuple[tuple[str, int, int], ...] = ()  # of what it was made from
+    stamps: tuple[tuple[str, int, int], ...] = ()  # of its inputs
     declared: Mapping[str, str] = field(default_factory=dict)  # kernels whose launch is declared, and their sources
     error: str = ""
     explained: dict[tuple[str, int], Answer] = field(default_factory=dict)
 
     @classmethod
     def of(cls, answer: Answer, text: str) -> SeenSource:
-        """Return what an answer says of a text."""
+        """Return an answer's rows for a text."""
         stamps = tuple((path, time, size) for path, time, size in answer.facts.get("read", ()))
         return cls(text=text, rows=answer.rows, stamps=stamps, declared=answer.facts.get("declared", {}))
 
     @property
     def lasts(self) -> bool:
-        """Whether nothing that it was made from has changed since."""
+        """Whether none of its inputs has changed since."""
         return bool(self.stamps) and all(stamp(each[0]) == each for each in self.stamps)
 
     @property
@@ -81,21 +81,21 @@ class SeenSource:
 
 
 SOURCE = "ncu-swizzle"
-# A definition: CUDA's with its attributes and return type, Python's with its name alone.
+# A definition: CUDA's with its attributes and return type, Python's with only its name.
 DEFINITION = re.compile(r"__global__(?:(?!__global__)[^;{}(])*+\(|^[ \t]*+def\s++\w++\s*+\(", re.MULTILINE)
 FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
-def diagnostics(seen: SeenSource) -> list[types.Diagnostic]:
-    """Return a diagnostic per line that conflicts, cannot be judged, or keeps its kernel from being judged."""
-    lines = lines_of(seen.text)
-    made = [_of_row(row, lines) for row in seen.lines if "outcome" in row]
-    first = _first_kernel(seen.text)
-    notes = [row["undeclared"] for row in seen.rows if "undeclared" in row]
-    made += [_diagnostic(note, first, lines, types.DiagnosticSeverity.Hint) for note in notes]
-    if seen.error:
-        made.append(_diagnostic(seen.error, first, lines, types.DiagnosticSeverity.Error))
-    return made
+def diagnostics(source: SeenSource) -> list[types.Diagnostic]:
+    """Return a diagnostic per line that conflicts, cannot be judged, or prevents judging its kernel."""
+    lines = lines_of(source.text)
+    found_here = [_of_row(row, lines) for row in source.lines if "outcome" in row]
+    first = _first_kernel(source.text)
+    notes = [row["undeclared"] for row in source.rows if "undeclared" in row]
+    found_here += [_diagnostic(note, first, lines, types.DiagnosticSeverity.Hint) for note in notes]
+    if source.error:
+        found_here.append(_diagnostic(source.error, first, lines, types.DiagnosticSeverity.Error))
+    return found_here
 
 
 def _of_row(row: Row, lines: list[str]) -> types.Diagnostic:
@@ -128,16 +128,16 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
-    """Yield an action per source of the kernels that conflict where the user is."""
+def actions(source: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
+    """Yield an action per source of the conflicting kernels at the cursor."""
     numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE}
     rows = [
         row
         for number in numbers
-        for row in seen.at(number)
+        for row in source.at(number)
         if row.get("outcome") == Outcome.failed and row.get("criterion") == MAX_DEGREE
     ]
-    for file in dict.fromkeys(seen.declared[row["kernel"]] for row in rows if row["kernel"] in seen.declared):
+    for file in dict.fromkeys(source.declared[row["kernel"]] for row in rows if row["kernel"] in source.declared):
         if not file.endswith(PYTHON):
             title = f"Free {PurePath(file).name} of bank conflicts, if the rewritten kernels are proved"
             command = types.Command(title, FIX, arguments=[file])
@@ -145,7 +145,7 @@ def actions(seen: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.
 
 
 def hover(rows: list[Row], explained: Answer | None) -> str:
-    """Return Markdown on a line: its counts, and which lanes meet in which bank, as it is and as suggested."""
+    """Return Markdown about a line: its counts, and which lanes share which bank, now and as suggested."""
     parts = [f"**{in_markdown(row['kernel'])}**, {in_markdown(row['access'])}: {_counts(row)}" for row in rows]
     if explained is not None:
         parts.append(in_markdown(explained.summary))
@@ -177,11 +177,11 @@ def _counts(row: Row) -> str:
 
 def _first_kernel(text: str) -> int:
     """Return the line, from 0, on which the first kernel is defined."""
-    found = DEFINITION.search(text)
-    return text.count("\n", 0, found.end()) if found else 0
+    match = DEFINITION.search(text)
+    return text.count("\n", 0, match.end()) if match else 0
 
 
-# One call at a time: emulations must not compete with each other, or with what the user is compiling.
+# One call at a time: emulations must not compete with each other, or with the user's compilers.
 
 Call = Callable[[threading.Event], Answer]  # makes a call, and ends it once the event is set
 
@@ -225,21 +225,21 @@ async def _to_its_end(call: Call, stop: threading.Event) -> Answer:
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait([made])
-        made.exception()  # it was stopped: nobody asks for its answer
+        made.exception()  # it was stopped: its answer is not needed
         raise
 
 
 NAME = "ncu-swizzle"
 CUDA = (".cu", ".cuh")
 FRONTENDS = ("triton", "gluon", "numba", "cuda")  # a Python file without these words has no kernels
-MARK = "\ufeff"  # before a text in UTF-8, which editors keep to themselves
+MARK = "\ufeff"  # before a text in UTF-8; editors do not send it
 KEPT = 64  # sources, whose answers are kept after they are closed
 
 OnProgress = Callable[[float, str], None]
 
 
 class Editor:
-    """The open sources of one editor, and what was found of them."""
+    """The open sources of one editor, and their findings."""
 
     def __init__(self, server: LanguageServer, allow_run: bool, timeout_s: float) -> None:
         self._server = server
@@ -251,7 +251,7 @@ class Editor:
         self._seen: dict[str, SeenSource] = {}
 
     def initialize(self, params: types.InitializeParams) -> None:
-        """Note whether the workspace is trusted, and run where it is: paths in answers are relative to that."""
+        """Note whether the workspace is trusted, and change to its folder: paths in answers are relative to it."""
         options = params.initialization_options
         options = options if isinstance(options, dict) else {}
         self._trusted = options.get("trusted", True) is True
@@ -268,7 +268,7 @@ class Editor:
         return Service(Folders(tuple(self._roots()), self._allow_run), self._timeout_s)
 
     def _path(self, uri: str) -> str:
-        """Return the path of a source that may be looked at: a kernel's, inside of a trusted workspace; else ""."""
+        """Return the path of a source that may be read: a kernel's, inside a trusted workspace; else ""."""
         path = uris.to_fs_path(uri) or ""
         if not self._trusted or not path or not self._service().folders.holds(Path(path)):
             return ""
@@ -281,7 +281,7 @@ class Editor:
         return str(self._server.workspace.get_text_document(uri).source)
 
     async def opened(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Publish what is known of a source, or find out."""
+        """Publish what is known about a source, or find out."""
         uri = params.text_document.uri
         seen = self._seen.get(uri)
         if seen and seen.lasts and seen.text == self._text(uri) and self._path(uri):
@@ -304,12 +304,12 @@ class Editor:
     def leave(self, _: Any = None) -> None:
         """Exit at once: pygls would wait for its thread that reads stdin, until the editor closes that.
 
-        What still runs ends with this process, see `child`.
+        Running calls end with this process, see `child`.
         """
         os._exit(0 if self._shut_down else 1)
 
     async def _look(self, uri: str) -> None:
-        """Publish what is found of a source as it is on the disk."""
+        """Publish the findings for a source as it is on disk."""
         path = self._path(uri)
         if not path:
             return
@@ -325,12 +325,12 @@ class Editor:
         self._keep(uri, seen)
         self._show(uri, seen)
 
-    def _show(self, uri: str, seen: SeenSource) -> None:
-        self._publish(uri, diagnostics(seen))
+    def _show(self, uri: str, source: SeenSource) -> None:
+        self._publish(uri, diagnostics(source))
 
-    def _keep(self, uri: str, seen: SeenSource) -> None:
+    def _keep(self, uri: str, source: SeenSource) -> None:
         self._seen.pop(uri, None)
-        self._seen[uri] = seen
+        self._seen[uri] = source
         if len(self._seen) > KEPT:
             del self._seen[next(iter(self._seen))]  # the oldest
 
@@ -350,7 +350,7 @@ class Editor:
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, hover(rows, explained)))
 
     async def _explained(self, uri: str, seen: SeenSource, kernel: str, number: int) -> Answer | None:
-        """Return why a line conflicts; None of captured launches, which `line` cannot explain."""
+        """Return why a line conflicts; None for captured launches, which `line` cannot explain."""
         key = kernel, number
         if key not in seen.explained:
             given = {"file": self._path(uri), "number": number, "kernel": kernel}
@@ -361,11 +361,11 @@ class Editor:
         return seen.explained[key]
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        seen = self._seen.get(params.text_document.uri)
-        return list(actions(seen, list(params.context.diagnostics))) if seen else []
+        source = self._seen.get(params.text_document.uri)
+        return list(actions(source, list(params.context.diagnostics))) if source else []
 
     async def fix(self, file: str) -> None:
-        """Rewrite a source, if what comes of it is proved; else say what is in the way."""
+        """Rewrite a source if the result is proved; else tell what is in the way."""
         uri = uris.from_fs_path(str(file)) or ""
         path, text = self._path(uri), self._text(uri)
         if not path or text != _on_disk(path):
@@ -383,7 +383,7 @@ class Editor:
             self._say(answer.summary)
 
     async def _applied(self, made: Mapping[str, str]) -> bool:
-        """Change all files, by their paths; or none, and say so, if one is not as it was saved."""
+        """Change all files, by their paths; none, with a message, if one has unsaved changes."""
         changes: dict[str, list[types.TextEdit]] = {}
         for path, text in made.items():
             uri = uris.from_fs_path(str(Path(path).absolute())) or ""
@@ -427,7 +427,7 @@ class _Bar:
         return cls(server, token)
 
     def tell(self, percent: float, words: str) -> None:
-        """Say how far a call is, from its thread."""
+        """Report progress from a call's thread."""
         if self._token:
             report = types.WorkDoneProgressReport(message=words, percentage=int(min(max(percent, 0), 100)))
             self._loop.call_soon_threadsafe(self._server.work_done_progress.report, self._token, report)
@@ -439,7 +439,7 @@ class _Bar:
 
 
 def _on_disk(path: str) -> str:
-    """Return a source as an editor has it: with its own ends of lines, without a byte-order mark."""
+    """Return a source as an editor sees it: with its own line ends, without a byte-order mark."""
     try:
         return Path(path).read_bytes().decode("utf-8", "replace").removeprefix(MARK)
     except OSError:  # a file that was never saved
@@ -448,8 +448,8 @@ def _on_disk(path: str) -> str:
 
 def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
     """Return the server; `start_io` serves."""
-    made = LanguageServer(NAME, version)
-    editor = Editor(made, allow_run, timeout_s)
+    language_server = LanguageServer(NAME, version)
+    editor = Editor(language_server, allow_run, timeout_s)
     handlers: dict[str, Callable[..., Any]] = {
         types.INITIALIZE: editor.initialize,
         types.SHUTDOWN: editor.shut_down,
@@ -461,6 +461,6 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
         types.TEXT_DOCUMENT_CODE_ACTION: editor.actions,
     }
     for feature, handler in handlers.items():
-        made.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
-    made.command(FIX)(partial(editor.fix))
-    return made
+        language_server.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
+    language_server.command(FIX)(partial(editor.fix))
+    return language_server

@@ -200,10 +200,12 @@ def server(service: Service, version: str) -> MCPServer[Any]:
     """Return the server, with its tools and the pages of the documentation."""
     answers = Answers(service)
     tools = [*(_tool(answers, declared, read_only=True) for declared in READING), _tool(answers, fix, read_only=False)]
-    made: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version, tools=tools)
+    tool_server: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version, tools=tools)
     for name, title in PAGES.items():
-        made.resource(f"{NAME}://docs/{name}", name=name, title=title, mime_type="text/markdown")(partial(_page, name))
-    return made
+        tool_server.resource(f"{NAME}://docs/{name}", name=name, title=title, mime_type="text/markdown")(
+            partial(_page, name)
+        )
+    return tool_server
 
 
 def serve(service: Service, version: str) -> None:
@@ -245,12 +247,12 @@ def _tool(answers: Answers, declared: Callable[..., None], read_only: bool) -> T
     call.__name__, call.__doc__ = declared.__name__, declared.__doc__
     call.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": CallToolResult}
     vars(call)["__signature__"] = inspect.Signature(parameters, return_annotation=CallToolResult)
-    made = Tool.from_function(call, annotations=ToolAnnotations(read_only_hint=read_only, open_world_hint=False))
-    arguments = made.fn_metadata.arg_model
+    tool = Tool.from_function(call, annotations=ToolAnnotations(read_only_hint=read_only, open_world_hint=False))
+    arguments = tool.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
-    made.parameters = arguments.model_json_schema(by_alias=True)
-    return made
+    tool.parameters = arguments.model_json_schema(by_alias=True)
+    return tool
 
 
 def _page(name: str) -> str:

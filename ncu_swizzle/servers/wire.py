@@ -1,4 +1,4 @@
-"""What an editor sends, before pygls reads it: messages of bounded length; and what pygls says of damaged ones."""
+"""An editor's messages before pygls reads them, limited in length; and pygls's log of damaged ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ log = logging.getLogger("pygls.ncu-swizzle")
 
 
 class Messages(io.RawIOBase):
-    """The messages on a stream, without those that are too long to be any.
+    """The messages on a stream, without implausibly long ones.
 
-    What follows the header of such a one, or of one that is no number, is skipped up to the next header.
+    The body of a message whose length is too large or not a number is skipped up to the next header.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -33,13 +33,13 @@ class Messages(io.RawIOBase):
     def readline(self, size: int | None = -1, /) -> bytes:  # noqa: ARG002 - as pygls calls it
         """Return the next header's line, without what is before it: a body that was skipped has no line's end."""
         line = self._stream.readline(LONGEST_HEADER)
-        found = _LENGTH.search(line)
-        if found is None:
+        length = _LENGTH.search(line)
+        if length is None:
             return line
-        if int(found[1]) > LONGEST_MESSAGE:
-            log.error("a message of %s bytes is ignored", int(found[1]))
+        if int(length[1]) > LONGEST_MESSAGE:
+            log.error("a message of %s bytes is ignored", int(length[1]))
             return b"\n"
-        return found[0]
+        return length[0]
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return a body."""
@@ -47,7 +47,7 @@ class Messages(io.RawIOBase):
 
 
 class _OneLine(logging.Formatter):
-    """One line of each record, but for mistakes of ours, which keep their traceback."""
+    """One line per record, except for our own bugs, which keep their traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
@@ -60,7 +60,7 @@ class _OneLine(logging.Formatter):
 
 
 def prepare_log() -> None:
-    """Let pygls, which logs a traceback for each damaged message, say it in a line."""
+    """Make pygls, which logs a traceback for each damaged message, log one line."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     pygls = logging.getLogger("pygls")

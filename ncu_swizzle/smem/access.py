@@ -36,7 +36,7 @@ MOST_BLOCKS = 32  # resident on an SM at most; fewer on sm_86, sm_89 and sm_120
 
 
 def sm_bytes(arch: str) -> int:
-    """Return the bytes of shared memory of an SM: also a block's limit with its reserved bytes counted in."""
+    """Return the bytes of shared memory of an SM, which is also a block's limit including its reserved bytes."""
     return KIB_PER_SM[arch.rstrip("af")] * 1024
 
 
@@ -46,7 +46,7 @@ def block_bytes(arch: str) -> int:
 
 
 def resident_blocks(arch: str, block_shared: int) -> int:
-    """Return how many blocks with `block_shared` bytes each fit on an SM, as far as shared memory allows."""
+    """Return how many blocks with `block_shared` bytes each fit into an SM's shared memory."""
     return min(sm_bytes(arch) // (block_shared + RESERVED_BYTES), MOST_BLOCKS)
 
 
@@ -61,7 +61,7 @@ SHARED_UNIT = 128
 def blocks_per_sm(arch: str, threads: int, registers: int, shared: int) -> int:
     """Return how many blocks fit on an SM, given registers per thread and a block's own bytes of shared memory.
 
-    An architecture that is not known counts as sm_90.
+    An unknown architecture counts as sm_90.
     """
     arch = arch if arch in SM_WARPS else "sm_90"
     warps = -(-threads // operations.WARP)
@@ -72,7 +72,7 @@ def blocks_per_sm(arch: str, threads: int, registers: int, shared: int) -> int:
     return min(
         SM_BLOCKS.get(arch, MOST_BLOCKS),
         SM_WARPS[arch] // warps,
-        # Each of the SM's four sub-cores has a quarter of the registers, for warps of its own.
+        # Each of the SM's four sub-cores has a quarter of the registers, for its own warps.
         4 * (SM_REGISTERS // 4 // per_warp) // warps,
         sm_bytes(arch) // taken,
     )
@@ -162,7 +162,7 @@ def _binary(op: ast.operator, left: Ints, right: Ints) -> Ints:
         raise ValueError("division by zero")
     if isinstance(op, ast.LShift | ast.RShift) and ((right < 0) | (right > 40)).any():
         raise ValueError("a shift by fewer than 0 or more than 40 bits")
-    # In floating point first: as integers, a product beyond 64 bits would have wrapped to one that looks small.
+    # In floating point first: as integers, a product beyond 64 bits would have wrapped to a small one.
     scale = np.exp2(right.astype(float)) if isinstance(op, ast.LShift) else right.astype(float)
     if isinstance(op, ast.Mult | ast.LShift) and (np.abs(left.astype(float) * scale) > LARGEST).any():
         raise ValueError("a number too large for an address")
@@ -195,7 +195,7 @@ class Access:
 
     @property
     def mask(self) -> Bools:
-        """Which lanes take part, (N, 32): active ones, of those that give an address."""
+        """Which lanes take part, (N, 32): the active ones that give an address."""
         active = np.ones(self.rows.shape, bool) if self.active is None else self.active
         return active & (np.arange(self.rows.shape[1]) < self.operation.addressed)
 
@@ -221,7 +221,7 @@ class Access:
 
     @property
     def executed(self) -> int:
-        """How often one of the requests is made."""
+        """How often a request is executed."""
         return self.total(np.ones(self.requests, np.int64))
 
     def chosen(self, requests: Ints) -> Access:
@@ -240,7 +240,7 @@ class Access:
         return max(1, self.operation.width_bytes // element_bytes)
 
     def cells(self, length: int) -> tuple[Ints, Ints]:
-        """Return the rows and columns of all cells that it touches, `length` neighbours of a row for each lane."""
+        """Return the rows and columns of all cells that it touches, `length` neighbours in a row for each lane."""
         rows, columns = self.rows[self.mask], self.columns[self.mask]
         return np.repeat(rows, length), (columns[:, None] + np.arange(length)).ravel()
 
@@ -259,7 +259,7 @@ class Surface:
     @property
     def column_major(self) -> bool:
         """Whether columns are contiguous in memory."""
-        # A mode of one cell may have any stride, so it does not say which way memory runs.
+        # A mode of one cell may have any stride, so it does not tell which way memory runs.
         rows, columns = self.layout.modes
         return bool(rows.leaves[0][1] == 1 and rows.size > 1 and (columns.leaves[0][1] != 1 or columns.size == 1))
 
@@ -327,7 +327,7 @@ def _lines(name: str, surface: Surface, width: int, write: bool) -> Access:
     starts = np.arange(0, lines * cells, run)[:, None]
     # One row per request, (N, 32): each run is filled up to whole warps with -1, for lanes that do nothing.
     number = np.pad(starts + np.arange(run), ((0, 0), (0, -run % WARP)), constant_values=-1).reshape(-1, WARP)
-    active = number >= 0  # the rest of a run's last warp is not
+    active = number >= 0  # the rest of a run's last warp is idle
     line, cell = np.divmod(np.maximum(number, 0), cells)
     rows, columns = surface.cells(*((line, cell) if name.startswith("row") else (cell, line)), length)
     suffix = f":{width}" if width != surface.element_bytes else ""

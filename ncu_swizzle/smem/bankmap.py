@@ -138,7 +138,7 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
 
 
 def _units(access: Access, mapping: Mapping, banks: int) -> tuple[Ints, int, int]:
-    """Return the units that the lanes access, (N, 32), the lanes of a phase, and how many units are side by side."""
+    """Return the units that the lanes access, (N, 32), the lanes of a phase, and how many units lie side by side."""
     unit = max(access.operation.width_bytes, WORD)
     units = access.addresses(mapping) // unit
     # A toy memory serves a request in one phase.
@@ -166,7 +166,7 @@ def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, ban
     else:
         actual, ideal, known = contended.max(axis=1), np.ones(len(contended), np.int64), True
     units, lanes, wide = _units(access, mapping, banks)
-    collisions = 0  # units that hit a bank which is already busy, over all phases
+    collisions = 0  # units that hit a busy bank, over all phases
     for phase, used in zip(units.reshape(-1, lanes), active.reshape(-1, lanes), strict=True):
         distinct = np.unique(phase[used])
         collisions += len(distinct) - len(np.unique(distinct % wide))
@@ -215,7 +215,7 @@ def phases(access: Access, mapping: Mapping, request: int | None = None) -> tupl
 class PhaseLoad:
     """One phase of a request: its active lanes, the map's cells that they access, and the words needed from each bank.
 
-    Of atomics, every lane counts; of other instructions, each word once.
+    For atomics, every lane counts; for other instructions, each word once.
     """
 
     request: int
@@ -235,7 +235,7 @@ class PhaseLoad:
 def worst_request(bank_maps: Sequence[BankMap]) -> int:
     """Return the number of the request with the busiest bank under any of these mappings of one access.
 
-    A map with another number of requests than the first has another access, and no say.
+    A map with a different number of requests than the first has another access and is ignored.
     """
     worst = [
         contention(bank_map.access, bank_map.mapping, bank_map.bank_count).max(axis=1)

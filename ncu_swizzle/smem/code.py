@@ -17,7 +17,7 @@ from ncu_swizzle.smem.wavefronts import wavefronts
 
 
 def spelled(mapping: Mapping) -> str:
-    """Return a mapping the way that everything prints it: its name, its unit, and its CUDA expression.
+    """Return a mapping as it is printed everywhere: its name, its unit, and its CUDA expression.
 
     ``Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f))``; `offset` counts elements.
     """
@@ -60,7 +60,7 @@ struct {name} {{
 def cute(mapping: Mapping, name: str = "Tile", *, flat: bool = False) -> str | None:
     """Return the mapping as a CuTe layout with its writer and reader; None if CuTe cannot express it.
 
-    `flat`: they take an element's index, as nothing is known of rows.
+    `flat`: they take an element's index, as its rows are not known.
     """
     layout = _cute_layout(mapping)
     if layout is None:
@@ -98,7 +98,7 @@ def _runs_of(mapping: Mapping) -> Layout:
 def cuda(mapping: Mapping, name: str = "Tile", *, flat: bool = False, now: int = 0) -> str:
     """Return a struct with ``at(row, column)``, the byte offset of an element.
 
-    `flat`: with ``at(index)`` instead, as nothing is known of rows. `now`: the elements of a row as the source has it.
+    `flat`: with ``at(index)`` instead, as its rows are not known. `now`: the elements of a row in the source.
     """
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
     parameters, offset, moved = _expressions(mapping, flat)
@@ -139,10 +139,10 @@ _SIZE = re.compile(r"kBytes = (\d+);")
 
 
 def contradiction(text: str, mapping: Mapping, accesses: Sequence[Access]) -> str:
-    """Return what is wrong with the text of `cuda`, for these accesses to the plain layout; empty if nothing is.
+    """Return what is wrong with the text from `cuda`, for these accesses to the plain layout; empty if nothing.
 
-    The C++ is evaluated as it stands, apart from what the mapping computes. It must put different cells at different
-    bytes inside of the tile, and each access must take there the wavefronts that are claimed.
+    The C++ is evaluated as written, independently of the mapping. It must put different cells at different
+    bytes inside of the tile, and each access must take the claimed wavefronts there.
     """
     size, element = _SIZE.search(text), mapping.element_bytes
     by_rows = all(stride == 1 for _, stride in mapping.layout.modes[1].leaves)
@@ -163,7 +163,7 @@ def contradiction(text: str, mapping: Mapping, accesses: Sequence[Access]) -> st
 
 
 def _broken(text: str, mapping: Mapping, access: Access, length: int, cells: Ints) -> str:
-    """Return what the text of `cuda` breaks of an access, whose lanes touch runs of `length` cells; empty if none."""
+    """Return what the text from `cuda` breaks in an access whose lanes touch runs of `length` cells; empty if none."""
     lanes = [np.where(access.mask, part, 0) for part in (access.rows, access.columns)]
     at, runs = _placed(text, mapping, *lanes), _placed(text, mapping, *cells)
     assert at is not None
@@ -180,7 +180,7 @@ def _broken(text: str, mapping: Mapping, access: Access, length: int, cells: Int
 
 
 def _placed(text: str, mapping: Mapping, rows: Ints, columns: Ints) -> Ints | None:
-    """Return where the text of `cuda` puts cells of the plain layout, in bytes; None if it is not such a text."""
+    """Return where the text from `cuda` puts cells of the plain layout, in bytes; None if it is other text."""
     lines = _LINES.search(text)
     if lines is None:
         return None
@@ -267,7 +267,7 @@ def _static(kind: str, value: IntTuple) -> str:
 
 
 def _runs(matrix: XorMatrix) -> Iterable[Swizzle]:
-    """Yield swizzles whose composition is the matrix: none changes bits that a later one reads."""
+    """Yield swizzles whose composition is the matrix; none changes bits that a later one reads."""
     for shift, mask in matrix.terms:
         base = 0
         while mask >> base:

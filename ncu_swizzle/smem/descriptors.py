@@ -36,7 +36,7 @@ def warpgroup_wavefronts(columns: int, a_in_shared: bool, sparse: bool = False) 
     return (b + (ROWS * K_BYTES if a_in_shared else 0)) // LINE
 
 
-CHUNK = 16  # bytes: what no swizzle divides
+CHUNK = 16  # bytes that every swizzle keeps together
 GROUP = 8  # rows of a core matrix
 SPANS = (16, 128, 64, 32)  # bytes of a row, by the descriptor's mode
 BOX_SPANS = (16, 32, 64, 128, 128, 128, 128)  # the same by the tensor map's CUtensorMapSwizzle
@@ -49,7 +49,7 @@ _LEADING_AT, _STRIDE_AT, _BASE_AT, _MODE_AT = 16, 32, 49, 62
 
 
 def swizzled(addresses: Ints, span: int, base_offset: int = 0, atom: int = CHUNK) -> Ints:
-    """Return where a swizzle of rows of `span` bytes, in atoms of so many, puts what is at these addresses."""
+    """Return where a swizzle of rows of `span` bytes, in atoms of `atom` bytes, moves these addresses."""
     # The chunk's number in its row XOR that of the 128-byte line: Swizzle<3,4,3>, <2,4,3> or <1,4,3> on bytes, the
     # modes of TMA. A base offset of k moves the pattern k lines on.
     mask = span // atom - 1
@@ -60,7 +60,7 @@ def swizzled(addresses: Ints, span: int, base_offset: int = 0, atom: int = CHUNK
 def box_chunks(rows: int, row_bytes: int, span: int, start: int, atom: int = CHUNK) -> Ints:
     """Return the address of each chunk of a box, (rows, chunks of a row).
 
-    Rows narrower than the swizzle are as far apart as if they were not.
+    Rows narrower than the swizzle still have its pitch.
     """
     plain = start + np.arange(rows)[:, None] * max(row_bytes, span) + np.arange(row_bytes // CHUNK) * CHUNK
     return swizzled(plain, span, atom=atom)
@@ -120,7 +120,7 @@ class Descriptor:
 
     @property
     def named_modes(self) -> Iterator[tuple[str, Self]]:
-        """The modes in words, and the descriptor with each."""
+        """Yield each mode in words, and the descriptor with it."""
         for mode, span in self.spans.items():
             other = replace(self, mode=mode)
             yield f"the {span}-byte mode{other._atoms}" if mode else "the mode without swizzle", other

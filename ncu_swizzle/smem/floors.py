@@ -1,4 +1,4 @@
-"""What no mapping of a tile changes: the fewest wavefronts that a request takes wherever its cells lie, and why.
+"""The floor that no mapping of a tile lowers: the fewest wavefronts that a request can take, and why.
 
 Lanes that update one word take turns; a copy takes a pass for each line that it reads; a few active lanes spread over
 several phases take one each. ncu's ideal counts bytes alone, so such requests look excessive under every mapping.
@@ -27,20 +27,20 @@ from ncu_swizzle.smem.operations import (
     Ints,
     Operation,
     first_lanes,
+    have_one_address,
+    have_paired_addresses,
     new_values,
-    one_address,
-    paired,
 )
 from ncu_swizzle.smem.wavefronts import BROADCAST_LANES
 
-COMBINED = ("add", "inc", "min", "max", "and", "or", "xor")  # what lanes may do together before one of them updates
+COMBINED = ("add", "inc", "min", "max", "and", "or", "xor")  # lanes may combine these before one of them updates
 HELD = 1 << 40  # above any address: a lane that takes no part
 
 
 def least(access: Access, mapping: Mapping, ideal: Ints) -> Ints:
     """Return the fewest wavefronts that any one-to-one mapping allows for each request, (N,).
 
-    `mapping` is any of them: it says which lanes want the same word.
+    `mapping` is any of them: it tells which lanes want the same word.
     """
     operation, active = access.operation, access.mask
     if operation.kind == COPY:
@@ -58,19 +58,19 @@ def least(access: Access, mapping: Mapping, ideal: Ints) -> Ints:
 
 
 def _merging(operation: Operation, lanes: Ints, active: Bools, phases: Sequence[Any]) -> Ints:
-    """Return (N,): the wavefronts of a wide load of which all phases merge that may, see `wavefronts._merged`."""
+    """Return (N,): the wavefronts of a wide load if all phases that may merge do, see `wavefronts._merged`."""
     if operation.width_bytes == 2 * WORD:
         fits = _distinct(lanes, active) <= LINE // operation.width_bytes
-        return np.where(paired(lanes, active) & fits, active.any(axis=1), np.stack(phases).sum(axis=0))
+        return np.where(have_paired_addresses(lanes, active) & fits, active.any(axis=1), np.stack(phases).sum(axis=0))
     total = np.zeros(len(lanes), np.int64)
     for first, strictly in ((0, True), (16, False)):
         half, on = lanes[:, first : first + 16], active[:, first : first + 16]
-        may = paired(half, on, strictly=strictly) | (~active[:, 31] & strictly)
+        may = have_paired_addresses(half, on, strictly=strictly) | (~active[:, 31] & strictly)
         fits = _distinct(half, on) <= LINE // operation.width_bytes
         quarters = on[:, :8].any(axis=1).astype(np.int64) + on[:, 8:].any(axis=1)
         total += np.where(may & fits, on.any(axis=1), quarters)
     broadcast = -(-active.sum(axis=1) // BROADCAST_LANES)
-    return np.where(one_address(lanes, active), broadcast, total)
+    return np.where(have_one_address(lanes, active), broadcast, total)
 
 
 def _distinct(lanes: Ints, active: Bools) -> Ints:
@@ -85,10 +85,10 @@ def same_word(operation: Operation, addresses: Ints, active: Bools) -> Ints:
     lane = np.arange(operation.lanes)
     for phase in operation.phases:
         on = active[:, phase.start : phase.stop]
-        # Each idle lane has a number of its own.
+        # Each idle lane has its own number.
         words = np.where(on, addresses[:, phase.start : phase.stop] // WORD, HELD + lane)
         ordered = np.sort(words, axis=1)
-        # How far each place is from where its value begins: the longest run of equal values has the most lanes.
+        # The distance of each position from the start of its value: the longest run of equal values has the most lanes.
         begins = np.maximum.accumulate(np.where(new_values(ordered), lane, 0), axis=1)
         total += np.where(on.any(axis=1), (lane - begins).max(axis=1) + 1, 0)
     return total
@@ -120,7 +120,7 @@ def _through_l1(operation: Operation, source: Ints, reads: Bools) -> Ints:
 
 
 def _past_l1(source: Ints, reads: Bools) -> Ints:
-    """Return (N,): a pass for each line that is read; two for one of which even and odd halves of sectors are read.
+    """Return (N,): a pass for each line that is read, two if both even and odd halves of sectors are read.
 
     A pass moves chunks of 16 bytes: whole sectors of 32 bytes, only even halves or only odd halves (`wavefronts`).
     """
@@ -166,12 +166,12 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
 
 
 def reasons(accesses: Sequence[Access], mapping: Mapping) -> tuple[tuple[str, str], ...]:
-    """Return the accesses that take more wavefronts than their bytes fill whatever the mapping, and why."""
+    """Return the accesses that take more wavefronts than their bytes fill under any mapping, and why."""
     return tuple((access.name, why) for access in accesses if (why := reason(access, mapping)))
 
 
 def reason(access: Access, mapping: Mapping) -> str:
-    """Return why an access takes more wavefronts than its bytes fill, whatever the mapping; empty if it does not."""
+    """Return why an access takes more wavefronts than its bytes fill under any mapping; empty if it does not."""
     counted = access.wavefronts(mapping)
     fewest = least(access, mapping, counted.ideal)
     excess = np.where(counted.known, fewest - counted.ideal, 0)

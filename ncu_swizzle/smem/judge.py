@@ -166,9 +166,9 @@ class Candidate:
     ideal: int
     avoidable: int  # excessive, except for what no mapping changes, see `floors`
     extra_bytes: int  # per tile, beyond what it has now
-    blocks: int  # resident per SM, as far as shared memory allows
+    blocks: int  # resident per SM, limited by shared memory alone
     tma: str | None
-    was: int = 0  # elements of a row as the tile has it now, if the mapping has other rows
+    was: int = 0  # elements of a row in the tile now, if the mapping changes that
     also: tuple[str, ...] = ()  # other names of the same mapping
 
     @property
@@ -198,7 +198,7 @@ class Candidate:
         return rows if rows and isinstance(transform, Identity) else " with ".join(filter(None, (rows, str(transform))))
 
     def places(self, size: int) -> Ints:
-        """Return where the mapping puts each of so many bytes of the tile as it is, (size,); -1 for unused columns."""
+        """Return where the mapping puts each byte of the current tile, (size,); -1 for unused columns."""
         element, columns = self.mapping.element_bytes, self.mapping.shape[1]
         index, within = np.divmod(np.arange(size), element)
         row, column = np.divmod(index, self.was or pitch(self.mapping.layout))
@@ -220,6 +220,9 @@ class Candidate:
             return spelled(mapping)
         rows = f"rows of {then} instead of {now} {unit(mapping.element_bytes)}"
         return rows if isinstance(transform, Identity) else f"{rows}, with {transform} ({transform.cuda('offset')})"
+
+
+MOST_SEEN_BITS = 22  # of offsets whose differences are marked in a table, which is quicker than sorting them
 
 
 class Judge:
@@ -246,15 +249,16 @@ class Judge:
         last = max(int(access.columns[access.mask].max(initial=0)) for access in accesses)
         last += max(access.granule(plain.element_bytes) for access in accesses)
         self.used = used or min(-(-last // granule) * granule, plain.shape[1])
-        self.rejected: list[Candidate] = []
+        self.rejected: list[Candidate] = []  # the closest among them
+        self.closest = math.inf  # the avoidable wavefronts that one of these leaves, or the plain layout
 
     def candidate(self, mapping: TileMapping) -> Candidate:
-        found = self.bounded(mapping, math.inf)
-        assert found is not None
-        return found
+        candidate = self.bounded(mapping, math.inf)
+        assert candidate is not None
+        return candidate
 
     def bounded(self, mapping: TileMapping, most: float) -> Candidate | None:
-        """Return the candidate; None if more than so many of its wavefronts are avoidable."""
+        """Return the candidate; None if more than `limit` of its wavefronts are avoidable."""
         actual = ideal = avoidable = 0
         for access in self.accesses:
             wavefronts = access.wavefronts(mapping)
@@ -267,7 +271,7 @@ class Judge:
             if avoidable > most:
                 return None
         now, then = pitch(self.plain.layout), pitch(mapping.layout)
-        # The last row of the plain layout may end behind the array; rows of another length are declared as whole ones.
+        # The last row of the plain layout may end after the array; rows of another length are declared whole.
         size = self.taken if mapping == self.plain else mapping.bytes
         if now != then:
             size = max(size, mapping.shape[0] * then * mapping.element_bytes)
@@ -277,7 +281,7 @@ class Judge:
             actual=actual,
             ideal=ideal,
             avoidable=avoidable,
-            # What is allocated may be more than the tile: that is there already.
+            # The allocation may already be larger than the tile.
             extra_bytes=max(0, size - self.taken) if size >= self.plain.bytes else size - self.plain.bytes,
             blocks=blocks,
             tma=tma_mode(mapping),
@@ -301,10 +305,12 @@ class Judge:
         return self.consider_mapping(replace(self.plain, transform=transform))
 
     def consider_mapping(self, mapping: TileMapping) -> Candidate | None:
-        candidate = self.candidate(mapping)
-        if not self.allowed(candidate):
+        # Of those that are not clean, only the closest counts: whatever leaves more than another is not counted on.
+        candidate = self.bounded(mapping, self.closest)
+        if candidate is None or not self.allowed(candidate):
             return None
         if not candidate.clean:
+            self.closest = min(self.closest, candidate.avoidable)
             self.rejected.append(candidate)
             return None
         return candidate
@@ -312,8 +318,8 @@ class Judge:
     def differences(self, *, necessary: bool = False) -> Differences:
         """Return the XORed offset differences that are to map to different banks, by the number of bits below a bank.
 
-        `necessary`: only those of which it is certain that no mapping is clean otherwise. Of atomics and copies, whose
-        lanes conflict in other ways, too, these are few, and counting judges what is found.
+        `necessary`: only those that every clean mapping certainly has to separate. For atomics and copies, whose
+        lanes also conflict in other ways, these are few, and counting judges the result.
         """
         by_bits: dict[int, list[Ints]] = {}
         for access in self.accesses:
@@ -339,19 +345,24 @@ class Judge:
 def _phase_differences(access: Access, plain: TileMapping, low: int, chosen: Bools | None = None) -> Ints:
     """Return the XORed offsets of all pairs of lanes in a phase, without the bits below `low`.
 
-    Of all requests, or of those that are chosen, (N,). Two phases of a wide load may merge, but need not: the ideal of
+    Of all requests, or only the `chosen` ones, (N,). Two phases of a wide load may merge, but need not: the ideal of
     a load that does not is higher.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
     active = access.mask
     if chosen is not None:
         offsets, active = offsets[chosen], active[chosen]
+    offsets = np.where(active, offsets, 0)
+    bits = int(offsets.max(initial=0)).bit_length()
+    seen: Bools = np.zeros(1 << bits if bits <= MOST_SEEN_BITS else 0, bool)
     differences = [np.zeros(0, np.int64)]
     for phase in access.operation.phases:
         lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
-        # Lanes i and i + step, (N, size - step): over all steps, every pair of a phase once.
-        for step in range(1, lanes.shape[1]):
-            both = on[:, step:] & on[:, :-step]
-            differences.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
-    every = np.unique(np.concatenate(differences))
+        first, second = np.triu_indices(lanes.shape[1], 1)
+        pairs = (lanes[:, first] ^ lanes[:, second])[on[:, first] & on[:, second]]  # every pair of a phase once
+        if len(seen):
+            seen[pairs] = True
+        else:
+            differences.append(np.unique(pairs))
+    every = np.flatnonzero(seen) if len(seen) else np.unique(np.concatenate(differences))
     return np.asarray(every[every != 0])

@@ -25,7 +25,7 @@ IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias
 LARGEST = 1 << 18  # elements of a tile: even of 1 byte each, more than the shared memory of any SM
 LONGEST_TEXT = 10_000  # characters: parsing takes a stack, and more than linear time
 LONGEST_NUMBER = 18  # digits, which 64 bits hold
-DEEPEST = 32  # parentheses within each other
+DEEPEST = 32  # nested parentheses
 EXAMPLE = '"(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
 
 
@@ -99,7 +99,7 @@ class Layout:
         for size, stride in self.leaves:
             if size == 1:
                 continue
-            # s0:d0 followed by s1:(s0 d0) goes on where it ended, so it is (s0 s1):d0.
+            # s0:d0 followed by s1:(s0 d0) continues where it ended, so it is (s0 s1):d0.
             if parts and stride == parts[-1][0] * parts[-1][1]:
                 parts[-1] = (parts[-1][0] * size, parts[-1][1])
             else:
@@ -114,9 +114,7 @@ class Layout:
         if isinstance(inner.shape, tuple):
             modes = [self.compose(mode) for mode in inner.modes]
             composed = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
-            if (
-                composed.offsets() != self(inner.offsets())
-            ).any():  # one mode carries into what another one runs through
+            if (composed.offsets() != self(inner.offsets())).any():  # one mode carries into the range of another
                 raise UsageError(f"{self} o {inner} is not a layout", EXAMPLE)
             return composed
         ((size, stride),) = inner.leaves
@@ -210,7 +208,7 @@ def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, 
     """Yield the parts that make up `size` elements of `outer`, `stride` apart."""
     # From the fastest part of `outer` on, the stride first skips whole parts, s:d dividing it by s; where it falls
     # within one, it takes every stride-th element of it; the rest continues in the next part with stride 1. The last
-    # part has no end: coordinates beyond it go on along it.
+    # part has no end: coordinates beyond it continue along it.
     *parts, (_, last) = outer.coalesce().leaves
     if stride == 0:
         yield size, 0
@@ -273,7 +271,7 @@ def fragments(depth: int) -> tuple[Fragment, ...]:
 
 def _by_pairs(name: str, row: Ints, column: Ints) -> Fragment:
     """Lane 4 r + c / 2 holds two adjacent elements of a row; the next two are 8 rows down, then 8 columns on."""
-    # Of A, a0 and a1 are in row g, a2 and a3 in row g + 8, a4 to a7 the same 8 columns further on; B has no row g + 8,
+    # In A, a0 and a1 are in row g, a2 and a3 in row g + 8, a4 to a7 the same 8 columns further on; B has no row g + 8,
     # so its b2 and b3 are 8 further along K (PTX ISA, "Matrix Fragments for mma.m16n8k16").
     lane = row % 8 * 4 + column % 8 // 2
     element = column % 2 + row // 8 * 2 + column // 8 * 2 * (1 + int(row.max() >= 8))

@@ -22,7 +22,7 @@ Cell = tuple[int, int]
 
 
 def refuse_element(size: int) -> None:
-    """Raise UsageError for a size that no element has."""
+    """Raise UsageError for an impossible element size."""
     if size not in ELEMENTS:
         raise UsageError(f"an element cannot have {size} bytes", "--elem 1, 2, 4, 8 or 16")
 
@@ -174,7 +174,7 @@ def _padded(mapping: Mapping) -> int:
     padding = mapping.transform
     if not isinstance(padding, Padding):
         return 0
-    # Every run that is begun has its padding, the last one as well: an array of tiles has them at equal distances.
+    # Every run, even a partial last one, has its padding, so that an array of tiles has equal distances.
     return -(-mapping.layout.cosize // padding.every) * (padding.every + padding.by)
 
 

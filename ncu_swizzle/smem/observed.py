@@ -13,7 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.pool import Outcome
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
@@ -28,7 +30,7 @@ from ncu_swizzle.smem.swizzle import Padding
 
 # The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
 #
-# A static array that the PTX declares is one tile, from its first byte to its last, whatever is accessed of it. Dynamic
+# A static array that the PTX declares is one tile, from its first byte to its last, whatever is accessed. Dynamic
 # shared memory, and an array of a struct, may hold several: there, and if no PTX was kept, instructions whose ranges
 # overlap belong to the same tile. How long its rows are is inferred from all of its accesses, see `smem.rows`.
 
@@ -49,11 +51,14 @@ class DeclaredArray(Protocol):
     def dynamic(self) -> bool: ...
 
 
+SUGGESTED = 256  # tiles whose mappings are kept: a page says them, and draws one
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedTile:
-    """Shared memory from byte `first` to `end`, laid out as the kernel has it, and the accesses to it.
+    """Shared memory from byte `first` to `end`, with the kernel's own layout, and the accesses to it.
 
-    The elements of `plain` are the narrowest access. If its rows are not `known`, they stand for whole bank rows.
+    The elements of `plain` are the narrowest access. If its rows are not `known`, they are whole bank rows.
     `complete` is whether all of the requests are known, not just the most frequent ones.
     """
 
@@ -70,13 +75,13 @@ class ObservedTile:
 
     @property
     def span(self) -> str:
-        """Return its bytes in words."""
+        """Name its byte range."""
         name = f"{self.array}, " if self.array else ""
         return f"{name}shared memory from {self.first:#x} to {self.end - 1:#x}"
 
     @cached_property
     def excessive(self) -> int:
-        """The excessive wavefronts of all its requests, as far as they are known."""
+        """The excessive wavefronts of all its known requests."""
         counted = ((access, access.wavefronts(self.plain)) for access in self.accesses)
         return sum(access.total(np.where(waves.known, waves.actual - waves.ideal, 0)) for access, waves in counted)
 
@@ -85,11 +90,38 @@ class ObservedTile:
 
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
-        limits = constraints or Constraints()
-        # Of a part of an array, which other accesses see in another shape, rows are neither shortened nor swapped.
-        rows = self.known and bool(self.taken or not self.array)
-        limits = replace(limits, leading=self.leading is not None, rows=rows)
-        return suggest_by_trial(self.plain, self.accesses, limits, self.taken)
+        key = self, constraints or Constraints()
+        if key not in _searched:
+            while len(_searched) >= SUGGESTED:
+                del _searched[next(iter(_searched))]
+            try:
+                _searched[key] = Outcome(_suggestion(*key))
+            except UsageError as error:
+                _searched[key] = Outcome(error=error)
+        suggestion: Suggestion = _searched[key].result()
+        return suggestion
+
+
+_searched: dict[tuple[ObservedTile, Constraints], Outcome] = {}  # in the order in which they were searched for
+
+
+def search_together(wanted: Sequence[tuple[ObservedTile, Constraints]], jobs: int) -> None:
+    """Search for the mappings of several tiles, on several cores: `suggestion` then has them."""
+    keys = [key for key in dict.fromkeys(wanted) if key not in _searched][:SUGGESTED]
+    if jobs > 1 and len(keys) > 1:
+        for number, outcome in pool.outcomes(_search_one, None, keys, jobs):
+            _searched[keys[number]] = outcome
+
+
+def _search_one(_: None, key: tuple[ObservedTile, Constraints], hear: object) -> Suggestion:  # noqa: ARG001
+    return _suggestion(*key)
+
+
+def _suggestion(tile: ObservedTile, limits: Constraints) -> Suggestion:
+    # In a part of an array that other accesses see in another shape, rows are neither shortened nor swapped.
+    rows = tile.known and bool(tile.taken or not tile.array)
+    limits = replace(limits, leading=tile.leading is not None, rows=rows)
+    return suggest_by_trial(tile.plain, tile.accesses, limits, tile.taken)
 
 
 def observed_tiles(
@@ -133,15 +165,15 @@ def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[DeclaredArra
             continue
         rest -= set(mine)
         ranges = list(_ranges({at: spans[at] for at in mine}))
-        whole = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
-        if whole:  # of dynamic memory, as far as it is accessed: how much is allocated says nothing of the tile
+        is_one_tile = len(ranges) == 1 or (not array.dynamic and _is_one(requests, mine, array))
+        if is_one_tile:  # the accessed part of dynamic memory: its allocated size tells nothing about the tile
             ranges = [(array.start, ranges[-1][1] if array.dynamic else array.start + array.size, mine)]
         for first, end, offsets in ranges:
-            part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
-            parts.append(replace(part, declared=True, taken=array.size) if whole else part)
+            tile_part = _Part(first=first, end=end, offsets=tuple(sorted(offsets)), array=array.name)
+            parts.append(replace(tile_part, declared=True, taken=array.size) if is_one_tile else tile_part)
     for first, end, offsets in _ranges({at: spans[at] for at in rest}):
         parts.append(_Part(first=first, end=end, offsets=tuple(sorted(offsets))))
-    yield from sorted(parts, key=lambda part: part.first)
+    yield from sorted(parts, key=lambda tile_part: tile_part.first)
 
 
 def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: DeclaredArray) -> bool:
@@ -264,13 +296,13 @@ class Advice:
     end: int
     offsets: tuple[int, ...]
     text: str
-    layout: bool = True  # False if nothing but which lanes take part conflicts: no change helps
+    layout: bool = True  # False if the active lanes alone cause the conflicts: no layout helps
 
 
 def advise(
     tiles: Sequence[ObservedTile], constraints: Constraints = Constraints(), untried: int = 0
 ) -> tuple[Advice, ...]:
-    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, get it together.
+    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, share it.
 
     `untried` accesses have unknown addresses.
     """
@@ -293,14 +325,14 @@ def advise(
 
 def _together(run: Sequence[ObservedTile], sentence: str, layout: bool) -> Advice:
     first, end = run[0].first, run[-1].end
-    each = f", {len(run)} tiles" if len(run) > 1 else ""
+    count = f", {len(run)} tiles" if len(run) > 1 else ""
     offsets = tuple(offset for tile in run for offset in tile.offsets)
-    text = f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}"
+    text = f"shared memory from {first:#x} to {end - 1:#x}{count}, {sentence}"
     return Advice(first=first, end=end, offsets=offsets, text=text, layout=layout)
 
 
 def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
-    """Return the operations of a tile and what was found by trying mappings on them; and whether the layout matters."""
+    """Return a sentence with a tile's operations and the best mappings found, and whether the layout matters."""
     operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
     if tile.leading == 0:
         return f"{operations}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}", True
@@ -333,7 +365,7 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> tuple[str, bool]:
 
 
 def _mapped(tile: ObservedTile, candidate: Candidate) -> str:
-    """Return the mapping in words; of rows that an API knows by their leading dimension, how long they are to be."""
+    """Describe the mapping; for rows that an API knows by their leading dimension, the new row length."""
     transform, element = candidate.mapping.transform, candidate.mapping.element_bytes
     if tile.leading is None or not isinstance(transform, Padding):
         return candidate.spelled

@@ -1,4 +1,4 @@
-"""The instructions that access shared memory, and how many words or lanes each of the 32 banks serves them."""
+"""The instructions that access shared memory, and how many words or lanes each of the 32 banks serves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.base.errors import UsageError, did_you_mean
 
-# Names are those of PTX without ``.sync.aligned.m8n8`` and the like.
+# PTX names without ``.sync.aligned.m8n8`` and the like.
 WARP = 32
 LINE = 128  # bytes of a bank row, 32 banks of 4: the most that one wavefront moves
 ROW = 16  # bytes of a matrix row, which a lane of ldmatrix or stmatrix addresses
@@ -25,7 +25,7 @@ _ATOMICS = (*_REDUCTIONS, "max.s32", "min.u32", "min.s32", "xor.b32", "inc.u32",
 _WIDE_ATOMICS = ("exch.b64", "cas.b64")
 ZERO_FILL = ".zfill"  # of cp.async whose source size is in a register
 SPIN = "atoms.cast.spin"  # the 32-bit compare-and-swap of a floating-point atomic's loop
-ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; it has no PTX name
+ADD_ONE = "atoms.popc.inc"  # compiled from adding the constant 1; it has no PTX name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ def _busiest(request: Ints, bank: Ints, requests: int, banks: int) -> Ints:
     return busiest
 
 
-def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
+def have_paired_addresses(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
     """Mark the requests, (N,), in which every lane i has the address of lane i^1, or every lane that of lane i^2.
 
     Inactive lanes match any lane; with `strictly`, only inactive ones.
@@ -162,7 +162,7 @@ def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
     return pairs
 
 
-def one_address(lanes: Ints, mask: Bools) -> Bools:
+def have_one_address(lanes: Ints, mask: Bools) -> Bools:
     """Mark the requests, (N,), in which all active lanes have the same address."""
     highest = np.where(mask, lanes, -1).max(axis=1, keepdims=True)
     same: Bools = ((lanes == highest) | ~mask).all(axis=1)

@@ -17,7 +17,7 @@ from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Bools, Ints
 
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
-CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # whose wavefronts are kept: of so many requests together, so many times
+CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # wavefronts are cached for batches up to this size, and this many
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 49, np.uint64)  # that hash addresses, lanes and sources
 
 
@@ -42,7 +42,7 @@ class AccessRequests:
     def _rows(self) -> NDArray[np.uint64]:
         """Requests as rows of numbers, (N, 17), or (N, 49) with sources: the lanes' addresses, and which are active.
 
-        As bytes, rows have an order that depends on nothing but what they hold.
+        As bytes, rows have an order that depends only on their contents.
         """
         rows = np.zeros((len(self.times), 17 if self.source is None else 49), np.uint64)
         rows[:, :16] = np.ascontiguousarray(self.addresses.astype(np.uint32)).view(np.uint64)  # below 2^24
@@ -53,8 +53,8 @@ class AccessRequests:
 
     @cached_property
     def _hashed(self) -> NDArray[np.uint64]:
-        # Linear modulo 2^64, so that one product hashes all rows. Different rows may have the same hash: whoever uses
-        # hashes compares the rows as well.
+        # Linear modulo 2^64, so that one product hashes all rows. Different rows may have the same hash: users of
+        # hashes compare the rows as well.
         hashed: NDArray[np.uint64] = self._rows @ _FACTORS[: self._rows.shape[1]]
         return hashed
 
@@ -65,7 +65,7 @@ class AccessRequests:
         return order, self._hashed[order]
 
     def distinct(self) -> tuple[AccessRequests, Ints]:
-        """Return each different request once, the first ones first, and for every request the index of that one."""
+        """Return each distinct request once, in order of first occurrence, and every request's index among them."""
         order, hashed = self._by_hash
         starts = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(order) else order
         first = np.minimum.reduceat(order, starts) if len(order) else order
@@ -74,9 +74,9 @@ class AccessRequests:
         if not bool((self._rows[first][which] == self._rows).all()):  # different requests with the same hash
             _, first, which = np.unique(self._as_bytes, return_index=True, return_inverse=True)
         by_place = np.argsort(first)
-        place = np.empty(len(first), np.int64)
-        place[by_place] = np.arange(len(first))
-        rows, which = first[by_place], place[which.ravel()]
+        rank = np.empty(len(first), np.int64)
+        rank[by_place] = np.arange(len(first))
+        rows, which = first[by_place], rank[which.ravel()]
         times = np.zeros(len(rows), np.int64)
         np.add.at(times, which, self.times)
         once = replace(self.chosen(rows), times=times)
@@ -84,7 +84,7 @@ class AccessRequests:
         return once, which
 
     def plus(self, other: AccessRequests) -> AccessRequests:
-        """Return the requests of both, each of which has different ones only, each once."""
+        """Return the requests of both, each once; both must already be distinct."""
         here, again = self._where(other)
         times = self.times.copy()
         times[here[again]] += other.times[again]
@@ -105,7 +105,7 @@ class AccessRequests:
         ).most_frequent()
 
     def _where(self, other: AccessRequests) -> tuple[Ints, Bools]:
-        """Return the place of each of the other's M requests here, and whether it is here at all, (M,) each."""
+        """Return the position of each of the other's M requests here, and whether it is here at all, (M,) each."""
         order, hashed = self._by_hash
         if not len(order):
             return np.zeros(len(other.times), np.int64), np.zeros(len(other.times), bool)
@@ -120,12 +120,12 @@ class AccessRequests:
         as_bytes: NDArray[Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
         return as_bytes
 
-    def ordered(self) -> AccessRequests:
+    def sorted_requests(self) -> AccessRequests:
         """Return the requests by their lanes' addresses, in an order that does not depend on how they were made."""
         return self.chosen(np.argsort(self._as_bytes))
 
     def most_frequent(self) -> AccessRequests:
-        """Return as many of these requests as are kept."""
+        """Return the most frequent requests, as many as are kept."""
         if len(self.times) <= DISTINCT_REQUESTS:
             return self
         frequent = np.sort(np.argsort(-self.times, kind="stable")[:DISTINCT_REQUESTS])
@@ -140,7 +140,7 @@ class AccessRequests:
 
 
 def merged_requests(one: AccessRequests | None, other: AccessRequests | None) -> AccessRequests | None:
-    """Return the requests of both, as far as there are any."""
+    """Return the requests of both, either of which may be None."""
     return one.plus(other) if one and other else one or other
 
 
@@ -163,10 +163,10 @@ def _counted(op: str, addresses_: bytes, active_: bytes, source_: bytes | None) 
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
     known = np.ones(len(addresses), bool)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
-    given = active[:, : operation.addressed]
-    counting = np.flatnonzero(given.all(axis=1) if matrix else active.any(axis=1))
+    selected = active[:, : operation.addressed]
+    counting = np.flatnonzero(selected.all(axis=1) if matrix else active.any(axis=1))
     if matrix:
-        known &= given.all(axis=1) | ~active.any(axis=1)
+        known &= selected.all(axis=1) | ~active.any(axis=1)
     if len(counting):
         sources = None if source is None else source[counting]
         counted = wavefronts(operation.name, addresses[counting], active[counting], sources)

@@ -1,10 +1,10 @@
-"""How long the rows of a tile are, as the addresses of its accesses show it.
+"""The length of a tile's rows, inferred from the addresses of its accesses.
 
-A cubin says how many bytes an array has, and not that they are 4 rows of 128 floats. Of each request, take all lanes
+A cubin says how many bytes an array has, but not that they are 4 rows of 128 floats. For each request, take all lanes
 together: the bytes they touch are intervals, and with 16 x 4 threads on rows of 128 floats those are 64 bytes of one
-row and 64 bytes of the next, which begin 512 bytes apart. (Lane 16 lies 452 bytes behind lane 15; that is no length.)
+row and 64 bytes of the next, which begin 512 bytes apart. (Lane 16 is 452 bytes after lane 15; that is not a length.)
 A row length has to explain every request that touches several intervals: it divides all distances between them, and
-none of them runs across the end of a row. If no length does, the rows are not known. A single interval, such as that of
+none of them crosses the end of a row. If no length does, the rows are not known. A single interval, such as that of
 a copy of element i by thread i, tells nothing.
 """
 
@@ -42,7 +42,7 @@ class Touched:
 
 @dataclass(frozen=True)
 class RowLength:
-    """The bytes of a row, and how many bytes behind the start of a row the tile begins."""
+    """The bytes of a row, and how many bytes after the start of a row the tile begins."""
 
     size: int
     begins: int = 0
@@ -92,14 +92,14 @@ def _apart(touched: Touched) -> _Apart:
 
 
 def _uncut(firsts: Ints, ends: Ints, size: int) -> int | None:
-    """Return a place on a circle of `size` bytes that lies inside of no interval, the first one from 0 on."""
+    """Return the first position on a circle of `size` bytes that no interval contains."""
     if bool((ends - firsts > size).any()):
         return None
-    # The places where intervals begin and end are enough: if any place is free, so is one of these.
+    # The ends of intervals are enough: if any position is free, so is one of these.
     begins, lengths = np.unique(np.stack([firsts % size, ends - firsts], axis=1), axis=0).T
     places = np.unique(np.concatenate([[0], begins, (begins + lengths) % size]))
-    for place in places.tolist():
-        within = (place - begins) % size
+    for position in places.tolist():
+        within = (position - begins) % size
         if not bool(((within > 0) & (within < lengths)).any()):
-            return int(place)
+            return int(position)
     return None

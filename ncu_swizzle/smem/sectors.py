@@ -1,8 +1,8 @@
 """How many sectors and tags a warp instruction takes in global and local memory, from the addresses of its lanes.
 
 The rules are those of Nsight Compute's per-instruction columns on an H100: memory_l2_theoretical_sectors_global and its
-ideal, memory_l1_tag_requests_global, memory_l2_theoretical_sectors_local. These are counts of software, as those of
-shared memory are: caches decide none of them. docs/sectors.md states the rules, with what they were compared with.
+ideal, memory_l1_tag_requests_global, memory_l2_theoretical_sectors_local. These are software counts, as those of
+shared memory are: caches do not affect them. docs/sectors.md states the rules, and what they were compared with.
 
 Addresses are in bytes, int64[N, 32] for N requests of a warp each, with bool[N, 32] for the lanes that access memory.
 An access is aligned to its width, which hardware requires: no lane's access is in two sectors.
@@ -33,8 +33,8 @@ class Sectors:
 def global_sectors(addresses: Ints, active: Bools, width: int) -> Sectors:
     """Return what N requests of `width` bytes per lane take in global memory; nothing without active lanes.
 
-    The actual sectors are those that hold a byte which is accessed. Ideal are as many as the bytes of all active lanes
-    fill, but not more than the actual ones, which are fewer where lanes share bytes.
+    The actual sectors are those that hold an accessed byte. The ideal is as many as the bytes of all active lanes
+    fill, but not more than the actual ones, which are fewer if lanes share bytes.
     """
     actual = _different(addresses, active, SECTOR)
     full = -(-active.sum(axis=1) * width // SECTOR)
@@ -45,13 +45,13 @@ def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
     """Return what N copies of 16 bytes per lane past L1 (LDGSTS.BYPASS) take in global memory, given where they write.
 
     They move whole sectors, or halves: a sector counts once for each sector of shared memory that it goes to, and if
-    its halves change places, once more. Of the lanes that write the same 16 bytes, the lowest one copies.
+    its halves swap, once more. Of the lanes that write the same 16 bytes, the lowest one copies.
     """
     copying = first_lanes(target, active)
-    chunk, place = source // CHUNK, target // CHUNK
-    lowest = np.where(active, place, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
+    chunk, target_chunk = source // CHUNK, target // CHUNK
+    lowest = np.where(active, target_chunk, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
     # One number per move: sector of global memory, sector of shared memory (from the request's lowest on), parity.
-    moves = ((chunk // 2 << 20) + (place // 2 - lowest)) * 2 + ((chunk ^ place) & 1)
+    moves = ((chunk // 2 << 20) + (target_chunk // 2 - lowest)) * 2 + ((chunk ^ target_chunk) & 1)
     actual = _different(moves, copying, 1)
     full = -(-copying.sum(axis=1) * CHUNK // SECTOR)
     return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(source, active, LINE))
@@ -60,8 +60,8 @@ def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
 def local_sectors(addresses: Ints, active: Bools, width: int) -> Ints:
     """Return the sectors of N requests to local memory, (N,), given each thread's own addresses in it.
 
-    The words of a warp's 32 threads at the same address of theirs are side by side: a word of eight neighbouring
-    threads is a sector. What is wider than a word is in as many lines.
+    The words of a warp's 32 threads at the same local address are side by side: a word of eight neighbouring
+    threads is a sector. An access wider than a word takes a line per word.
     """
     octet = np.arange(addresses.shape[1]) // LANES_OF_SECTOR
     words = (addresses // WORD)[:, None, :] + np.arange(max(1, width // WORD))[:, None]  # (N, words, 32)

@@ -1,4 +1,4 @@
-"""What a request takes if only some of its lanes make it, whichever they are."""
+"""The cost of a request if only some of its lanes, any of them, make it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ncu_swizzle.smem.wavefronts import wavefronts
 
 
 def most_ways(op: str, addresses: Ints, active: Bools, source: Ints | None = None) -> int | None:
-    """Return how many ways N requests conflict at most, (N, 32), made by all of their lanes or any of them.
+    """Return the most ways that N requests, (N, 32), can conflict, made by all or any of their lanes.
 
-    1: without conflicts whichever lanes make them. None if no rule tells. A word that one lane less wants is never
-    served later, so of loads, stores and atomics all lanes together are the worst; a bank serves each phase in as many
+    1: conflict-free whichever lanes make them. None if no rule tells. A word that one lane fewer wants is never
+    served later, so for loads, stores and atomics all lanes together are the worst; a bank serves each phase in as many
     wavefronts as its lanes want words of it.
     """
     operation = operations.find(op)

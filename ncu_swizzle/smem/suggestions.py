@@ -30,22 +30,22 @@ LARGEST_PADDING = 128  # bytes that a row is lengthened by: one more bank row re
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What was searched, all of it: how many XORs, lengths of rows, and both together.
+    """The whole search: how many XORs, row lengths, and pairs of both.
 
     `xors` are all XORs of address bits if `complete`, else those that were counted.
     """
 
     xors: int = 0
-    of_rows: int = 0  # of a row's number into the column, of rows that are no power of two long
+    of_rows: int = 0  # of a row's number into the column, if row lengths are not a power of two
     lengths: int = 0
     both: int = 0
     swaps: int = 0  # of row and column
     complete: bool = True
-    whole: int = 0  # bytes of the widest access, if that is more than an element: what moves moves with them
+    whole: int = 0  # bytes of the widest access, if more than an element: they move together
     tma: bool = False
 
     def __str__(self) -> str:
-        """Return it in words, for a sentence that begins with "none of"."""
+        """Describe it, for a sentence that begins with "none of"."""
         if self.tma:
             return "TMA's modes"
         kinds = [
@@ -63,7 +63,7 @@ class Tried:
 
 
 def _many(count: int) -> str:
-    """Return a number; a large power of two as such."""
+    """Format a number; a large power of two as such."""
     return f"2^{count.bit_length() - 1}" if count > 1 << 20 and count & (count - 1) == 0 else f"{count:,}"
 
 
@@ -82,7 +82,7 @@ class Suggestion:
     fixed: tuple[tuple[str, str], ...] = ()
     unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
     complete: bool = True  # whether nothing that was searched for was left out
-    # If none is clean: one that is with no access wider than so many bytes, in no more wavefronts.
+    # If none is clean: one that is clean with accesses no wider than `narrow` bytes, in no more wavefronts.
     apart: Candidate | None = None
     narrow: int = 0
 
@@ -110,15 +110,19 @@ def suggest(
         )
     _check(plain, accesses)
     judge, unjudged = _judge(plain, accesses, limits, taken, used)
-    found = replace(_search(judge), unjudged=unjudged)
-    return found if used else _taken_apart(found, accesses, lambda parts: suggest(plain, parts, limits, taken))
+    suggestion = replace(_search(judge), unjudged=unjudged)
+    return (
+        suggestion
+        if used
+        else _with_narrow_accesses(suggestion, accesses, lambda parts: suggest(plain, parts, limits, taken))
+    )
 
 
 NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # of loads and stores, by their bytes
 
 
-def narrowed(access: Access, width: int, element: int) -> tuple[Access, ...]:
-    """Return a load or store as several of `width` bytes each; itself if it is none, or is not wider."""
+def in_narrower_accesses(access: Access, width: int, element: int) -> tuple[Access, ...]:
+    """Return a load or store as several of `width` bytes each; other or narrower accesses unchanged."""
     operation = access.operation
     if operation.kind not in (LOAD, STORE) or operation.width_bytes <= width:
         return (access,)
@@ -127,30 +131,34 @@ def narrowed(access: Access, width: int, element: int) -> tuple[Access, ...]:
     return tuple(replace(access, op=op, columns=access.columns + first) for first in firsts)
 
 
-def _taken_apart(
-    found: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
+def _with_narrow_accesses(
+    suggestion: Suggestion, accesses: Sequence[Access], search: Callable[[tuple[Access, ...]], Suggestion]
 ) -> Suggestion:
-    """Return a suggestion without a clean mapping with one that is clean if wide accesses are made by several."""
-    if found.best is not None or not found.complete:
-        return found
-    element = found.plain.mapping.element_bytes
+    """Add, to a suggestion without a clean mapping, one that is clean if wide accesses are split."""
+    if suggestion.best is not None or not suggestion.complete:
+        return suggestion
+    element = suggestion.plain.mapping.element_bytes
     for width in (width for width in NARROW if width >= element):
-        parts = tuple(part for access in accesses for part in narrowed(access, width, element))
+        parts = tuple(part for access in accesses for part in in_narrower_accesses(access, width, element))
         if len(parts) == len(accesses):
             continue
+        # What is clean takes no fewer wavefronts than hold the bytes, whatever the mapping.
+        ideals = (part.total(part.wavefronts(suggestion.plain.mapping).ideal) for part in parts)
         try:
+            if sum(ideals) >= suggestion.closest.actual:
+                continue
             best = search(parts).best
         except UsageError:
-            return found
-        if best is not None and best.actual < found.closest.actual:
-            return replace(found, apart=best, narrow=width)
-    return found
+            return suggestion
+        if best is not None and best.actual < suggestion.closest.actual:
+            return replace(suggestion, apart=best, narrow=width)
+    return suggestion
 
 
 def _judge(
     plain: Mapping, accesses: Sequence[Access], limits: Constraints, taken: int = 0, used: int = 0
 ) -> tuple[Judge, tuple[str, ...]]:
-    """Return the judge of the accesses that can be counted, and the names of the others. Raises UsageError."""
+    """Return a judge of the countable accesses, and the names of the others. Raises UsageError."""
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
     if not countable:
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
@@ -161,6 +169,7 @@ def _judge(
 
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
+    judge.closest = first.avoidable
     fixed = floors.reasons(judge.accesses, judge.plain)
     if first.clean and judge.allowed(first):
         free = "Every one of these accesses is already conflict-free."
@@ -189,11 +198,11 @@ def _search(judge: Judge) -> Suggestion:
 
 
 def _cost(candidate: Candidate) -> tuple[int, ...]:
-    """Rank by resident blocks, bytes, then instructions; TMA modes and what is written most simply break ties."""
+    """Rank by resident blocks, bytes, then instructions; TMA modes and the simplest code break ties."""
     transform, row = candidate.mapping.transform, pitch(candidate.mapping.layout).bit_length() - 1
     simplest = (0, 0, 0, 0)
     if isinstance(transform, Swizzle):
-        # One that also moves bits above a row's columns cannot be written as an XOR of the column.
+        # A mapping that also moves bits above a row's columns cannot be written as an XOR of the column.
         drop, leaves = transform.base + transform.shift - row, transform.base + transform.bits > row
         simplest = (leaves, *simplest_xor(drop, transform.base, transform.bits))
     elif isinstance(transform, RowXor):
@@ -284,7 +293,7 @@ def _matrices(judge: Judge, differences: Differences, low: int, top: int) -> tup
     candidate = judge.consider(matrix) if matrix and matrix.terms else None
     if candidate is not None:
         return [candidate], True, f"An XOR matrix of {len(matrix.terms if matrix else ())} terms was found."
-    # What is certain is said of what every clean mapping has to separate.
+    # Only differences that every clean mapping has to separate prove that none exists.
     none, complete = find_matrix(judge.differences(necessary=True), low, top)
     if none is None and complete:
         return [], True, "XOR matrices within a 128-byte bank row: none exists, the search was complete."
@@ -294,7 +303,7 @@ def _matrices(judge: Judge, differences: Differences, low: int, top: int) -> tup
 def _of_rows(judge: Judge) -> tuple[list[Candidate], int]:
     """Return the clean XORs of a row's number into its columns, and how many were tried.
 
-    Of rows a power of two long, `_swizzles` tries them.
+    For rows a power of two long, `_swizzles` tries them.
     """
     columns, (rows, _) = pitch(judge.plain.layout), judge.plain.shape
     if judge.limits.leading or not columns & columns - 1 or not _by_rows(judge.plain):
@@ -309,7 +318,7 @@ MOST_BITS = 5  # of a row's number: as many as of a bank's
 def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: int = 0) -> Iterator[RowXor]:
     """Yield the XORs of a row's number that move whole granules within a bank row and within a row.
 
-    `rows` are as many as there are; after `height` of them, if that is not 0, their numbers begin anew.
+    There are `rows` of them; after `height` rows, if that is not 0, their numbers start over.
     """
     least = granule.bit_length() - 1
     for base in range(least, least + MOST_BITS):
@@ -319,18 +328,18 @@ def row_xors(columns: int, rows: int, granule: int, element_bytes: int, height: 
             if moved * element_bytes > LINE or columns % moved:
                 break
             for drop in range(max(1, (rows - 1).bit_length())):
-                # The highest bit of the row's number that is used is 0 in all rows: fewer bits do the same.
+                # The highest used bit of the row's number is 0 in all rows: fewer bits do the same.
                 if 1 << (drop + bits - 1) >= rows and bits > 1:
                     break
                 yield RowXor(columns=columns, rows=height, bits=bits, base=base, drop=drop)
 
 
 def _swapped(judge: Judge) -> list[Candidate | None]:
-    """Return the swap of row and column, None if it is not clean; empty if the tile has none that keeps its bytes."""
+    """Return the swap of row and column, None if it is not clean; empty if none keeps the tile's bytes."""
     plain, (rows, columns) = judge.plain, judge.plain.shape
-    whole = plain.bytes == rows * columns * plain.element_bytes == judge.taken
+    fills_array = plain.bytes == rows * columns * plain.element_bytes == judge.taken
     alone = judge.limits.leading or judge.limits.tma or not judge.limits.rows
-    if alone or judge.granule > 1 or not whole or not _by_rows(plain):
+    if alone or judge.granule > 1 or not fills_array or not _by_rows(plain):
         return []
     return [judge.consider(Swapped(columns=columns, rows=rows))]
 
@@ -341,13 +350,13 @@ def _swapped(judge: Judge) -> list[Candidate | None]:
 def _lengths(judge: Judge) -> tuple[list[Candidate], int, list[str]]:
     """Return the smallest clean padding after rows (or runs) of each length, how many were tried, and notes.
 
-    And the shortest clean rows, if nothing accesses the last columns: padding that is there already may go.
+    And the shortest clean rows, if nothing accesses the last columns: existing padding may go.
     """
     rows, plain, (step, most) = judge.plain.shape[0], judge.plain, _steps(judge)
     tried, notes, clean = 0, list[str](), list[Candidate]()
 
     def first(mappings: Sequence[Mapping]) -> int:
-        """Keep the first clean one of some mappings; return how many were tried for that."""
+        """Keep the first clean one of some mappings; return how many were tried."""
         for number, mapping in enumerate(mappings):
             if candidate := judge.consider_mapping(mapping):
                 clean.append(candidate)
@@ -360,7 +369,7 @@ def _lengths(judge: Judge) -> tuple[list[Candidate], int, list[str]]:
         notes += [f"{tried} shorter lengths of rows tried, {len(clean) or 'none'} clean."] if shorter else []
     longer, padded = 0, len(clean)
     for every in sorted({stride for size, stride in plain.layout.leaves if size > 1 and stride > 1}):
-        # Multiples of the granule alone: behind other paddings, a wide access would not be aligned.
+        # Only multiples of the granule: after other paddings, a wide access would not be aligned.
         by = range(step, most + 1, step) if every % judge.granule == 0 else ()
         longer += first([replace(plain, transform=Padding(every, more)) for more in by])
     padded = len(clean) - padded
@@ -369,20 +378,20 @@ def _lengths(judge: Judge) -> tuple[list[Candidate], int, list[str]]:
 
 
 def _steps(judge: Judge) -> tuple[int, int]:
-    """Return by how many elements rows are lengthened at least, and at most."""
+    """Return the least and the greatest number of elements to lengthen rows by."""
     element = judge.plain.element_bytes
     least = LEADING_STEP // element if judge.limits.leading else 1
     return max(judge.granule, least), LARGEST_PADDING // element
 
 
 def _by_rows(plain: Mapping) -> bool:
-    """Return whether a layout is of rows one behind the other."""
+    """Return whether a layout is a sequence of rows."""
     rows, columns = plain.layout.modes
     return len(rows.leaves) == len(columns.leaves) == 1 and columns.leaves[0][1] == 1 and rows.size > 1
 
 
 def _both(judge: Judge) -> tuple[list[Candidate], int]:
-    """Return the clean swizzles of the shortest rows of another length that have some, and how many were tried.
+    """Return the clean swizzles of the shortest other row length that has any, and how many were tried.
 
     Rows may be shorter than now if nothing accesses their last columns: padding that does not help gives way to an XOR.
     """
@@ -392,7 +401,7 @@ def _both(judge: Judge) -> tuple[list[Candidate], int]:
     rows, used, now = judge.plain.shape[0], judge.used, pitch(judge.plain.layout)
     tried = 0
     for length in range(used if judge.limits.rows else now, now + most + 1, step):
-        if length == now:  # of these, all XORs are tried alone
+        if length == now:  # its XORs are all tried without padding
             continue
         plain = replace(judge.plain, layout=Layout((rows, used), (length, 1)))
         of_length = Judge(plain, judge.accesses, judge.limits, judge.granule, judge.taken)
@@ -413,15 +422,15 @@ def _both(judge: Judge) -> tuple[list[Candidate], int]:
 TRIED = 96  # requests per access to search on
 VERIFIED = 24  # candidates to count on all requests
 KEPT = 5  # clean ones that are enough
-ROUNDS = 8  # of searching, each on what the one before got wrong, too
+ROUNDS = 8  # of searching, each also on what the previous one got wrong
 
 
 def suggest_by_trial(
     plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None, taken: int = 0
 ) -> Suggestion:
-    """Return what `suggest` says of a sample of each access's requests, with every candidate counted on all of them.
+    """Run `suggest` on a sample of each access's requests, and count every candidate on all of them.
 
-    If none of those holds on all requests, some that speak against them join the sample, and the search begins again.
+    If none of the candidates holds on all requests, counterexamples join the sample, and the search starts over.
     Raises UsageError if an access is impossible or no rule gives its wavefronts.
     """
     limits = constraints or Constraints()
@@ -443,7 +452,7 @@ def suggest_by_trial(
         if settled or sum(map(len, grown)) > MOST_REQUESTS:
             break
         chosen = grown
-    if clean and clean[0].mapping == plain and not first.clean:  # nothing was wrong with the sample alone
+    if clean and clean[0].mapping == plain and not first.clean:  # only the sample was clean
         clean = ()
     closest = clean[0] if clean else min((first, judge.recounted(suggestion.closest)), key=lambda c: c.avoidable)
     fixed = floors.reasons(judge.accesses, plain)
@@ -456,11 +465,11 @@ def suggest_by_trial(
         unjudged=unjudged,
         complete=suggestion.complete and bool(clean) == bool(suggestion.clean),
     )
-    return _taken_apart(found, accesses, lambda parts: suggest_by_trial(plain, parts, constraints, taken))
+    return _with_narrow_accesses(found, accesses, lambda parts: suggest_by_trial(plain, parts, constraints, taken))
 
 
 def _with_worst(access: Access, chosen: Ints, mappings: Sequence[Mapping]) -> Ints:
-    """Return a sample with the request of which each of some mappings leaves most."""
+    """Return a sample extended by each mapping's worst request."""
     worst = [chosen]
     for mapping in mappings:
         counted = access.wavefronts(mapping)

@@ -242,7 +242,7 @@ class RowXor:
     """Column ^ ((row >> `drop` & mask of `bits`) << `base`), in elements, of tiles of `rows` (0: no limit).
 
     CuTe's ``Swizzle`` does the same if rows are a power of two long; this one also fits others, such as 96 columns, and
-    tiles of any height one behind the other. It is what `fix` writes.
+    tiles of any height stacked on each other. It is what `fix` writes.
     """
 
     columns: int
@@ -278,12 +278,12 @@ class RowXor:
 
     @property
     def period(self) -> int:
-        """After how many elements the pattern repeats."""
+        """The number of elements after which the pattern repeats."""
         return self.columns << (self.drop + self.bits)
 
     @property
     def repeats(self) -> bool:
-        """Whether a tile holds whole periods, so that the row's number may go on counting in the next one."""
+        """Whether a tile holds whole periods, so that the row's number may keep counting into the next one."""
         return self.rows * self.columns % self.period == 0
 
     @property
@@ -315,7 +315,7 @@ class RowXor:
         return replace(self, columns=self.columns // ratio, base=self.base - shift)
 
     def in_parts(self, parts: int) -> RowXor:
-        """Return the same for units of which an element has `parts`, such as bytes."""
+        """Return the same for smaller units, `parts` per element, such as bytes."""
         return replace(self, columns=self.columns * parts, base=self.base + parts.bit_length() - 1)
 
 

@@ -1,7 +1,7 @@
-"""What tcgen05.mma of Blackwell is told: descriptors of its operands and of itself, places of its results, its time.
+"""Blackwell's tcgen05.mma: descriptors of its operands and of itself, where its results go, and its time.
 
 Nothing here was measured by us: no Blackwell was at hand. The fields are those of the PTX ISA 9.0 ("tcgen05") and of
-CUTLASS's mma_sm100_desc.hpp. docs/blackwell.md says what they were checked by.
+CUTLASS's mma_sm100_desc.hpp. docs/blackwell.md says how they were checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class UmmaDescriptor(Descriptor):
     version: int = VERSION
     absolute: bool = False  # LBO is an address, not a distance
 
-    # Bytes of a row that the swizzle permutes, by layout. 3, 5 and 7 are none.
+    # Bytes of a row that the swizzle permutes, by layout. 3, 5 and 7 are invalid.
     spans: ClassVar[Mapping[int, int]] = {0: CHUNK, ATOMS_32: LINE, 2: LINE, 4: 64, 6: 32}
 
     @classmethod
@@ -51,7 +51,7 @@ class UmmaDescriptor(Descriptor):
 
     @property
     def refused(self) -> str:
-        """Why no tcgen05.mma reads it, and what would fit; empty if one may."""
+        """Why no tcgen05.mma can read it, and what would fit; empty if one can."""
         if self.version != VERSION:
             return f"its version (bits 46 and 47) is {self.version}, and Blackwell's is {VERSION}"
         if self.mode not in self.spans:
@@ -115,7 +115,7 @@ class UmmaShape:
 
     @property
     def types(self) -> tuple[str, str]:
-        """The types of A and B; empty for a code that is none."""
+        """The types of A and B; empty for an invalid code."""
         formats = _FORMATS[self.opcode]
         a, b = (formats.get(code, ("", 0))[0] for code in (self.a_format, self.b_format))
         return a, b
@@ -132,14 +132,14 @@ class UmmaShape:
 
     @property
     def refused(self) -> str:
-        """Why the descriptor fits no instruction of its kind, and what would; empty if it does.
+        """Why the descriptor fits no instruction of its kind, and what would fit; empty if it does.
 
         Where the PTX ISA and CUTLASS disagree about N, all that one of them allows fits.
         """
         for side, code, name in zip("AB", (self.a_format, self.b_format), self.types, strict=True):
             if not name:
-                known = ", ".join(f"{number} {kind}" for number, (kind, _) in _FORMATS[self.opcode].items())
-                return f"its type of {side} is {code}; of this kind are {known}"
+                valid = ", ".join(f"{number} {kind}" for number, (kind, _) in _FORMATS[self.opcode].items())
+                return f"its type of {side} is {code}; of this kind are {valid}"
         a, b = self.types
         if self.opcode == "UTCHMMA" and (a == "tf32") != (b == "tf32"):
             return f"its types are {a} and {b}, of which one instruction takes only one width"
@@ -184,7 +184,7 @@ class UmmaShape:
 
     @property
     def result_lanes(self) -> tuple[tuple[int, ...], int]:
-        """The sixteenths of the 128 lanes that D has in each block, and how many columns.
+        """The sixteenths of the 128 lanes that D occupies in each block, and how many columns.
 
         Rows beyond what the lanes hold are in further columns (PTX ISA, "Data path layout"; CUTLASS, tmem_frg).
         """
@@ -196,14 +196,14 @@ class UmmaShape:
 
     @property
     def a_lanes(self) -> tuple[tuple[int, ...], int]:
-        """The same of A if it is in tensor memory: 32 bytes of a row in 8 columns."""
+        """The same for A if it is in tensor memory: 32 bytes of a row in 8 columns."""
         return (_EVEN if self.m == 64 and not self.pair and not self.stationary else _ALL), K_BYTES // 4
 
     @property
     def scale_columns(self) -> tuple[int, int]:
         """The columns of the scale factors of A and B: 32 rows in a column of all lanes, four bytes each.
 
-        Of a pair with M = 128, a half of the lanes has those of its half of N.
+        For a pair with M = 128, each half of the lanes has those of its half of N.
         """
         columns = self.n // 2 if self.pair and self.m == 128 else self.n
         return -(-self.rows[0] // 32), -(-columns // 32)
@@ -211,7 +211,7 @@ class UmmaShape:
     # ------------------------------------------------------------------------------------------ time
 
     def bound(self, a_in_shared: bool) -> str:
-        """Return in words that shared memory takes longer than the math, and the rule's origin; else nothing."""
+        """Describe how shared memory takes longer than the math, with the rule's origin; empty if it does not."""
         shared, math = self.cycles(a_in_shared)
         if shared <= math or self.sparse or self.stationary:
             return ""

@@ -30,10 +30,10 @@ from ncu_swizzle.smem.operations import (
     Operation,
     degrees,
     first_lanes,
+    have_one_address,
+    have_paired_addresses,
     most_lanes,
     new_values,
-    one_address,
-    paired,
     phase_degrees,
 )
 
@@ -186,10 +186,10 @@ def wavefronts(
     return Wavefronts(np.where(known, actual, -1), ideal, known)
 
 
-def _addresses(given: ArrayLike, name: str) -> Ints:
-    lanes = np.atleast_2d(np.asarray(given))
+def _addresses(addresses: ArrayLike, name: str) -> Ints:
+    lanes = np.atleast_2d(np.asarray(addresses))
     if lanes.ndim != 2 or lanes.shape[1] != WARP:
-        raise UsageError(f"{name} of shape {np.shape(given)}", "give one address per lane: shape (N, 32), or (32,)")
+        raise UsageError(f"{name} of shape {np.shape(addresses)}", "give one address per lane: shape (N, 32), or (32,)")
     if not np.issubdtype(lanes.dtype, np.integer):
         raise UsageError(f"{name} of type {lanes.dtype}", "give byte offsets as integers")
     return lanes.astype(np.int64, copy=False)
@@ -243,7 +243,7 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
     phases = phase_degrees(operation, lanes, mask)
     actual = phases.sum(axis=1)
     if operation.kind == LOAD and operation.width_bytes == 8:
-        actual = _merged(lanes, mask, 8, phases, paired(lanes, mask))
+        actual = _merged(lanes, mask, 8, phases, have_paired_addresses(lanes, mask))
     if operation.kind == LOAD and operation.width_bytes == 16:
         actual = _merge_128(lanes, mask, phases)
     # A merged load takes fewer wavefronts than its bytes fill; ncu then reports that number as the ideal too.
@@ -257,10 +257,11 @@ def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
     without pairs. A single address is broadcast to any 16 lanes per wavefront, in whichever half they are.
     """
     low, low_mask, high, high_mask = lanes[:, :16], mask[:, :16], lanes[:, 16:], mask[:, 16:]
-    lower = _merged(low, low_mask, 16, phases[:, :2], paired(low, low_mask, strictly=True) | ~mask[:, 31])
-    upper = _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    merges = have_paired_addresses(low, low_mask, strictly=True) | ~mask[:, 31]
+    lower = _merged(low, low_mask, 16, phases[:, :2], merges)
+    upper = _merged(high, high_mask, 16, phases[:, 2:], have_paired_addresses(high, high_mask))
     broadcast = -(-mask.sum(axis=1) // BROADCAST_LANES)
-    counts: Ints = np.where(one_address(lanes, mask), broadcast, lower + upper)
+    counts: Ints = np.where(have_one_address(lanes, mask), broadcast, lower + upper)
     return counts
 
 

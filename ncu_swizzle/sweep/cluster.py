@@ -1,4 +1,4 @@
-"""Dask: start workers on this machine, or join a cluster that runs already. The one module that starts Dask."""
+"""Dask: start workers on this machine, or join a running cluster. The one module that starts Dask."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ncu_swizzle.sweep.worker import CrewMember, Examined, FleetJob, Whereabouts
 
 FIRST_S = 60.0  # how long to wait for the first worker
 PAUSE_S = 0.1
-FORGOTTEN_S = 10.0  # after which another worker may have the address of one that is gone
+FORGOTTEN_S = 10.0  # after which another worker may reuse the address of one that is gone
 
 
 @dataclass(kw_only=True)
 class Station:
-    """One worker as seen from here: its address, what it was sent, and the unit that it works on."""
+    """One worker as seen from here: its address, its tasks, and the unit that it works on."""
 
     address: str
     member: CrewMember
@@ -55,7 +55,7 @@ class Roster:
         return list(dict.fromkeys(f"{why}." for why in self._refused.values()))
 
     def wait_for_some(self) -> None:
-        """Examine all workers that there are; raise EnvironmentLacking if none is fit."""
+        """Examine all existing workers; raise EnvironmentLacking if none is fit."""
         deadline = time.monotonic() + FIRST_S
         expected = self._options.count or 1
         while time.monotonic() < deadline:
@@ -78,8 +78,8 @@ class Roster:
         gone = [station for station in self.stations if station.address not in present]
         now = time.monotonic()
         self._gone = {address: since for address, since in self._gone.items() if now - since < FORGOTTEN_S}
-        known = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
-        if fresh := [address for address in present if address not in known]:
+        addresses = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
+        if fresh := [address for address in present if address not in addresses]:
             self._examine(fresh)
         for address in self._refused.keys() - present.keys():
             del self._refused[address]
@@ -100,9 +100,9 @@ class Roster:
         answers = self._client.run(
             worker.examine, self._token, self._job, self._wanted, workers=fresh, on_error="return"
         )
-        known = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        listed = self._client.scheduler_info(n_workers=-1).get("workers", {})
         for address, answer in sorted(answers.items()):
-            name = str(known.get(address, {}).get("name", address))
+            name = str(listed.get(address, {}).get("name", address))
             if why := self._unfit(name, answer):
                 self._refused[address] = why
                 continue
@@ -143,15 +143,15 @@ class Roster:
 
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
 JOIN_S = 20.0
-CLOSE_S = 30.0  # a worker that is just being started again has to be waited for
+CLOSE_S = 30.0  # a worker that is being restarted has to be waited for
 LOCAL = "127.0.0.1"
 START = "start one: dask scheduler --scheduler-file FILE; docs/fleet.md says how"
 QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh", "tornado"), "critical")}
 
 
 @contextmanager
-def connected(options: FleetOptions) -> Iterator[Any]:
-    """Yield Dask's client of the cluster that the options ask for. Raises EnvironmentLacking and BadFile."""
+def client_of_cluster(options: FleetOptions) -> Iterator[Any]:
+    """Yield Dask's client of the cluster in the options. Raises EnvironmentLacking and BadFile."""
     if lacking := missing():
         raise EnvironmentLacking(*lacking)
     import dask
@@ -166,20 +166,20 @@ def connected(options: FleetOptions) -> Iterator[Any]:
             stack.callback(os.environ.update, environment)  # Dask changes it for the workers
             stack.callback(os.environ.clear)
             if options.own:
-                with _deaf():
+                with _ignoring_ctrl_c():
                     cluster = stack.enter_context(_own(options))
                 client = distributed.Client(cluster, set_as_default=False)
             else:
                 client = _joined(options)
         except OSError as error:  # which a timeout is, too
             raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
-        stack.callback(_closed, client)
+        stack.callback(_closing, client)
         yield client
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Start processes that a terminal's Ctrl-C does not reach: this one hears it, and ends them.
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Start processes that a terminal's Ctrl-C does not reach: this process handles it, and ends them.
 
     They inherit the mask, as does the thread that starts them again; a Ctrl-C meanwhile arrives at the end.
     """
@@ -191,20 +191,20 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _closed(client_or_cluster: Any) -> None:
-    """Close it. If that takes too long all results are there: Dask's processes end as soon as this one is gone."""
+def _closing(client_or_cluster: Any) -> None:
+    """Close it. If that takes too long, all results are already here: Dask's processes end with this one."""
     with suppress(TimeoutError):
         client_or_cluster.close(timeout=CLOSE_S)
 
 
 def missing() -> tuple[str, str] | None:
-    """Return what is not installed, and how to install it; None if workers can be had."""
+    """Return what is not installed, and how to install it; None if workers can be started."""
     names = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
     return (f"workers need {' and '.join(names)}, not installed", INSTALL) if names else None
 
 
 def dashboard(client: Any) -> str:
-    """Return the address of Dask's dashboard; empty if it has none, as a cluster of our own without bokeh."""
+    """Return the address of Dask's dashboard; empty if it has none, like our own cluster without bokeh."""
     if client.cluster is not None and not _has_bokeh():
         return ""
     has_one = bool(client.scheduler_info(n_workers=0).get("services", {}).get("dashboard"))
@@ -233,7 +233,7 @@ def _joined(options: FleetOptions) -> Any:
 
 @contextmanager
 def _own(options: FleetOptions) -> Iterator[Any]:
-    """Yield a cluster of this machine that nobody else can connect to: it has a certificate of its own."""
+    """Yield a cluster of this machine that nobody else can connect to: it has its own certificate."""
     import distributed
     from distributed.security import Security
 
@@ -241,15 +241,15 @@ def _own(options: FleetOptions) -> Iterator[Any]:
     with scratch() as folder:
         security = Security.temporary()
         common = {"protocol": "tls://", "host": LOCAL, "security": security}
-        # Dask serves HTTP even without a dashboard, and on a fixed port unless it is told another: 0 is any free one.
+        # Dask serves HTTP even without a dashboard, on a fixed port by default: 0 means any free one.
         http = {"dashboard": _has_bokeh(), "dashboard_address": f"{LOCAL}:0"}
         listening = {**common, **http, "port": 0, "local_directory": str(folder)}
         scheduler = {"cls": distributed.Scheduler, "options": listening}
-        each = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
+        specifications = [_worker(common, folder / f"worker-{number}", number, uuid, len(gpus))
                 for number, uuid in enumerate(gpus or [""] * options.count)]  # fmt: skip
         cluster = distributed.SpecCluster(
             scheduler=scheduler,
-            workers=dict(enumerate(each)),
+            workers=dict(enumerate(specifications)),
             security=security,
             silence_logs=logging.CRITICAL,
             name="ncu-swizzle",
@@ -257,7 +257,7 @@ def _own(options: FleetOptions) -> Iterator[Any]:
         try:
             yield cluster
         finally:
-            _closed(cluster)
+            _closing(cluster)
 
 
 def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: int) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
 
     folder.mkdir(mode=0o700)
     threads = max(1, (os.cpu_count() or 1) // gpus) if gpus else 1  # of NumPy, for the references
-    # PYTHONSAFEPATH: a file in the current folder must not be imported in place of a module of ours.
+    # PYTHONSAFEPATH: a file in the current folder must not be imported in place of one of our modules.
     environment = {"TMPDIR": str(folder), "PYTHONSAFEPATH": "1", "PYTHONPATH": paths.child_environment()["PYTHONPATH"]}
     environment |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     environment |= {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
@@ -286,7 +286,7 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
 
 
 def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
-    """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
+    """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if none is of the requested kind."""
     installed = device.identities()
     chosen = [(uuid, name) for uuid, name in installed if options.gpu.casefold() in name.casefold()]
     if not chosen:

@@ -1,7 +1,7 @@
-"""The same work for many things: what each gave, in their order, wherever it was done.
+"""The same work for many tasks: their results in order, wherever they ran.
 
-With workers: which task goes to which of them, what became of it, and what to do when one is gone. A worker has at most
-DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and who is lost is known.
+With workers: which task goes to which worker, what became of it, and what to do when one is lost. A worker has at most
+DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and lost tasks are known.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from ncu_swizzle.base import errors
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzleError, NotWritable, ProgramFailed
-from ncu_swizzle.base.files import replace_file as write
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.cluster import Roster, Station, connected, dashboard
+from ncu_swizzle.sweep.cluster import Roster, Station, client_of_cluster, dashboard
 from ncu_swizzle.sweep.worker import (
     CrewMember,
     FleetJob,
@@ -78,21 +76,44 @@ class OneProcess:
                     on_result(number, FleetResult(error=error), folder)
 
 
+class ThisMachine(OneProcess):
+    """As many processes as this machine's cores and memory allow, for what is not measured."""
+
+    def __init__(self, job: FleetJob, progress: Progress, jobs: int) -> None:
+        super().__init__(job, progress)
+        self._jobs = jobs
+
+    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
+        given = [task.given for task in tasks]
+        for number, outcome in pool.outcomes(worker.performed, self._job, given, self._jobs, self._progress):
+            if isinstance(outcome.error, NotWritable):
+                raise outcome.error
+            with place(tasks[number]) as folder:
+                result = FleetResult(error=outcome.error) if outcome.error else outcome.value.left_in(folder)
+                on_result(number, result, folder)
+
+
 @contextmanager
-def crew(job: FleetJob, options: FleetOptions = ALONE, progress: Progress = silent) -> Iterator[Crew]:
-    """Yield who does the job. Raises UsageError for nonsense, and EnvironmentLacking if there is no fit worker."""
+def crew(
+    job: FleetJob, options: FleetOptions = ALONE, progress: Progress = silent, jobs: int | None = 1
+) -> Iterator[Crew]:
+    """Yield the crew for the job: Dask's workers, else processes of this machine if nothing is measured.
+
+    Raises UsageError for invalid options, EnvironmentLacking without a fit worker.
+    """
     options.refuse_nonsense()
     if not options.given:
-        yield OneProcess(job, progress)
+        processes = 1 if job.measures else pool.jobs_for(jobs)
+        yield ThisMachine(job, progress, processes) if processes > 1 else OneProcess(job, progress)
         return
     with workers(job, options, progress) as many:
         yield many
 
 
-def mapped(
+def results_of(
     job: FleetJob, tasks: Sequence[FleetTask], options: FleetOptions = ALONE, progress: Progress = silent
 ) -> list[Any]:
-    """Return what the tasks returned, in their order; raises the first error that one ends with."""
+    """Return the tasks' results, in order; raises the first error of any task."""
     values: dict[int, Any] = {}
 
     def take(number: int, result: FleetResult, _folder: Path) -> None:
@@ -105,7 +126,7 @@ def mapped(
     return [values[number] for number in range(len(tasks))]
 
 
-# The progress of all workers in one display: a line for everything, and one per worker with what runs there.
+# The progress of all workers in one display: a line for everything, and one per worker with its current task.
 
 TOGETHER = "all points"
 MOST_LINES = 16  # of workers
@@ -113,12 +134,12 @@ LOST = "lost"
 
 
 class CrewProgress:
-    """Passes what workers say on to a progress callback; `link`, to Dask's dashboard, is said first."""
+    """Passes workers' progress on to a callback; `link`, to Dask's dashboard, comes first."""
 
     def __init__(self, progress: Progress, total: int, link: str = "") -> None:
         self._progress, self._total = progress, total
         self._lines: dict[str, str] = {}
-        self.running: dict[str, int] = {}  # which task each worker said to have begun last
+        self.running: dict[str, int] = {}  # the task that each worker reported to have begun last
         self._failed = 0
         self._say_total(total, f"Dask's dashboard: {link}" if link else "")
 
@@ -128,7 +149,7 @@ class CrewProgress:
             self._lines[address] = label(where)
 
     def hear(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Take what a worker said."""
+        """Handle a worker's message."""
         _, said = event
         address = str(said["worker"])
         self.running[address] = int(said["task"])
@@ -142,7 +163,7 @@ class CrewProgress:
         self._say_total(still_open)
 
     def lost(self, address: str) -> None:
-        """Say that a worker is gone."""
+        """Report that a worker is gone."""
         self._say(address, 0, LOST)
         self._lines.pop(address, None)
 
@@ -163,11 +184,11 @@ def label(where: Whereabouts) -> str:
 
 
 GONE = ("cancelled", "lost")  # of a future
-DEPTH = 2  # tasks that a worker knows of, so that it need not wait for this process between two short ones
+DEPTH = 2  # tasks queued at a worker, so that it need not wait for this process between two short ones
 LOOK_EVERY_S = 0.5  # for workers that went or came
-MOST_TRIES = 3  # a task that so many workers died of is not tried again
+MOST_TRIES = 3  # a task that killed this many workers is not tried again
 NO_WORKERS = "run it without --workers, to see why"
-NOBODY_S = 60.0  # how long to wait for a worker when all are gone
+NOBODY_S = 60.0  # how long to wait for a worker when none is left
 
 
 @contextmanager
@@ -175,18 +196,18 @@ def workers(job: FleetJob, options: FleetOptions, progress: Progress) -> Iterato
     """Yield the workers that are fit for the job. Raises EnvironmentLacking and BadFile."""
     threading.Thread(target=identity, daemon=True).start()  # reads the whole package, while the workers start
     token = f"ncu-swizzle-{secrets.token_hex(8)}"
-    with connected(options) as client:
+    with client_of_cluster(options) as client:
         roster = Roster(client, token, job, options, worker.digests(job.files))
         try:
             roster.wait_for_some()
             yield ManyWorkers(client, token, roster, progress)
         finally:
-            with suppress(Exception):  # whatever it is, the workers end or forget by themselves
+            with suppress(Exception):  # in any case, the workers end or forget by themselves
                 client.run(worker.forget, token, on_error="ignore")
 
 
 class Unit:
-    """Tasks that run on one worker, in order: those that nobody has yet, and those that were sent or are done."""
+    """Tasks that run on one worker, in order: those still waiting, and those that were sent or are done."""
 
     def __init__(self, numbers: Sequence[int], prefers: frozenset[str]) -> None:
         self.all, self.prefers = tuple(numbers), prefers
@@ -239,7 +260,7 @@ class ManyWorkers:
                     self._lose(station, f"the worker {station.member.where.worker} was lost")
                 present = {station.member.where.uuid for station in self._roster.stations}
                 for unit in self._units:
-                    # Any worker takes a unit whose preferred GPU is gone: the caller does all of such a unit again.
+                    # Any worker takes a unit whose preferred GPU is gone: the caller redoes all of such a unit.
                     if unit.prefers and present and not unit.prefers & present:
                         unit.prefers = frozenset()
             alone_since = now if self._roster.stations else alone_since
@@ -253,10 +274,10 @@ class ManyWorkers:
         """Send tasks of the station's unit, or of the next one that it may take."""
         while len(station.sent) < DEPTH:
             if station.unit is None or not station.unit.waiting:
-                # So few units are left that none may wait behind another.
+                # Too few units are left for any to queue behind another.
                 scarce = len(self._units) <= len(self._roster.stations)
                 if station.sent and station.unit and len(station.unit.all) > 1 and scarce:
-                    return  # a worker that is about to be idle takes it
+                    return  # a soon idle worker takes it
                 uuid = station.member.where.uuid
                 fitting = (unit for unit in self._units if not unit.prefers or uuid in unit.prefers)
                 station.unit = next(fitting, None)
@@ -265,10 +286,10 @@ class ManyWorkers:
                 self._units.remove(station.unit)
             number = station.unit.waiting[0]
             if station.sent and (number in self._tries or self._tries.keys() & station.sent.keys()):
-                return  # a task whose worker was lost runs alone: if it is lost again, that was why
+                return  # a task whose worker was lost runs alone: if that worker is lost too, the task is to blame
             station.unit.waiting.popleft()
             task = self._tasks[number]
-            # Not pure: else Dask takes two tasks with equal arguments for one, and gives both the same result. No
+            # Not pure: else Dask merges two tasks with equal arguments, and gives both the same result. No
             # retries: `_lose` decides where a lost task runs again, and keeps its unit on one GPU.
             future = self._client.submit(
                 worker.perform,
@@ -286,9 +307,9 @@ class ManyWorkers:
             future.add_done_callback(lambda _, fetch=fetch: threading.Thread(target=fetch, daemon=True).start())
 
     def _fetch(self, future: Any, station: Station, number: int) -> None:
-        """Pass on what a worker has ready, or the error that asking for it ended with.
+        """Pass on a worker's finished result, or the error of fetching it.
 
-        This waits in a thread of its own, and without a limit: Dask cancels a fetch that runs into one, and with it
+        This waits in its own thread, and without a limit: Dask cancels a fetch that runs into one, and with it
         those that have joined it. If the worker goes away meanwhile, `_lose` cancels the task, which ends the wait.
         """
         try:
@@ -298,7 +319,7 @@ class ManyWorkers:
         self._ended.put((future, station, number, outcome))
 
     def _take(self, future: Any, station: Station, number: int, outcome: Returned | BaseException) -> None:
-        """Hand a result over; a task whose worker went away meanwhile was taken back already."""
+        """Hand a result over; a task whose worker went away meanwhile was already taken back."""
         sent = station.sent.get(number)
         if sent is None or sent[0] is not future or future.status in GONE:
             return
@@ -319,21 +340,14 @@ class ManyWorkers:
         self._hand_over(number, station, outcome)
 
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
-        where = replace(station.member.where, seconds=round(returned.seconds, 3))
         with self._place(self._tasks[number]) as folder:
-            for name, content in (returned.files or {}).items():
-                write(folder / name, content)
-            if returned.error:
-                kind, message, hint = returned.error
-                result = FleetResult(error=errors.by_name(kind)(message, hint), where=where)
-            else:
-                result = FleetResult(returned.value, where=where)
+            result = returned.left_in(folder, station.member.where)
             self._on_result(number, result, folder)
         self._open.discard(number)
         self._shown.finished(station.address, len(self._open), failed=result.error is not None)
 
     def _lose(self, station: Station, why: str) -> None:
-        """Put what a worker had back: of a unit of several tasks all of them, so that they stay on one GPU."""
+        """Requeue a worker's tasks: for a unit of several tasks all of them, so that they stay on one GPU."""
         self._roster.drop(station)
         self._shown.lost(station.address)
         candidates = list(station.sent)
@@ -355,7 +369,7 @@ class ManyWorkers:
                 self._units.appendleft(Unit(again, unit.prefers))
 
     def _blame(self, candidates: Sequence[int], station: Station, why: str) -> None:
-        """Note what has to start again. A worker's only task may have ended it: after MOST_TRIES it is given up."""
+        """Note which tasks restart. A worker's only task may have killed it: after MOST_TRIES it is given up."""
         running = self._shown.running.get(station.address)
         named = [running] if running in candidates else candidates
         self._losses += [
@@ -367,7 +381,7 @@ class ManyWorkers:
             self._give_up(candidates[0])
 
     def _give_up(self, number: int) -> None:
-        """Report a task that workers die of as failed."""
+        """Report a task that kills workers as failed."""
         tried = self._tries[number]
         self._hopeless.add(number)
         self._open.discard(number)
@@ -381,7 +395,7 @@ def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
     members: dict[str, list[int]] = {}
     for number, task in enumerate(tasks):
         members.setdefault(task.unit or f"\0{number}", []).append(number)
-    # The heaviest first: what is left for the end is light, so that no worker waits long for the last one.
+    # The heaviest first: only light ones remain at the end, so that no worker waits long for the last one.
     weights = {name: sum(tasks[number].weight for number in numbers) for name, numbers in members.items()}
     ordered = sorted(members.items(), key=lambda item: -weights[item[0]])
     return deque(Unit(numbers, tasks[numbers[0]].prefers) for _, numbers in ordered)

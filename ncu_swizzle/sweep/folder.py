@@ -6,11 +6,9 @@ A point is built in a hidden folder and renamed once it is complete, so an inter
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from ncu_swizzle.sweep.worker import HERE, Whereabouts
 
 @dataclass(frozen=True, kw_only=True)
 class PointValues:
-    """What tables and the page show of a point's profile; the profile itself stays in the point's folder."""
+    """The values of a point's profile in tables and the page; the profile itself stays in the point's folder."""
 
     engine: str
     machine: MachineInfo
@@ -43,7 +41,7 @@ class PointValues:
 
     @classmethod
     def of(cls, profile: Profile, where: Whereabouts = HERE) -> PointValues:
-        """Return what is kept of a profile in memory."""
+        """Return the values of a profile that are kept in memory."""
         return cls(
             engine=profile.engine,
             machine=profile.machine,
@@ -57,14 +55,14 @@ class PointValues:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What has to match before two durations make a ratio: the GPU, its driver, ncu and the clocks."""
+        """What has to match before two durations can be compared: the GPU, its driver, ncu and the clocks."""
         machine = self.machine
         return (machine.gpu, machine.driver, machine.ncu, machine.clock_control, self.where.uuid)
 
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """One point: what it has, or the error that it ended with; neither if it was not reached."""
+    """One point: its values, or the error that it ended with; neither if it was not reached."""
 
     point: Point
     values: PointValues | None = None
@@ -123,26 +121,15 @@ def choose(family: str, destination: Destination, resume: bool) -> Path:
     return last if last and (resume or destination.force_overwrite) else folder
 
 
-@contextlib.contextmanager
-def opened(folder: Path) -> Iterator[None]:
-    """Create the folder and lock it, so that one sweep at a time writes to it; raise NotWritable."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise not_writable(f"to {folder}", error) from error
-    try:
-        # The lock ends with the process that holds it: one that is killed leaves none behind.
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise NotWritable(
-            f"another sweep is writing to {folder}", "wait until it ends, or name another folder with -o"
-        ) from error
-    try:
-        yield
-    finally:
-        os.close(handle)
+def is_unfinished(plan: Plan, destination: Destination) -> bool:
+    """Return whether the last sweep in the folder was of the same points, and ended before it had tried all of them."""
+    if destination.force_overwrite:
+        return False
+    with contextlib.suppress(NcuSwizzleError, LookupError, TypeError):
+        points = _read(choose(plan.family.name, destination, resume=True) / MANIFEST)["points"]
+        same = [(each["kernel"], each["problem"]) for each in points] == [(p.kernel, p.sizes) for p in plan.points]
+        return same and any(each["state"] == "open" for each in points)
+    return False
 
 
 def clear(folder: Path) -> None:

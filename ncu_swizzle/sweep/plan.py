@@ -15,7 +15,7 @@ from ncu_swizzle.base import cache, child, paths
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import Request
@@ -61,7 +61,7 @@ class Plan:
         return tuple(Point(kernel.name, tuple(problem.items())) for problem in self.problems for kernel in self.kernels)
 
     def alone(self) -> Plan:
-        """Return the plan without its points, of which a worker gets one after the other."""
+        """Return the plan without its points, which a worker gets one by one."""
         return replace(self, problems=self.problems[:1])
 
     def target(self, point: Point) -> Target:
@@ -76,7 +76,7 @@ class Plan:
         return tuple(sorted((name for name in sizes if len(sizes[name]) > 1), key=lambda name: -len(sizes[name])))
 
     def baselines(self) -> dict[str, str]:
-        """Return what each kernel is compared with: the last swept kernel in its chain of baselines, else itself.
+        """Return the kernel that each one is compared with: the last swept one in its chain of baselines, else itself.
 
         A library kernel has no baseline; it is compared with the first kernel of the sweep.
         """
@@ -104,13 +104,13 @@ def make_plan(
     if not kernels:
         every = not variants or ALL in variants
         kernels = [kernel for kernel in family.kernels if not kernel.library] if every else _variants(family, variants)
-    each = [tuple(dict.fromkeys(values)) for values in sizes.values()]
-    if all(each):  # the first point names what the family lacks
-        family.problem({name: values[0] for name, values in zip(sizes, each, strict=True)})
-    points = math.prod(map(len, each)) * len(kernels)  # before they are made
+    sizes_of = [tuple(dict.fromkeys(values)) for values in sizes.values()]
+    if all(sizes_of):  # the first point names what the family lacks
+        family.problem({name: values[0] for name, values in zip(sizes, sizes_of, strict=True)})
+    points = math.prod(map(len, sizes_of)) * len(kernels)  # before they are made
     if points > MOST_POINTS:
         raise UsageError(f"that would be {points:,} points; the maximum is {MOST_POINTS:,}", "name fewer sizes")
-    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in product(*each)]
+    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in product(*sizes_of)]
     return Plan(family, tuple(kernels), tuple(problems))
 
 
@@ -130,19 +130,19 @@ def sizes(texts: Iterable[str]) -> dict[str, list[int]]:
     values: dict[str, list[int]] = {}
     for text in texts:
         name = ""  # each option starts with a name
-        for part in listed([text]):
-            given, equals, value = part.rpartition("=")
-            name = given.strip() if equals else name
+        for text_ in items_of([text]):
+            before, equals, value = text_.rpartition("=")
+            name = before.strip() if equals else name
             if not name or not value.strip().isdecimal():
-                raise UsageError(f"--problem: {part!r} is neither NAME=SIZE nor a further size", FORM)
+                raise UsageError(f"--problem: {text_!r} is neither NAME=SIZE nor a further size", FORM)
             try:
-                values.setdefault(name, []).append(whole(value))
+                values.setdefault(name, []).append(parse_integer(value))
             except ValueError as error:
-                raise UsageError(f"--problem: {part!r}: {error}", FORM) from error
+                raise UsageError(f"--problem: {text_!r}: {error}", FORM) from error
     return values
 
 
-def listed(texts: Iterable[str]) -> list[str]:
+def items_of(texts: Iterable[str]) -> list[str]:
     """Return the items of comma-separated or repeated texts."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
@@ -156,7 +156,7 @@ Fingerprint = dict[str, str]
 
 
 def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerprint:
-    """Return what all points of a sweep depend on, wherever they run: engine, options, and sources."""
+    """Return the dependencies of all points of a sweep, wherever they run: engine, options, and sources."""
     return {
         "engine": engine,
         "options": json.dumps(asdict(request.options), sort_keys=True),
@@ -172,7 +172,7 @@ def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerp
 
 
 def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
-    """Return what points depend on that differs from machine to machine: the versions of its tools, and its GPUs.
+    """Return the dependencies of points that differ between machines: the versions of tools, and the GPUs.
 
     Raises EnvironmentLacking if ncu is to measure and is not found.
     """
@@ -189,7 +189,7 @@ def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
 
 
 def point_fingerprint(common: Fingerprint, family: Family, point: Point) -> Fingerprint:
-    """Return what one point depends on; for recorded values that includes the recording."""
+    """Return the dependencies of one point; for recorded values they include the recording."""
     recording = paths.recording(family.name, point.kernel) if common["engine"] == "recorded" else None
     more = {"recording": cache.sha256(recording.read_bytes())} if recording else {}
     return {**common, **more, "kernel": point.kernel, "problem": json.dumps(dict(point.problem))}
@@ -201,9 +201,9 @@ def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _gpus() -> str:
-    """Return the GPUs with the driver version, or the driver version alone without nvidia-smi.
+    """Return the GPUs with the driver version, or only the driver version without nvidia-smi.
 
-    A GPU that is named by its UUID counts by its name: which one of several like it does not matter.
+    A GPU selected by UUID counts by its name: which one of several equal ones does not matter.
     """
     try:
         driver = DRIVER.read_text(encoding="utf-8").partition("\n")[0]

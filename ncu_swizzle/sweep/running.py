@@ -1,6 +1,6 @@
 """Run a sweep: each point is saved as soon as it is done, and a failing one does not stop the others.
 
-A saved point is reused if nothing that it depends on has changed. Profiles that are compared come from one GPU: the
+A saved point is reused if none of its dependencies has changed. Profiles that are compared come from one GPU: the
 kernels that share a baseline are, at each size, a unit, which is complete, is finished on the same GPU, or starts over.
 """
 
@@ -46,7 +46,7 @@ SAVING_SHARE = 0.03  # at most, of the time: of 10,000 points it takes half a se
 
 @dataclass(frozen=True)
 class SweepWork:
-    """What all points of a sweep share; the plan is without its points, of which a worker gets one after the other."""
+    """What all points of a sweep share; the plan is without its points, which a worker gets one by one."""
 
     plan: Plan
     request: Request
@@ -54,11 +54,11 @@ class SweepWork:
 
 
 def _tools(work: SweepWork) -> Fingerprint:
-    """Return what is special about the machine that this runs on."""
+    """Return the dependencies that are specific to this machine."""
     return tools_fingerprint(work.engine.name, work.request)
 
 
-def _moved(work: SweepWork, root: str) -> SweepWork:
+def _in_folder(work: SweepWork, root: str) -> SweepWork:
     """Return the work with the family's files below a folder."""
     family = worker.moved_family(work.plan.family, root)
     by_name = {kernel.name: kernel for kernel in family.kernels}
@@ -66,13 +66,15 @@ def _moved(work: SweepWork, root: str) -> SweepWork:
     return replace(work, plan=replace(work.plan, family=family, kernels=kernels))
 
 
-def _profiled(work: SweepWork, point: Point, folder: Path, progress: Progress) -> PointValues:
-    """Profile a point, save its profile in the folder, and return what tables show of it; here or in a worker."""
+def _profile_point(work: SweepWork, point: Point, folder: Path, progress: Progress) -> PointValues:
+    """Profile a point, save its profile in the folder, and return its values for tables; here or in a worker."""
 
     def say(_: str, done: Done) -> None:
         progress(str(point), done)
 
-    context = Context(request=replace(work.request, cycles=NEVER), engine=work.engine, folder=folder, progress=say)
+    context = Context(
+        request=replace(work.request, cycles=NEVER, jobs=1), engine=work.engine, folder=folder, progress=say
+    )
     profile = obtain(work.plan.target(point), context)
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)
@@ -118,9 +120,9 @@ def _weight(plan: Plan, point: Point) -> float:
 
 
 def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprint]) -> Sweep:
-    """Return the sweep with the points that can be reused, and notes on these and on those that cannot.
+    """Return the sweep with the points that can be reused, and notes on these and on the others.
 
-    A point is current if any of the machines that are here now would do the same.
+    A point is current if any of the present machines would reproduce it.
     """
     outcomes, stale = [], {}
     assert sweep.folder is not None
@@ -129,7 +131,7 @@ def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprin
             loaded = folder.load_point(sweep.folder, outcome.point)
             if loaded:
                 values, depended_on = loaded
-                # What differs on the machine that comes closest.
+                # The differences on the most similar machine.
                 changed = min(
                     (
                         differences(
@@ -153,7 +155,7 @@ def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprin
 
 
 def _on_one_gpu(sweep: Sweep, uuids: set[str]) -> Sweep:
-    """Return the sweep without the kept points of an unfinished unit if the GPU that measured them is not here."""
+    """Return the sweep without the kept points of an unfinished unit if the GPU that measured them is absent."""
     units = _units(sweep)
     if not units:
         return sweep
@@ -186,8 +188,8 @@ def run(
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
-    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
-    finished points are kept.
+    With `resume`, or if the same sweep was begun there, saved points that are still current are reused. Raises
+    Interrupted after Ctrl-C, SIGTERM or SIGHUP; finished points are kept.
     """
     fleet.refuse_nonsense()
     if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
@@ -195,6 +197,7 @@ def run(
     else:
         request_here = request
     engine = engine_for(plan.target(plan.points[0]), request_here)
+    resume = resume or folder.is_unfinished(plan, destination)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
@@ -202,10 +205,10 @@ def run(
     sweep = Sweep(plan=plan, engine=engine.name, outcomes=outcomes, reason=engine.reason, folder=path)
     common = shared_fingerprint(plan.family, engine.name, request)
     job = FleetJob(
-        work=_profiled, common=SweepWork(plan.alone(), request, engine), examine=_tools, measures=engine.name == NCU,
-        files=worker.files_of(plan.family), moved=_moved,
+        work=_profile_point, common=SweepWork(plan.alone(), request, engine), examine=_tools,
+        measures=engine.name == NCU, files=worker.files_of(plan.family), moved=_in_folder,
     )  # fmt: skip
-    with crew(job, fleet, progress) as workers, folder.opened(path):
+    with crew(job, fleet, progress, request.jobs) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         if resume:
@@ -227,7 +230,7 @@ class _Run:
         self._next_save = 0.0
 
     def finished(self) -> Sweep:
-        """Run what is open, and return the whole sweep."""
+        """Run the open points, and return the whole sweep."""
         tasks = _tasks(self._sweep, self._outcomes)
         try:
             self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
@@ -248,7 +251,7 @@ class _Run:
             yield staged
 
     def _take(self, task: FleetTask, result: FleetResult, staged: Path) -> None:
-        """Keep the outcome of a point; a second one, after its worker was lost, takes the place of the first."""
+        """Keep the outcome of a point; a second one, after its worker was lost, replaces the first."""
         if result.error:
             outcome = PointOutcome(task.given, error=result.error, where=result.where)
         else:
@@ -271,7 +274,7 @@ class _Run:
         return tools
 
     def _manifest(self) -> Fingerprint:
-        """Return what the sweep depends on: of machines what the first one has."""
+        """Return the sweep's dependencies: for machines, those of the first one."""
         return {**self._common, **next(iter(self._facts.values()), {})}
 
     def _current(self) -> Sweep:

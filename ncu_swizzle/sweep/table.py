@@ -60,7 +60,7 @@ class PointRow:
     def speedup(self) -> float | None:
         """The speedup over the baseline variant at the same problem; None if either duration is unknown.
 
-        It is unknown as well if the two are of different GPUs, drivers, ncu or clock modes.
+        It is also unknown if the two have different GPUs, drivers, ncu versions or clock modes.
         """
         before, now = self.baseline.values, self.values
         if before is None or now is None or before.conditions != now.conditions:
@@ -186,8 +186,8 @@ def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str
 
 
 def title(sweep: Sweep) -> str:
-    """Return what was swept over which parameters, in one line."""
-    over = text.listed(sweep.plan.varied)
+    """Return a line with what was swept over which parameters."""
+    over = text.in_a_list(sweep.plan.varied)
     return f"{sweep.plan.family.name}: {len(sweep.plan.kernels)} variants{f' over {over}' if over else ''}"
 
 
@@ -206,7 +206,7 @@ def where(sweep: Sweep) -> str:
 
 
 def _computed(profiles: Sequence[PointValues]) -> str:
-    """Return what was computed: not the times, if there is a recording."""
+    """Describe what was computed: not the times, if there is a recording."""
     timed = [profile.beside for profile in profiles if profile.beside]
     if not timed:
         return "Computed, not measured; outputs not checked"
@@ -261,7 +261,7 @@ class PageRow:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    """A sweep, and what its page shows that it does not say itself."""
+    """A sweep, and derived values for its page."""
 
     sweep: Sweep
     heads: tuple[str, ...]
@@ -283,7 +283,7 @@ class SweepPage:
 
     @property
     def large(self) -> bool:
-        """Whether there are so many points that a script searches them."""
+        """Whether there are enough points to need a script that searches them."""
         return len(self.lines) > MOST_POINTS
 
 

@@ -1,4 +1,4 @@
-"""What runs in a worker: the examination, the files that it lacks, and one task at a time."""
+"""What runs in a worker: the examination, receiving missing files, and one task at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.base import child, paths
+from ncu_swizzle.base import child, errors, paths
 from ncu_swizzle.base.cache import sha256, sha256_of_texts
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import read_bytes
@@ -49,12 +49,12 @@ def identity() -> str:
     return f"{version} ({sha256_of_texts(*parts)[:12]})"
 
 
-# What is to be done, and what came of it; the same for this process and for workers.
+# Tasks and their results; the same for this process and for workers.
 
 
 @dataclass(frozen=True)
 class FleetTask:
-    """One point. Tasks of the same `unit` run on the same worker, in order; empty: a unit of its own.
+    """One point. Tasks of the same `unit` run on the same worker, in order; empty: its own unit.
 
     `prefers` are GPUs' UUIDs: only a worker with one of them takes it; empty: any does. `weight` estimates the work:
     the heaviest units start first.
@@ -94,10 +94,11 @@ class FleetResult:
 class FleetJob:
     """What all tasks of a command share.
 
-    `work` is called with `common`, what a task gives, an empty folder and a progress callback; what it leaves in the
-    folder comes along with what it returns. `examine` is called with `common` once per worker, and says what is special
-    about that machine. `files` are the user's files that work reads, by path; `moved` returns `common` with those below
-    another root, for a worker that has no such files. All of it is pickled, so functions are a module's.
+    `work` is called with `common`, a task's argument, an empty folder and a progress callback; files that it leaves in
+    the folder are returned with its result. `examine` is called with `common` once per worker, and returns what is
+    special about that machine. `files` are the user's files that work reads, by path; `moved` returns `common` with
+    those below another root, for a worker without these files. All of it is pickled, so functions must be at module
+    level.
     """
 
     work: Callable[[Any, Any, Path, Progress], Any]
@@ -110,19 +111,19 @@ class FleetJob:
 
 @dataclass(frozen=True)
 class CrewMember:
-    """One worker: what `FleetJob.examine` said of it, and where it is."""
+    """One worker: what `FleetJob.examine` returned for it, and where it is."""
 
     facts: Any
     where: Whereabouts = HERE
 
 
 Place = Callable[[FleetTask], AbstractContextManager[Path]]
-# Called with the number of a task, its result, and the folder of what it left. A unit that had to move to another
-# worker is done again as a whole, so that this can be called twice for a task: the later result counts.
+# Called with the number of a task, its result, and the folder with its files. A unit that had to move to another
+# worker is redone as a whole, so this can be called twice for a task: the later result counts.
 OnResult = Callable[[int, FleetResult, Path], None]
 
 
-# The user's files that work reads, for workers that do not have them: by digest, and nothing else.
+# The user's files that work reads, for workers that do not have them: by digest, and no others.
 
 
 def files_of(family: Family) -> tuple[Path, ...]:
@@ -148,7 +149,7 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
 
 
 def lacking(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the files that are not here, or differ."""
+    """Return the files that are missing here, or differ."""
 
     def is_here(file: Path, digest: str) -> bool:
         try:
@@ -207,19 +208,19 @@ SAID_EVERY_S = 0.25  # progress to the client
 GPU_ANSWERS_S = 20.0
 
 _jobs: dict[str, FleetJob] = {}
-_roots: dict[str, Path] = {}  # the folders of files that came along
+_roots: dict[str, Path] = {}  # the folders of received files
 _stopped: set[str] = set()
 _one_at_a_time = threading.Lock()  # a worker may have several threads, and the emulator gains nothing from them
 
 
-# Not an Exception, so that nothing between `say` and `perform` takes it for a failure of the work.
+# Not an Exception, so that nothing between `say` and `perform` treats it as a failure of the work.
 class Stopped(BaseException):
     """The command that wanted a task is gone: it ends without a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
-    """What a worker says of itself."""
+    """A worker's description of itself."""
 
     identity: str
     host: str
@@ -230,17 +231,25 @@ class Examined:
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """What a task left: its value and its files, or how it failed. `unfit`: why this worker can no longer be used."""
+    """A task's value and files, or how it failed. `unfit`: why this worker can no longer be used."""
 
     value: Any = None
     files: Mapping[str, bytes] | None = None
-    error: tuple[str, str, str] | None = None  # class, message, hint
+    error: Mapping[str, Any] | None = None  # as plain data
     seconds: float = 0.0
     unfit: str = ""
 
+    def left_in(self, folder: Path, where: Whereabouts = HERE) -> FleetResult:
+        """Write the files to a folder; return the result."""
+        for name, content in (self.files or {}).items():
+            write(folder / name, content)
+        where = replace(where, seconds=round(self.seconds, 3))
+        error = errors.of_json(dict(self.error)) if self.error else None
+        return FleetResult(self.value, error, where)
+
 
 def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
-    """Remember the job, and say what this worker is and lacks."""
+    """Remember the job, and return what this worker is and lacks."""
     _jobs[token] = job
     gpus = tuple(device.identities()) if job.measures else ()
     return Examined(
@@ -250,7 +259,7 @@ def examine(token: str, job: FleetJob, wanted: Mapping[str, str]) -> Examined:
 
 
 def receive(token: str, contents: Mapping[str, bytes]) -> None:
-    """Keep files that this worker lacks, and read them from where they are now."""
+    """Keep files that this worker lacks, and read them from their new place."""
     root = Path(tempfile.mkdtemp(prefix="ncu-swizzle-files-"))
     _roots[token] = root
     unpack(contents, root)
@@ -262,7 +271,7 @@ def receive(token: str, contents: Mapping[str, bytes]) -> None:
 
 
 def forget(token: str) -> None:
-    """Drop a job; end what it still runs here."""
+    """Drop a job; end its running tasks here."""
     _stopped.add(token)
     _jobs.pop(token, None)
     if (root := _roots.pop(token, None)) is not None:
@@ -271,30 +280,35 @@ def forget(token: str) -> None:
 
 
 def perform(token: str, number: int, name: str, given: Any) -> Returned:
-    """Do one task in a folder of its own; the client hears how far it is."""
+    """Run one task in its own folder, with progress reported to the client."""
     if token in _stopped or token not in _jobs:
         raise Stopped
     job = _jobs[token]
-    with nullcontext() if job.measures else _one_at_a_time:  # ncu has a lock of its own
+    with nullcontext() if job.measures else _one_at_a_time:  # ncu has its own lock
         started = time.monotonic()
         say = _speaker(token, number, name)
         say(name, Done(0))
-        with scratch() as folder:
-            try:
-                value = job.work(job.common, given, folder, say)
-            except NcuSwizzleError as error:
-                if token in _stopped:
-                    raise Stopped from error
-                told = (type(error).__name__, str(error), error.hint)
-                unfit = _unfit() if job.measures else ""
-                return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
-            left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
-            files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
-        return Returned(value=value, files=files, seconds=time.monotonic() - started)
+        try:
+            return performed(job, given, say)
+        except NcuSwizzleError as error:
+            if token in _stopped:
+                raise Stopped from error
+            unfit = _unfit() if job.measures else ""
+            return Returned(error=errors.as_json(error), seconds=time.monotonic() - started, unfit=unfit)
+
+
+def performed(job: FleetJob, given: Any, say: Progress) -> Returned:
+    """Do one task in a folder of its own, and return what it left there."""
+    started = time.monotonic()
+    with scratch() as folder:
+        value = job.work(job.common, given, folder, say)
+        left = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
+        files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
+    return Returned(value=value, files=files, seconds=time.monotonic() - started)
 
 
 def _speaker(token: str, number: int, name: str) -> Progress:
-    """Return a progress callback that tells the client, not too often, and ends a task that nobody wants any more."""
+    """Return a progress callback that reports to the client, not too often, and ends an unwanted task."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -319,5 +333,5 @@ def _unfit() -> str:
         ended = child.run(["nvidia-smi", "--id", uuid, "--query-gpu=name", "--format=csv,noheader"], GPU_ANSWERS_S,
                           environment=paths.tool_environment())  # fmt: skip
     except (NcuSwizzleError, subprocess.SubprocessError):
-        return ""  # without nvidia-smi nobody can tell
+        return ""  # without nvidia-smi it cannot be told
     return f"its GPU does not answer: {ended.log.strip()[:200]}" if ended.status else ""

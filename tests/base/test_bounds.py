@@ -93,21 +93,21 @@ def test_words_are_split_as_in_a_shell_or_refused_at_once() -> None:
 
 
 def test_a_child_that_answers_too_much_is_ended_and_its_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bounds.answered("answer = question * 2", "ab", 5) == "abab"
+    assert bounds.answer_of("answer = question * 2", "ab", 5) == "abab"
     monkeypatch.setattr(bounds, "LONGEST_ANSWER", 1000)
-    assert bounds.answered("answer = 'a' * 998", 0, 5) == "a" * 998, "with its quotes it is as long as may be"
+    assert bounds.answer_of("answer = 'a' * 998", 0, 5) == "a" * 998, "with its quotes it is as long as may be"
     with pytest.raises(OutOfTime):
-        bounds.answered("answer = 'a' * 999", 0, 5)
+        bounds.answer_of("answer = 'a' * 999", 0, 5)
     with pytest.raises(OutOfTime):  # it would print forever
-        bounds.answered("while True: print('a' * 10000)", 0, HANG_S)
+        bounds.answer_of("while True: print('a' * 10000)", 0, HANG_S)
     for program in ("print('no JSON'); answer = 0", "print('[' * 900, end=''); sys.exit()", "sys.exit(1)", "1 / 0"):
         with pytest.raises(OutOfTime):
-            bounds.answered(program, 0, 5)
+            bounds.answer_of(program, 0, 5)
 
 
 def test_a_program_that_hangs_or_is_missing_answers_nothing() -> None:
-    assert bounds.printed(["cat"], b"x" * (1 << 20), HANG_S, 1 << 20) == b"x" * (1 << 20)
-    assert bounds.printed(["cat"], b"x" * (1 << 20), HANG_S, (1 << 20) - 1) is None
-    assert bounds.printed(["sleep", str(HANG_S)], b"", 0.2, 100) is None
-    assert bounds.printed(["no-such-program"], b"", HANG_S, 100) is None
-    assert bounds.printed(["false"], b"", HANG_S, 100) is None
+    assert bounds.output_of(["cat"], b"x" * (1 << 20), HANG_S, 1 << 20) == b"x" * (1 << 20)
+    assert bounds.output_of(["cat"], b"x" * (1 << 20), HANG_S, (1 << 20) - 1) is None
+    assert bounds.output_of(["sleep", str(HANG_S)], b"", 0.2, 100) is None
+    assert bounds.output_of(["no-such-program"], b"", HANG_S, 100) is None
+    assert bounds.output_of(["false"], b"", HANG_S, 100) is None

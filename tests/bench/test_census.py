@@ -8,7 +8,7 @@ import pytest
 from bench.figures import census
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG, Sass, parse_instruction
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, numbers_in
-from ncu_swizzle.emulate.operands import MAKERS, compiled
+from ncu_swizzle.emulate.operands import MAKERS, compiled_step
 from ncu_swizzle.emulate.program import Support
 from ncu_swizzle.emulate.values import Value
 from tests.support.emulation import machine
@@ -49,7 +49,7 @@ def test_what_an_instruction_writes_is_all_that_its_effects_say() -> None:
     before, compared = contents(), 0
     for text in sorted(texts):
         instruction = parse_instruction(Sass(0, text))
-        step = compiled(instruction) if instruction.opcode not in MAKERS else None
+        step = compiled_step(instruction) if instruction.opcode not in MAKERS else None
         if step is None or instruction.guard or instruction.opcode in ("MOV", "UMOV"):  # of one to itself
             continue
         m.registers = list(before)

@@ -115,7 +115,6 @@ def test_a_mapping_that_differs_or_is_not_one_to_one_is_refuted(after: str) -> N
     found = verdict(exchange(), after)
     assert found.outcome is Outcome.REFUTED
     assert found.counterexample is not None
-    assert found.counterexample.exact
     assert {access.line[1] for access in found.counterexample.accesses} <= {7, 9}
     for access in found.counterexample.accesses:
         assert all(0 <= index < extent for index, extent in zip(access.thread, BLOCK, strict=True))
@@ -144,6 +143,19 @@ def test_a_column_that_a_parameter_decides_is_assumed_to_be_in_bounds() -> None:
     row = "add.s32 %r6, %r6, %r3;"
     found = verdict(exchange(row + PLAIN, row + PLAIN), exchange(row + XOR, row + XOR))
     assert (found.outcome, Assumption.IN_BOUNDS in found.assumptions) == (Outcome.PROVED, True)
+
+
+LOOKED_UP = """
+	shl.b32 %r9, %r7, 2; cvt.u64.u32 %rd30, %r9;
+	mov.u64 %rd31, t; add.s64 %rd30, %rd31, %rd30; ld.const.u32 %r8, [%rd30];
+"""
+
+
+@pytest.mark.parametrize(("entries", "outcome"), [(32, Outcome.PROVED), (24, Outcome.REFUTED)])
+def test_a_column_from_a_table_is_what_the_table_has_and_anything_outside_of_it(entries: int, outcome: Outcome) -> None:
+    table = f".const .align 4 .u32 t[{entries}] = {{{', '.join(str(5 * n % 32) for n in range(entries))}}};"
+    found = verdict(exchange(module=table), exchange(LOOKED_UP, LOOKED_UP, module=table))
+    assert (found.outcome, Assumption.TABLES in found.assumptions) == (outcome, outcome is Outcome.PROVED)
 
 
 # Differences that are none of addresses.
@@ -390,11 +402,11 @@ def test_a_call_through_a_pointer_is_not_followed() -> None:
     assert found.obstacle.reason == "a function is called through a pointer"
 
 
-@pytest.mark.parametrize("column", [XOR, ADD])  # one mapping of all bytes, and accesses two by two
+@pytest.mark.parametrize("column", [XOR, ADD])
 def test_a_certificate_has_a_query_for_each_condition(column: str) -> None:
     z3 = pytest.importorskip("z3")
     found = verdict(exchange(), exchange(column, column), certificate=True)
-    assert len(found.queries) >= 4
+    assert len(found.queries) >= 3  # two accesses stay in the array, and meet alike
     for query in found.queries:
         solver = z3.Solver()
         solver.from_string(query.smt)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
+from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, error_of_system, shortened
 from ncu_swizzle.commands import output, run_kernel
 from ncu_swizzle.reports import container, reader
 from tests.support.places import ROOT
@@ -206,16 +206,16 @@ def test_an_os_error_s_number_decides() -> None:
     def error(number: int, *files: str) -> OSError:
         return OSError(number, os.strerror(number), files[0] if files else None, None, *files[1:])
 
-    copied = of_system(error(errno.ENOSPC, "recordings/kernel2.ncu-rep", "out/kernel2.ncu-rep"))
+    copied = error_of_system(error(errno.ENOSPC, "recordings/kernel2.ncu-rep", "out/kernel2.ncu-rep"))
     assert isinstance(copied, NotWritable)
     assert str(copied) == "cannot write out/kernel2.ncu-rep: No space left on device"
     assert "free some disk space" in copied.hint
-    assert "shorter path" in of_system(error(errno.ENAMETOOLONG, "x")).hint
-    assert "permissions" in of_system(error(errno.EACCES, "x")).hint
-    assert "permissions" not in of_system(error(errno.ELOOP, "x")).hint
-    assert "ulimit -n" in of_system(error(errno.EMFILE, "x")).hint
-    assert of_system(error(errno.EMFILE)).exit_code == 3, "no file: this is not about stdout"
-    assert "output" in str(of_system(error(errno.ENOSPC)))
+    assert "shorter path" in error_of_system(error(errno.ENAMETOOLONG, "x")).hint
+    assert "permissions" in error_of_system(error(errno.EACCES, "x")).hint
+    assert "permissions" not in error_of_system(error(errno.ELOOP, "x")).hint
+    assert "ulimit -n" in error_of_system(error(errno.EMFILE, "x")).hint
+    assert error_of_system(error(errno.EMFILE)).exit_code == 3, "no file: this is not about stdout"
+    assert "output" in str(error_of_system(error(errno.ENOSPC)))
 
 
 def test_errors_quote_only_part_of_a_long_value() -> None:

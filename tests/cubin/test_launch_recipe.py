@@ -27,7 +27,7 @@ def test_the_maps_of_a_product_are_of_its_matrices() -> None:
     code = cubin()
     launch = emulated_launch.launch_of(launched(RAGGED), code, code.kernels[0])
     assert len(launch.parameters) == code.attributes(code.kernels[0]).parameter_bytes
-    a, b = (tensor_map.decoded(launch.parameters[start : start + 128]) for start in (112, 240))  # threads store C
+    a, b = (tensor_map.decoded_map(launch.parameters[start : start + 128]) for start in (112, 240))  # threads store C
     half = {"data_type": 6, "swizzle": 3, "promotion": 2}
     assert a == Tiled(address=HEAP, sizes=(264, 500), strides=(528,), box=(64, 64), **half)
     assert b is not None

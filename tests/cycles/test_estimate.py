@@ -12,7 +12,7 @@ from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import estimate, intervals
 from ncu_swizzle.cycles.estimate import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
-from ncu_swizzle.cycles.simulator import Simulator, machine, of_launch
+from ncu_swizzle.cycles.simulator import Simulator, machine, machine_for_launch
 from ncu_swizzle.cycles.work import (
     BYTE,
     IDEAL,
@@ -57,7 +57,7 @@ def version(kernel: str) -> tuple[Executable, EstimatedCase]:
 @cache
 def simulated(kernel: str) -> Simulated:
     made, case = version(kernel)
-    return estimate.simulated(made.code, case)
+    return estimate.simulate(made.code, case)
 
 
 @cache
@@ -68,7 +68,7 @@ def profile(kernel: str, cycles: str) -> Profile:
 @needs_cc
 def test_a_simulation_says_the_same_again() -> None:
     made, case = version(CONFLICTS)
-    again = estimate.simulated(made.code, case)
+    again = estimate.simulate(made.code, case)
     assert again == simulated(CONFLICTS)
     assert again.lacking == ""
     assert again.cycles is not None
@@ -80,7 +80,7 @@ def test_intervals_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> Non
     made, case = version(CONFLICTS)
     monkeypatch.setattr(intervals, "SAVED", (0.25, 0.0))
     monkeypatch.setattr(intervals, "CYCLES", 2.0)
-    found = estimate.simulated(made.code, case)
+    found = estimate.simulate(made.code, case)
     assert found.saved is not None
     assert found.cycles is not None
     assert found.saved.point - found.saved.low == pytest.approx(0.25)
@@ -101,7 +101,7 @@ def test_the_excess_costs_cycles_and_without_any_there_is_nothing_to_save() -> N
 
 def test_what_is_simulated_has_the_wavefronts_that_were_counted() -> None:
     made, case = version(CONFLICTS)
-    work, _ = estimate.prepared(made.code, case)
+    work, _ = estimate.work_and_machine(made.code, case)
     actual, ideal = work.wavefronts
     counted = [row for row in case.counts.rows if row.access]
     assert actual * case.blocks == sum(row.wavefronts or 0 for row in counted)
@@ -111,7 +111,7 @@ def test_what_is_simulated_has_the_wavefronts_that_were_counted() -> None:
 @needs_cc
 def test_what_warps_wait_for_adds_up_to_no_more_than_their_time() -> None:
     made, case = version(CONFLICTS)
-    work, _ = estimate.prepared(made.code, case)
+    work, _ = estimate.work_and_machine(made.code, case)
     found = simulated(CONFLICTS)
     assert found.cycles is not None
     total = sum(sum(waits.cycles.values()) for waits in found.waits)
@@ -141,13 +141,13 @@ def test_nothing_is_said_of_what_was_not_judged() -> None:
         ),
         (replace(case, counts=replace(case.counts, rows=lost)), "wavefronts of some accesses are unknown"),
     ):
-        assert estimate.simulated(made.code, other) == Simulated(lacking=why)
+        assert estimate.simulate(made.code, other) == Simulated(lacking=why)
 
 
 def test_branches_that_unknown_data_decide_are_not_guessed() -> None:
     made, case = version(CONFLICTS)
     unknown = tuple(replace(row, executed=None, code=codes.DATA) if not row.access else row for row in case.counts.rows)
-    found = estimate.simulated(made.code, replace(case, counts=replace(case.counts, rows=unknown)))
+    found = estimate.simulate(made.code, replace(case, counts=replace(case.counts, rows=unknown)))
     assert found.cycles is None
     assert "depends on data" in found.lacking
 
@@ -156,7 +156,7 @@ def test_branches_that_unknown_data_decide_are_not_guessed() -> None:
 def test_savings_of_conflicts_that_too_few_programs_had_are_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     made, case = version(CONFLICTS)
     monkeypatch.setattr(intervals, "KINDS", ("ATOMS",))
-    found = estimate.simulated(made.code, case)
+    found = estimate.simulate(made.code, case)
     assert found.cycles is not None
     assert found.saved is None
     assert "too few programs" in found.lacking
@@ -167,7 +167,7 @@ def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(native, "COMPILERS", ())
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = estimate.simulated(made.code, case)
+    found = estimate.simulate(made.code, case)
     assert found.cycles is None
     assert "there is no C compiler" in found.lacking
     assert "apt-get install gcc" in found.remedy
@@ -321,7 +321,7 @@ def test_excess_takes_time_and_removing_it_saves_that(tmp_path: Path) -> None:
     def cycles(store: str, removed: float = 0) -> float:
         given = code(*THREAD, *[store] * 16, "EXIT")
         launched = work(given, execution(given, ONE_WARP, 60))
-        return simulator.predicted(launched, replace(of_launch(machine(), launched), removed=removed)).cycles
+        return simulator.predicted(launched, replace(machine_for_launch(machine(), launched), removed=removed)).cycles
 
     clean, excess = cycles("STS [R1], R0"), cycles("STS [R2], R0")
     wave = machine().core_wave  # a sub-core's cycles for each
@@ -341,6 +341,6 @@ def test_a_load_that_misses_does_not_wait_for_the_conflicts_before_it(tmp_path: 
     for store in ("STS [R1], R0", "STS [R2], R0"):
         given = code(*THREAD, *load, *[store] * 4, "LDG.E R6, [R4.64]", "EXIT")
         launched = work(given, execution(given, GLOBAL, 60))
-        sm = replace(of_launch(machine(), launched), of_dram=0.0)
+        sm = replace(machine_for_launch(machine(), launched), of_dram=0.0)
         taken.append(simulator.predicted(launched, sm).cycles)
     assert np.ptp(taken) < 8

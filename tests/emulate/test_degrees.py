@@ -8,8 +8,8 @@ import pytest
 from ncu_swizzle.base.degrees import DEPENDS, FIXED, FREE, UNKNOWN, WHO, AccessDegree
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.degrees import degrees
-from ncu_swizzle.emulate.dependence import Tag, changing, total
-from ncu_swizzle.emulate.every_launch import EveryLaunch, Name, joined
+from ncu_swizzle.emulate.dependence import Tag, changing_tag, sum_tag
+from ncu_swizzle.emulate.every_launch import EveryLaunch, Name, join_values
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.wavefronts import wavefronts
@@ -104,23 +104,23 @@ ALL, LOW = np.ones((1, 32), bool), LANES < 16
 def test_a_register_holds_what_either_way_left(
     first: object, second: object, of_first: object, of_second: object, mixed: bool, align: int, apart: int
 ) -> None:
-    joint = joined(Value(first), Value(second), of_first, of_second, mixed=mixed, dims=64)  # type: ignore[arg-type]
+    joint = join_values(Value(first), Value(second), of_first, of_second, mixed=mixed, dims=64)  # type: ignore[arg-type]
     tag = joint.tag or Tag(dims=0, align=32, apart=32)
     assert (tag.align, tag.apart) == (align, apart)
 
 
 def test_lanes_of_the_second_way_alone_move_with_the_others() -> None:
     """Lanes 0 to 15 hold 4 t or 4 t + 64; lanes 16 to 31 come with the latter only, and hold 4 t + 64."""
-    joint = joined(Value(4 * LANES), Value(4 * LANES + 64), LOW, ALL, mixed=False, dims=64)
-    assert joint.tag == changing(64, 6)
+    joint = join_values(Value(4 * LANES), Value(4 * LANES + 64), LOW, ALL, mixed=False, dims=64)
+    assert joint.tag == changing_tag(64, 6)
     assert np.array_equal(joint.bits, 4 * LANES)
 
 
 def test_a_sum_moves_lanes_apart_by_what_its_terms_do() -> None:
-    assert total(changing(64, 2), changing(128, 7, 7)) == changing(192, 2, 7)
+    assert sum_tag(changing_tag(64, 2), changing_tag(128, 7, 7)) == changing_tag(192, 2, 7)
 
 
 def test_constants_that_launches_decide_have_names() -> None:
     machine = EveryLaunch.of(kernel("degrees", "stride"), (32, 1, 1))
     bits = machine.bit(Name(0, 0x220)) | machine.bit(Name(2, 0))
-    assert machine.decided(bits) == [Name(0, 0x220), Name(2, 0)]
+    assert machine.deciding_names(bits) == [Name(0, 0x220), Name(2, 0)]

@@ -237,13 +237,13 @@ def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
     unclaimed, table = Unclaimed(grid), np.ones(grid, bool)
     for _ in range(data.draw(st.integers(1, 6))):
         boxes = data.draw(box(grid))
-        held = np.array([boxes.hold(0, index) for index in np.ndindex(grid)]).reshape(grid)
+        held = np.array([boxes.represents_others(0, index) for index in np.ndindex(grid)]).reshape(grid)
         assert unclaimed.claim(boxes, 0) == (table & held).sum()
         table &= ~held
         assert unclaimed.blocks == table.sum()
-        left = unclaimed.some(7, math.prod(grid) + 1).tolist()  # all dimensions pinned: every block
+        left = unclaimed.pick(7, math.prod(grid) + 1).tolist()  # all dimensions pinned: every block
         assert sorted(left) == np.argwhere(table).tolist()
-        assert all(table[tuple(block)] for block in unclaimed.some(data.draw(st.integers(0, 6)), 9).tolist())
+        assert all(table[tuple(block)] for block in unclaimed.pick(data.draw(st.integers(0, 6)), 9).tolist())
 
 
 @pytest.mark.long

@@ -169,7 +169,7 @@ DATA_DECIDE = code(
 @pytest.mark.parametrize("source", [BEHIND_DATA, DATA_DECIDE])
 def test_what_data_do_not_decide_is_known_without_them(source: Code) -> None:
     quick, whole = emulate(source, LAUNCH), emulate(source, LAUNCH, plain=True)
-    assert any("its contents are taken for unknown" in note for note in quick.notes)
+    assert any("its contents are treated as unknown" in note for note in quick.notes)
     assert not any(row.reason for row in rows(whole))
     left = [row.sass for row in rows(quick) if row.reason]
     assert left == (["LDS R7, [R4]"] if source is DATA_DECIDE else [])

@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.dependence import block_axis
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import COMPILERS, compiled
+from ncu_swizzle.emulate.operands import COMPILERS, compiled_step
 from ncu_swizzle.emulate.operations.special import FUNCTIONS
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
@@ -105,7 +105,7 @@ def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -
     m = machine([[8, 0, 0]], grid=(64, 1, 1))
     m.registers[2] = Value(np.full((1, 32), 8, np.uint32), tag=block_axis(0))
     for sass, steps in (("LEA.HI R0, R2, RZ, RZ, 0x1e", 1), ("LEA.HI R0, -R2, RZ, RZ, 0x1e", None)):
-        step = compiled(parse_instruction(Sass(0, sass)))
+        step = compiled_step(parse_instruction(Sass(0, sass)))
         assert step is not None
         step(m)
         value = m.registers[0]
@@ -114,7 +114,7 @@ def test_the_upper_half_of_a_negated_number_does_not_step_as_the_number_does() -
 
 def test_a_modifier_of_minima_that_is_not_computed_leaves_the_result_unknown() -> None:
     for sass in ("VIMNMX.NEW R0, R2, R4, PT", "VIADDMNMX.U16x2 R0, R2, R4, R6, PT"):
-        assert compiled(parse_instruction(Sass(0, sass))) is None
+        assert compiled_step(parse_instruction(Sass(0, sass))) is None
 
 
 @settings(max_examples=30)

@@ -13,9 +13,8 @@ from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_accesses
+from ncu_swizzle.emulate.requests import SharedRequests, count_accesses
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.emulate.tracing import Trace, Version
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
@@ -25,7 +24,7 @@ from ncu_swizzle.smem.observed import Advice, advise, observed_tiles
 from ncu_swizzle.smem.requests import AccessRequests
 from tests.support.emulation import OUT, machine, pointers
 from tests.support.places import DATA
-from tests.support.programs import ONE_WARP, code
+from tests.support.programs import code
 
 LANE = np.arange(32)
 
@@ -78,7 +77,7 @@ def test_requests_of_two_runs_are_added_each_once(alike: bool, monkeypatch: pyte
     if not alike:
         assert tally(one.plus(other)) == tally(one) + tally(other)
     assert sum(tally(one).values()) == sum(tally(other).values()) == 20
-    again = one.plus(other).ordered()
+    again = one.plus(other).sorted_requests()
     assert again.times.sum() == 40
 
 
@@ -91,44 +90,6 @@ def test_of_too_many_requests_those_that_are_kept_count_on(monkeypatch: pytest.M
     assert len(kept.times) == len(more.times) == 4
     assert not more.complete
     assert tally(more) == tally(kept) + tally(kept)
-
-
-def traced(*lines: str) -> Trace:
-    """Run a block of 32 threads."""
-    return Version(code(*lines, "EXIT"), ONE_WARP, Clock()).run(np.zeros((1, 3), np.int64))[1]
-
-
-ADDRESSES = ("S2R R0, SR_TID.X", "IMAD.SHL.U32 R1, R0, 0x4, RZ")
-
-
-def test_lanes_are_recorded_in_order_with_the_barriers_they_passed() -> None:
-    trace = traced(*ADDRESSES, "STS [R1], R0", "BAR.SYNC 0x0", "LDS R2, [R1+0x80]")
-    made = trace.accesses
-    assert not trace.unknown
-    assert made.pc.tolist() == [2] * 32 + [4] * 32
-    assert made.epoch.tolist() == [0] * 32 + [1] * 32
-    assert made.thread.tolist() == [*range(32)] * 2
-    assert made.address.tolist() == [4 * lane for lane in range(32)] + [0x80 + 4 * lane for lane in range(32)]
-
-
-def test_lanes_that_are_predicated_off_access_nothing() -> None:
-    trace = traced(*ADDRESSES, "ISETP.GT.AND P1, PT, R0, 0x7, PT", "@P1 STS [R1], R0")
-    assert trace.accesses.thread.tolist() == [*range(8, 32)]
-
-
-@pytest.mark.parametrize(
-    "access",
-    [
-        *("@P0 STS [R1], R0", "@P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]"),  # an unknown predicate
-        *("LDS R5, [R4]", "STS [R4], R0", "LDSM.16.M88.4 R8, [R4]", "LDGSTS.E.BYPASS.128 [R4], [R2.64]"),  # or address
-        "UBLKCP.S.G [UR4], [UR6], UR8",  # without addresses of lanes
-    ],
-)
-def test_what_is_not_known_is_told(access: str) -> None:
-    trace = traced(*ADDRESSES, "LDG.E R4, [R2.64]", "ISETP.GT.AND P0, PT, R4, 0x7, PT", access)
-    assert list(trace.unknown) == [4]
-    assert not len(trace.accesses.pc)
-    assert ("is not followed" in trace.unknown[4]) == access.startswith("UBLKCP")
 
 
 def requested(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:

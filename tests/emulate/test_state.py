@@ -130,7 +130,7 @@ def test_nothing_else_changes_during_a_run() -> None:
     program = prepare(PROGRAM)
     m = two_blocks()
     m.log, m.guards = RequestLog(m, program.instructions), program.guards
-    _ = m.extents, m.coarsest, m.clusters.size, m.clusters.ranks  # computed once, and kept
+    _ = m.extents, m.coarsest_stride, m.clusters.size, m.clusters.ranks  # computed once, and kept
     state = {field.name for field in fields(State)}
     before = {name: copy.deepcopy(value) for name, value in vars(m).items() if name not in state | EXECUTION}
     Schedule(program=program, machine=m, clock=Clock()).run()

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.code import STEP, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded
+from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded_map
 from ncu_swizzle.emulate.tensor_probes import roundings
 from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 from tests.support.emulation import IN, OUT, kernel, pointers
@@ -113,7 +113,7 @@ def test_packed_types_and_larger_atoms_are_encoded_as_ptxas_replaces_them() -> N
         content = tensor.encoded()
         mode = struct.unpack_from("<I", content, 8)[0]
         assert (mode >> 7 & 15, mode >> 13 & 3, mode >> 19 & 7) == (code, 3, 1)
-        assert decoded(content) == tensor
+        assert decoded_map(content) == tensor
         assert copied_bytes(content) == 128 * 64 * bits // 8  # gaps are not counted
 
 
@@ -314,7 +314,7 @@ def test_tensor_maps_are_encoded_and_decoded_as_the_driver_encodes_them() -> Non
         places = (tuple(entry[name]) for name in ("sizes", "strides", "box"))
         settings = {name: entry[name] for name in ("swizzle", "interleave", "promotion", "fill")}
         ours = Tiled(entry["address"], entry["dtype"], *places, **settings)
-        assert decoded(content) == (ours if plain else None), entry
+        assert decoded_map(content) == (ours if plain else None), entry
         assert not plain or ours.encoded() == content, entry
         elements = entry["channels"] * entry["pixels"] or math.prod(-(-box // step) for box, step in steps)
         found = copied_bytes(content)

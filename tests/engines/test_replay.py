@@ -16,10 +16,10 @@ from ncu_swizzle.base.errors import NotComparable, TimeLimit, UnknownKernel, Usa
 from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts
-from ncu_swizzle.engines import emulated_profile, emulation, module_image
+from ncu_swizzle.engines import emulated_profile, emulation, module_image, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.engines.settings import AUTO, Done
+from ncu_swizzle.engines.replay import Replay, ReplaySettings
+from ncu_swizzle.engines.settings import AUTO, Done, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
@@ -36,10 +36,9 @@ from tests.support.places import PROGRAMS, text
 def test_every_count_is_ncu_s(name: str) -> None:
     with open_launches(recorded(name)) as file:
         launches, counted = file.manifest.launches, captures.counts(name)
-        replay = Replay(file)
         compared = 0
         for launch, theirs in zip(launches, counted, strict=True):
-            rows = {row.offset: row for row in replay.emulate(launch).counts.rows}
+            rows = {row.offset: row for row in Replay(file).emulate(launch).counts.rows}
             for offset, (_, *numbers) in theirs.items():
                 row = rows[offset]
                 assert [row.executed, row.wavefronts, row.ideal] == numbers, (launch.index, row.sass)
@@ -47,6 +46,22 @@ def test_every_count_is_ncu_s(name: str) -> None:
             others = [rows[offset] for offset in rows.keys() - theirs.keys()]
             assert not any(row.access and row.executed and row.wavefronts for row in others)
     assert compared > 3
+
+
+UNKNOWN = {"atomic operation", "data loaded", "shared memory holds"}
+
+
+@pytest.mark.long
+@NEEDS_ALL
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] * (n == 6)) for n in range(10)])
+def test_pytorch_s_operators_are_counted_as_ncu_does_or_unknown_for_a_reason(number: int) -> None:
+    theirs = captures.counts("torch")[number]
+    with replay.opened(recorded("torch"), ReplaySettings()) as launches:
+        rows = {row.offset: row for row in launches.emulate(number, silent).counts.rows}
+    for offset, (_, *numbers) in theirs.items():
+        row = rows[offset]
+        known = [row.executed, row.wavefronts, row.ideal]
+        assert known == numbers or (None in known and any(why in row.reason for why in UNKNOWN)), row.sass
 
 
 @NEEDS_ALL
@@ -269,7 +284,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 6
-    monkeypatch.setattr(emulated_profile, "_code_digest", lambda patterns: "another emulator")
+    monkeypatch.setattr(emulated_profile, "code_digest", lambda patterns: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 7
     version = Toolchain.version
@@ -286,7 +301,7 @@ def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: 
     for file in entries():
         file.unlink()
     with pytest.raises(TimeLimit):
-        emulation.emulate_cubin(target, code, "", EmulationSettings(Toolchain(timeout_s=-1)))
+        emulation.emulate_cubin(target, code, "", EmulationSettings(budget_s=-1))
     assert entries() == []
     assert emulate(target).profile.total.wavefronts
     assert len(entries()) == 1
@@ -306,7 +321,7 @@ def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, mon
     target = histogram(work)
     for limit_s, most_bytes, kept in ((30, emulated_profile.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
         monkeypatch.setattr(emulated_profile, "MOST_BYTES", most_bytes)
-        settings = EmulationSettings(Toolchain(timeout_s=limit_s))
+        settings = EmulationSettings(budget_s=limit_s)
         assert emulation.emulate_target(target, settings).profile.total.wavefronts
         assert len(entries()) == kept, "a check within the limit may have been cut off"
 

@@ -61,7 +61,7 @@ def test_what_is_not_ttgir_says_nothing() -> None:
 
 
 def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, Profile]) -> None:
-    explained = layouts.explained(profiles[TF32], text(TF32), explicit=False)
+    explained = layouts.with_layout_notes(profiles[TF32], text(TF32), explicit=False)
     (note,) = explained.layouts
     assert note.text.startswith("matmul.py:25 is ttg.async_copy_global_to_local of b_tile, 32x128xf32, #ttg.blocked<{")
     assert "transposed = true, elementBitWidth = 32}>, LDGSTS of 4 bytes, degree 16.00: wgmma reads 32-bit" in note.text
@@ -77,7 +77,7 @@ def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, 
 
 
 def test_a_reduction_over_several_warps_is_told_to_try_one(profiles: dict[str, Profile]) -> None:
-    notes = layouts.explained(profiles[SUMS], text(SUMS), explicit=False).layouts
+    notes = layouts.with_layout_notes(profiles[SUMS], text(SUMS), explicit=False).layouts
     (note,) = notes
     assert note.text.startswith("tiles.py:29 is tt.reduce of total along axis 0, 32x64xf32, #ttg.blocked<{")
     assert ", STS of 4 bytes, degree 8.00 and LDS of 4 bytes, degree 8.00: axis 0 is spread over 4 warps" in note.text
@@ -86,10 +86,10 @@ def test_a_reduction_over_several_warps_is_told_to_try_one(profiles: dict[str, P
 
 def test_without_conflicts_or_without_a_text_nothing_is_said(profiles: dict[str, Profile]) -> None:
     profile = profiles[TF32]
-    assert layouts.explained(profile, "", explicit=False).layouts == ()
+    assert layouts.with_layout_notes(profile, "", explicit=False).layouts == ()
     ideal = tuple(replace(each, wavefronts=each.ideal) for each in profile.instructions)
-    assert layouts.explained(replace(profile, instructions=ideal), text(TF32), explicit=False).layouts == ()
-    assert layouts.explained(profile, text(SUMS), explicit=False).layouts == ()
+    assert layouts.with_layout_notes(replace(profile, instructions=ideal), text(TF32), explicit=False).layouts == ()
+    assert layouts.with_layout_notes(profile, text(SUMS), explicit=False).layouts == ()
 
 
 def described(name: str) -> Built:

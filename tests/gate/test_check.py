@@ -21,7 +21,7 @@ from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.gate import baseline, checking, reporting, verdict
 from ncu_swizzle.gate.baseline import Baseline, Policy, Rule
-from ncu_swizzle.gate.judge import compared, judge
+from ncu_swizzle.gate.judge import judge, within_limit
 from ncu_swizzle.gate.verdict import Outcome, Place, Verdict
 from ncu_swizzle.reports.model import DURATION, IDEAL, WAVEFRONTS, Profile
 from tests.support.gate_profiles import HOSTILE, lasting, measured, named, scattered, unknown, verdict_on
@@ -89,7 +89,9 @@ def test_sectors_are_judged_in_total_or_of_an_opcode(kernel2: Profile) -> None:
 def test_how_many_digits_a_degree_has() -> None:
     """Four, unless it is within a thousandth of the limit."""
     rules = {(16, 16.0159): "16.0159", (16, 16.01599): "16.01599", (16, 16.017): "16.02", (10_000, 10_010): "10010"}
-    said = {(limit, degree): compared(Rule(criterion="max-degree", limit=limit), degree)[1] for limit, degree in rules}
+    said = {
+        (limit, degree): within_limit(Rule(criterion="max-degree", limit=limit), degree)[1] for limit, degree in rules
+    }
     assert said == {
         (limit, degree): f"degree {text}, at most {limit} allowed" for (limit, degree), text in rules.items()
     }

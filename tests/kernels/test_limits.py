@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bench.attacks.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.base.validate import whole
+from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels import arguments, fills, naming, project
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
@@ -48,7 +48,7 @@ def test_no_number_has_more_than_64_bits() -> None:
         for call, texts in refusals.items():
             assert not unlike(dict.fromkeys(texts, "64 bits"), lambda text, call=call: refused(call, text))
         with pytest.raises(ValueError, match="64 bits"):
-            whole(digits)
+            parse_integer(digits)
 
 
 def test_no_result_has_more_than_64_bits_and_no_expression_is_deep_or_long() -> None:

@@ -21,7 +21,7 @@ from ncu_swizzle.base.errors import (
     UnknownKernel,
     UsageError,
 )
-from ncu_swizzle.commands import gate, profile
+from ncu_swizzle.commands import gate, groups, profile
 from ncu_swizzle.engines.settings import FleetOptions
 from ncu_swizzle.reports import frames
 from tests.support.documentation import DOCS, snippets
@@ -50,7 +50,7 @@ def test_everything_that_is_offered_is_there() -> None:
 
 # Formats; an answer has methods.
 PRINTED = {"context", "help_all", "json", "csv", "markdown", "junit", "sarif", "github"}
-RENAMED = {"timeout_s": "timeout", "force_overwrite": "overwrite", "pair": "pairs", "kernels": "kernel"}
+RENAMED = {**groups.RENAMED, "kernels": "kernel"}
 
 
 def test_functions_take_what_the_commands_take() -> None:
@@ -79,7 +79,7 @@ def test_mistakes_say_what_to_type(stand_in: Path) -> None:
         (ncu_swizzle.profile, "kernel2", {"clock_controll": "base"}, "'clock_controll', did you mean 'clock_control'?"),
         (ncu_swizzle.profile, EXAMPLE / "my.cu", {"gird": (1,)}, "unknown option 'gird', did you mean 'grid'"),
         (ncu_swizzle.profile, EXAMPLE / "my.cu", {**OWN, "nvcc": "/nowhere/nvcc"}, "nowhere/nvcc is not"),
-        (ncu_swizzle.lint, "my.cu", {"workers": 2, "scheduler": "tcp://nowhere:1"}, "exclude each other"),
+        (ncu_swizzle.lint, "my.cu", {"scheduler_file": "s.json", "scheduler": "tcp://nowhere:1"}, "exclude each other"),
         (ncu_swizzle.profile_program, "./app", {"cubin": "app.cubin"}, "--cubin is for launches files"),
         (ncu_swizzle.profile_program, str(file), {"launch_skip": 99}, "only 3 launches"),
         (ncu_swizzle.profile_program, "sh -c true", {**ncu, "kernel_nam": "x"}, "did you mean 'kernel_name'"),

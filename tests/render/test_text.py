@@ -41,8 +41,8 @@ def test_numbers_and_changes_read_well() -> None:
     assert text.count(None) == text.degree(float("inf")) == text.percent(float("nan")) == "unknown"
     assert text.fixed(0.000123, 3) == "0.000123"
     assert text.points(86.85, 31.04) == "−55.8 pp"
-    assert text.raw(9658720.0) == "9,658,720"
-    assert text.raw(0.125) == "0.125"
+    assert text.all_digits(9658720.0) == "9,658,720"
+    assert text.all_digits(0.125) == "0.125"
 
 
 def test_counts_are_short_or_lower_bounds_and_times_have_one_unit() -> None:

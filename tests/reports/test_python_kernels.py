@@ -86,7 +86,7 @@ def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.
         explained.append((text, explicit))
         return profile
 
-    monkeypatch.setattr(layouts, "explained", explain)
+    monkeypatch.setattr(layouts, "with_layout_notes", explain)
     first(folder)
     assert explained == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 
@@ -114,7 +114,7 @@ def test_a_kernel_under_another_file_s_name_is_found(folder: Path) -> None:
 def test_what_the_facts_keep_needs_no_cache_and_is_checked(folder: Path) -> None:
     report = folder / "report.ncu-rep"
     cache = triton_caches.fill(folder / ".triton/cache")
-    kernels = python_kernels.known(container.inspect(report).results)
+    kernels = python_kernels.known_kernels(container.inspect(report).results)
     write_json(container.facts_path(report), python_kernels.as_facts(kernels))
     container.seal(report)
     before = reader.read(report)
@@ -160,17 +160,17 @@ class PythonKernel:
         self.lines = PythonLines.of(result)
         self.notes = self.lines.lacking(result)
 
-    def believed(self, *stacks: Stack, access: bool = True) -> list[Stack]:
-        return [self.lines.believed(stack, access) for stack in stacks]
+    def plausible_stack(self, *stacks: Stack, access: bool = True) -> list[Stack]:
+        return [self.lines.plausible_stack(stack, access) for stack in stacks]
 
 
 def test_a_line_outside_of_numba_s_kernel_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = PythonKernel(monkeypatch, at(7, 10, 40, 12), demangled=NUMBA)
     (note,) = kernel.notes
     assert 'inline="always"' in note
-    assert kernel.believed(*at(4, 40, 7)) == [(), (), ()]
-    assert kernel.believed(*at(9, 12)) == at(9, 12), "a function within the kernel"
-    assert kernel.believed(*at(7), access=False) == at(7), "where it begins"
+    assert kernel.plausible_stack(*at(4, 40, 7)) == [(), (), ()]
+    assert kernel.plausible_stack(*at(9, 12)) == at(9, 12), "a function within the kernel"
+    assert kernel.plausible_stack(*at(7), access=False) == at(7), "where it begins"
     assert not PythonKernel(monkeypatch, at(7, 10, 12), demangled=NUMBA).notes, "its line for what is before the kernel"
     assert PythonKernel(monkeypatch, at(7, 10, 7), demangled=NUMBA).notes
 
@@ -184,7 +184,7 @@ def test_lines_with_callers_without_source_and_of_other_kernels_are_believed(mon
         (at(4, 40), *at(40), "turn(float*)"),
     ):
         kernel = PythonKernel(monkeypatch, lines, demangled=demangled)
-        assert (kernel.believed(stack), kernel.notes) == ([stack], [])
+        assert (kernel.plausible_stack(stack), kernel.notes) == ([stack], [])
 
 
 def test_cute_dsl_s_callers_are_said_to_be_lacking(monkeypatch: pytest.MonkeyPatch) -> None:

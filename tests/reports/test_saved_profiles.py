@@ -26,7 +26,7 @@ from ncu_swizzle.render.formats import to_csv
 from ncu_swizzle.reports import model, reader, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
-from ncu_swizzle.reports.frames import of_comparison, of_profile
+from ncu_swizzle.reports.frames import comparison_table, profile_table
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts, Violation
 from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
@@ -294,11 +294,11 @@ def test_the_largest_numbers_of_a_report_are_exact_in_every_table(recorded: Reco
     largest = spoiled(recorded("kernel2"), wavefronts=MOST, pc=MOST, samples={"barrier": MOST})
     with_metrics(largest, {WAVEFRONTS: MOST}).save(tmp_path / "p.json")
     read = run_folder.load_profile(tmp_path / "p.json")
-    table, both = of_profile(read), of_comparison(compare([read, recorded("kernel1")]))
+    table, both = profile_table(read), comparison_table(compare([read, recorded("kernel1")]))
     for column in (table["wavefronts"], table["pc"], table["stall_barrier"], both["stall_barrier"]):
         assert column.dropna().max() == MOST
     assert str(both["executed"].dtype) == "Int64"
-    assert of_profile(read, "accesses")["wavefronts"].max() >= MOST, "a sum of more than 64 bits"
+    assert profile_table(read, "accesses")["wavefronts"].max() >= MOST, "a sum of more than 64 bits"
     assert str(MOST) in to_csv(compare([read]))
     assert any("its counts are unreliable" in doubt for doubt in remarks.doubts(read))
 

@@ -198,6 +198,7 @@ def test_what_is_typed_becomes_a_call() -> None:
         error = UsageError("wrong", hint)
         assert folders.hint(error) == words
         assert folders.hint(errors.of_json(errors.as_json(error))) == words, "also of an error of another process"
-    own = folders.hint(TimeLimit("slow", Hint("raise the limit with ", Typed("--timeout SECONDS"))))
-    assert own.endswith("the server's option --timeout SECONDS")
+    for option in ("--timeout", "--budget"):
+        own = folders.hint(TimeLimit("slow", Hint("raise the limit with ", Typed(f"{option} SECONDS"))))
+        assert own.endswith("the server's option --timeout SECONDS")
     assert "list_kernels" in folders.hint(UnknownKernel("unknown kernel", "ncu-swizzle list shows all kernels"))

@@ -90,7 +90,9 @@ def assemble(self: Toolchain, ptx: bytes, name: str, arch: str = "", level: int 
     return cubin
 
 
-def disassemble(self: Toolchain, cubin: bytes, name: str) -> str:
+def disassemble(self: Toolchain, cubin: bytes, name: str, *only: int) -> str:
+    if only:  # of a large cubin
+        return disassemble_now(self, cubin, name, *only)
     anonymous, digest = without_places(cubin) if _is_installed(self, NVDISASM) else (b"", b"")
     if not anonymous:
         return disassemble_now(self, cubin, name)

@@ -17,7 +17,7 @@ from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import Destination
-from ncu_swizzle.sweep import folder, plan, running, worker
+from ncu_swizzle.sweep import plan, running, worker
 from ncu_swizzle.sweep.folder import PointValues, Sweep
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
@@ -122,8 +122,21 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
     assert not again.outcomes[0].kept
 
 
+def test_the_same_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    known, place = catalog.shipped(), tmp_path / "sweep"
+    sweep_of(known, place)
+    content = json.loads((place / "sweep.json").read_text(encoding="utf-8"))
+    content["points"][1]["state"] = "open"
+    (place / "sweep.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(NotWritable, match="already holds"):
+        sweep_of(known, place, ("xor",))
+    assert [one.kept for one in sweep_of(known, place).outcomes] == [True, True]
+    with pytest.raises(NotWritable, match="already holds"):
+        sweep_of(known, place)
+
+
 def test_one_sweep_at_a_time_writes_to_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
-    with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
+    with run_folder.held(tmp_path), pytest.raises(NotWritable, match="another command is writing"):
         sweep_of(catalog.shipped(), tmp_path, ("xor",))
     sweep_of(catalog.shipped(), tmp_path, ("xor",))
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):

@@ -42,7 +42,7 @@ def holding_against(baseline: str, profile: str, chance: Random) -> Command:
 
 def emulating(file: str, launch: tuple[str, ...], chance: Random) -> Command:
     """Return a command that executes a cubin or PTX."""
-    launch = (*launch, "--timeout", "5")  # damaged code may loop for ever
+    launch = (*launch, "--timeout", "5", "--budget", "5")  # damaged code may loop for ever
     linted = ("--sarif", "out.sarif", "--junit", "out.xml", "--json", "out.json", "--github")
     every: tuple[Command, ...] = (
         (("lint", file, "--config", "none", *launch), ()),
@@ -54,7 +54,7 @@ def emulating(file: str, launch: tuple[str, ...], chance: Random) -> Command:
 
 def replaying(file: str, chance: Random) -> Command:
     """Return a command that replays captured launches."""
-    brief = ("--timeout", "5")
+    brief = ("--timeout", "5", "--budget", "5")
     every: tuple[Command, ...] = (
         (("lint", file, "--config", "none", *brief), ()),
         (("lint", file, "--config", "none", *brief, *GATE), JUDGED),

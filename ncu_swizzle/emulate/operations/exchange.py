@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.code import PRED, SassInstruction
-from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.dependence import arbitrary_tag
 from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operands import (
     PREDICATES,
     Compute,
-    applied,
+    apply,
     guard_operands,
     integer,
     operation,
@@ -22,12 +22,12 @@ from ncu_swizzle.emulate.operands import (
     predicate,
     raw,
 )
-from ncu_swizzle.emulate.values import Bits, Known, Value, computed, derived, wide
+from ncu_swizzle.emulate.values import Bits, Known, Value, computed, derived, join_halves
 from ncu_swizzle.smem.operations import Bools
 
 
 def _executing(ins: SassInstruction) -> Callable[[Machine], tuple[Bools, Bools]]:
-    """Return what tells the lanes that take part in an exchange, and those for which that is unknown."""
+    """Return a reader of the lanes that take part in an exchange, and those for which that is unknown."""
     guard = guard_operands(ins.guard)
     return lambda m: m.selection(guard(m) if guard else None)
 
@@ -70,7 +70,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
         return differs, one
 
     before = [predicate(ins.operands[0])] if tells and ins.has("OR") else []
-    return applied(compute, integer(ins.operands[-1]), *before)
+    return apply(compute, integer(ins.operands[-1]), *before)
 
 
 def first_lane(value: Value, mask: Bools) -> Value:
@@ -99,17 +99,17 @@ def vote(ins: SassInstruction) -> Compute | None:
         known = np.broadcast_to(np.asarray(value.known), mask.shape)
         yes, no, maybe = mask & known & value.bits, mask & known & ~value.bits, (mask & ~known) | doubtful
         some_yes, some_no, unsure = (np.asarray(lanes.any(axis=1, keepdims=True)) for lanes in (yes, no, maybe))
-        # A verdict is known if lanes whose vote is not known cannot change it.
+        # A verdict is known if lanes with an unknown vote cannot change it.
         verdict, sure = {
             "ANY": (some_yes, some_yes | ~unsure),
             "ALL": (~some_no & ~unsure, some_no | ~unsure),
             "EQ": (~(some_yes & some_no), (some_yes & some_no) | ~unsure),
         }[mode]
-        tag = any_way(value.tag)
+        tag = arbitrary_tag(value.tag)
         ballot = [Value(_bit_set(yes)[:, None], _known(~unsure), value.origin, tag)] if to_register else []
         return ballot + ([Value(verdict, _known(sure), value.origin, tag)] if to_predicate else [])
 
-    return applied(compute, predicate(ins.operands[-1]))
+    return apply(compute, predicate(ins.operands[-1]))
 
 
 @operation("SHFL")
@@ -127,7 +127,7 @@ def shfl(ins: SassInstruction) -> Compute | None:
         lane, valid = np.broadcast_to(lane, shape), np.broadcast_to(valid, shape)
         bits = np.take_along_axis(np.broadcast_to(value.bits, shape), lane, axis=1)
         there = np.broadcast_to(mask & np.asarray(value.known), shape)  # lanes that take part, and know their value
-        rule = derived(valid, by, clamp, tag=any_way(by.tag, clamp.tag))
+        rule = derived(valid, by, clamp, tag=arbitrary_tag(by.tag, clamp.tag))
         sure = _known(np.take_along_axis(there, lane, axis=1) & np.asarray(rule.known))
         origin = value.origin if value.known is not True else rule.origin
         tag = value.tag
@@ -137,10 +137,10 @@ def shfl(ins: SassInstruction) -> Compute | None:
             reading[rows, lane[rows, lanes]] = True
             tag = m.tag_in(source, reading, value)
         if by.tag is not None or clamp.tag is not None or (tag is not None and not tag.uniform):
-            tag = any_way(tag, by.tag, clamp.tag)
+            tag = arbitrary_tag(tag, by.tag, clamp.tag)
         return rule, Value(bits, sure, m.now if origin is None else origin, tag)
 
-    return applied(compute, *map(integer, ins.operands[2:5]))
+    return apply(compute, *map(integer, ins.operands[2:5]))
 
 
 def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
@@ -170,14 +170,14 @@ def match(ins: SassInstruction) -> Compute | None:
         value = read(m)
         if is_wide:
             low, high = halves(m)
-            value = computed(wide(low.bits, high.bits), low, high)
+            value = computed(join_halves(low.bits, high.bits), low, high)
         mask, doubtful = executing(m)
         bits = np.broadcast_to(value.bits, mask.shape)
         both = mask[:, None, :] & mask[:, :, None]  # (warps, lanes, lanes)
         same = (bits[:, :, None] == bits[:, None, :]) & both
         matching = _bit_set(same)
         sure = _known(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
-        tag = any_way(value.tag)
+        tag = arbitrary_tag(value.tag)
         if not everyone:
             return (Value(matching, sure, value.origin, tag),)
         equal = (same | ~both).all(axis=(1, 2))[:, None]
@@ -187,7 +187,7 @@ def match(ins: SassInstruction) -> Compute | None:
     return compute
 
 
-REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {  # and what lanes that take no part add
+REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {  # and the identity, which inactive lanes contribute
     "SUM": (np.add, 0),
     "MIN": (np.minimum, 1 << 40),
     "MAX": (np.maximum, -(1 << 40)),
@@ -209,9 +209,9 @@ def redux(ins: SassInstruction) -> Compute | None:
         numbers = np.broadcast_to(value.bits, mask.shape).view(like).astype(np.int64)
         result = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
         sure = _known(((np.asarray(value.known) | ~mask) & ~doubtful).all(axis=1, keepdims=True))
-        return (Value((result & 0xFFFFFFFF).astype(np.uint32), sure, value.origin, any_way(value.tag)),)
+        return (Value((result & 0xFFFFFFFF).astype(np.uint32), sure, value.origin, arbitrary_tag(value.tag)),)
 
-    return applied(compute, raw(ins.operands[-1]))
+    return apply(compute, raw(ins.operands[-1]))
 
 
 @operation("ELECT")

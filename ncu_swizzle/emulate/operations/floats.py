@@ -8,9 +8,9 @@ import numpy as np
 
 from ncu_swizzle.emulate.code import FLOAT, TRUE, Operand, SassInstruction
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Compute, Reader, applied, operation, predicate, raw
+from ncu_swizzle.emulate.operands import Compute, Reader, apply, operation, predicate, raw
 from ncu_swizzle.emulate.operations.integers import both, combinations
-from ncu_swizzle.emulate.operations.primitives import COMPARISONS, chosen
+from ncu_swizzle.emulate.operations.primitives import COMPARISONS, select
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
     F32,
@@ -21,16 +21,16 @@ from ncu_swizzle.emulate.operations.rounding import (
     SINGLE,
     STEPS,
     Format,
-    directed,
-    flushed,
-    fused,
-    fused_doubles,
-    packed,
-    rounded,
-    saturated,
+    flush_denormals,
+    multiply_add,
+    multiply_add_doubles,
+    pack_bits,
+    round_directed,
+    round_to_format,
+    saturate,
     words,
 )
-from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, joint, narrowed, wide
+from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed
 
 # ---------------------------------------------------------------------------------------------- operands
 
@@ -52,12 +52,12 @@ def single(operand: Operand, plus: int = 0) -> Reals:
 
 
 def double(operand: Operand) -> Reals:
-    """Return a reader of an operand as float64; 1 in lanes that do not run, where what is left over may take long."""
+    """Return a reader of an operand as float64; 1 in inactive lanes, whose leftovers may take long."""
     low, high = raw(operand, 0, single=False), raw(operand, 1, single=False)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         first, second = low(m), high(m)
-        numbers = _signed(wide(first.bits, second.bits).view(F64), operand)
+        numbers = _signed(join_halves(first.bits, second.bits).view(F64), operand)
         return numbers if m.view.full or numbers.shape[1] == 1 else np.where(m.view.mask, numbers, 1.0), (first, second)
 
     return reals
@@ -134,7 +134,7 @@ def calculation(
         with np.errstate(all="ignore"):
             read = [reader(m) for reader in readers]
             sources = [value for _, values in read for value in values]
-            if joint(*sources) is False:
+            if all_known(*sources) is False:
                 # Nothing is computed; uniform if all sources are.
                 shape = (1, 1 if all(source.bits.shape[1] == 1 for source in sources) else 32)
                 return (Value(np.zeros(shape, like), False, first_origin(*sources)),) * registers
@@ -154,7 +154,7 @@ def _mode(ins: SassInstruction) -> str:
 
 def _word(numbers: Bits, form: Format) -> tuple[Bits]:
     """Return the words of numbers that the format has; of halves, (2, warps, lanes), two are one."""
-    bits = packed(numbers, form)
+    bits = pack_bits(numbers, form)
     return (bits if form is SINGLE else bits[0] | bits[1] << UPPER,)
 
 
@@ -168,9 +168,9 @@ MODIFIERS = {
 }
 # Exact, or rounded so that rounding again is right.
 ARITHMETIC: dict[str, Callable[..., Bits]] = {
-    "ADD": lambda a, b, mode: fused(a, ONE, b, mode),
+    "ADD": lambda a, b, mode: multiply_add(a, ONE, b, mode),
     "MUL": lambda a, b, mode: np.multiply(a, b, dtype=F64),
-    "FMA": fused,
+    "FMA": multiply_add,
 }
 
 
@@ -185,10 +185,10 @@ def ffma(ins: SassInstruction) -> Compute | None:
     target = SINGLE if ins.has("F32") else form
 
     def result(*numbers: Bits) -> tuple[Bits]:
-        exact = function(*[flushed(number, form) for number in numbers] if flush else numbers, mode)
-        total = rounded(exact if target is form else exact[0], target, mode)
-        total = flushed(total, target) if flush else total
-        total = saturated(total) if ins.has("SAT") else total
+        exact = function(*[flush_denormals(number, form) for number in numbers] if flush else numbers, mode)
+        total = round_to_format(exact if target is form else exact[0], target, mode)
+        total = flush_denormals(total, target) if flush else total
+        total = saturate(total) if ins.has("SAT") else total
         return _word(np.where(total <= 0, 0.0, total) if ins.has("RELU") else total, target)
 
     return calculation(readers, result)
@@ -209,8 +209,9 @@ def ffma2(ins: SassInstruction) -> Compute | None:
 
     def result(*numbers: Bits) -> tuple[Bits, ...]:
         pairs = [np.stack(np.broadcast_arrays(*pair)) for pair in zip(numbers, numbers[len(sources) :], strict=False)]
-        total = rounded(function(*[flushed(pair) for pair in pairs] if flush else pairs, mode), SINGLE, mode)
-        return tuple(packed(flushed(total) if flush else total, SINGLE))
+        exact = function(*[flush_denormals(pair) for pair in pairs] if flush else pairs, mode)
+        total = round_to_format(exact, SINGLE, mode)
+        return tuple(pack_bits(flush_denormals(total) if flush else total, SINGLE))
 
     return calculation(readers, result, registers=2)
 
@@ -232,12 +233,12 @@ def dfma(ins: SassInstruction) -> Compute | None:
 
     def result(a: Bits, b: Bits, *c: Bits) -> tuple[Bits, Bits]:
         if c:
-            return words(fused_doubles(a, b, c[0], mode), a, c[0], b)
+            return words(multiply_add_doubles(a, b, c[0], mode), a, c[0], b)
         if mode == "RN":  # as NumPy rounds
             return words(a + b if ins.opcode == "DADD" else a * b, a, b)
         if ins.opcode == "DADD":
-            return words(fused_doubles(a, np.ones((1, 1)), b, mode), a, b)
-        return words(fused_doubles(a, b, np.copysign(np.zeros((1, 1)), a * b), mode), a, b)
+            return words(multiply_add_doubles(a, np.ones((1, 1)), b, mode), a, b)
+        return words(multiply_add_doubles(a, b, np.copysign(np.zeros((1, 1)), a * b), mode), a, b)
 
     return calculation([double(operand) for operand in ins.operands[1:]], result, registers=2)
 
@@ -279,7 +280,7 @@ def _comparison(ins: SassInstruction, readers: Sequence[Reals] | None, form: For
         if compare is None:
             truths = nan if unordered else ~nan
         else:
-            first, second = (flushed(a, form), flushed(b, form)) if flush else (a, b)
+            first, second = (flush_denormals(a, form), flush_denormals(b, form)) if flush else (a, b)
             truths = np.where(nan, unordered, compare(first, second))
         return (truths,) if form is SINGLE else tuple(truths)
 
@@ -326,7 +327,7 @@ def fset(ins: SassInstruction) -> Compute | None:
     if compare is None or not combine:
         return None
     with_this = predicate(ins.operands[-1])
-    one = packed(ONE, form)[0, 0] if ins.has("BF") else np.uint32(0xFFFFFFFF if form is SINGLE else 0xFFFF)
+    one = pack_bits(ONE, form)[0, 0] if ins.has("BF") else np.uint32(0xFFFFFFFF if form is SINGLE else 0xFFFF)
 
     def masks(m: Machine) -> tuple[Value]:
         results = [combine[0](result, with_this(m)) for result in compare(m)]
@@ -345,7 +346,7 @@ def fmnmx(ins: SassInstruction) -> Compute | None:
         return None
 
     def result(a: Bits, b: Bits, smaller: Bits) -> tuple[Bits]:
-        first, second = (flushed(a, form), flushed(b, form)) if ins.has("FTZ") else (a, b)
+        first, second = (flush_denormals(a, form), flush_denormals(b, form)) if ins.has("FTZ") else (a, b)
         return _word(_extreme(first, second, smaller, ins.has("NAN")), form)
 
     return calculation([*readers, _condition(ins.operands[-1])], result)
@@ -367,7 +368,7 @@ def fsel(ins: SassInstruction) -> Compute | None:
     a, b, choice = ins.operands[1:4]
     if ins.has("FTZ"):
         return None
-    return applied(lambda m, *values: (chosen(m, *values),), predicate(choice), _sign_changed(a), _sign_changed(b))
+    return apply(lambda m, *values: (select(m, *values),), predicate(choice), _sign_changed(a), _sign_changed(b))
 
 
 def _sign_changed(operand: Operand) -> Reader:
@@ -426,7 +427,7 @@ def i2f(ins: SassInstruction) -> Compute | None:
 
     def integers(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         values = (low(m), high(m)) if size == 64 else (narrowed(low(m), (1 << size) - 1),)
-        number = wide(values[0].bits, values[-1].bits) << shift
+        number = join_halves(values[0].bits, values[-1].bits) << shift
         number = (number.view(np.int64) >> shift.astype(np.int64)).view(np.uint64) if is_signed else number >> shift
         return np.uint64(0) - number if operand.negated else number, values
 
@@ -439,7 +440,7 @@ def i2f(ins: SassInstruction) -> Compute | None:
         lost = (magnitude & np.uint64(0x7FF)) != 0
         cut = (magnitude & ~np.uint64(0x7FF)) | np.where(lost, np.uint64(0x800), np.uint64(0))
         odd = np.where(magnitude >> np.uint64(53) != 0, cut, magnitude).astype(F64)
-        return (packed(rounded(np.where(minus, -odd, odd), FORMATS[name], mode), FORMATS[name]),)
+        return (pack_bits(round_to_format(np.where(minus, -odd, odd), FORMATS[name], mode), FORMATS[name]),)
 
     return calculation([integers], result, registers=2 if name == "F64" else 1)
 
@@ -450,7 +451,7 @@ def _as_double(magnitude: Bits, minus: Bits, mode: str) -> Bits:
     back = np.where(top, 0.0, nearest).astype(np.uint64)
     smaller, larger = top | (back > magnitude), ~top & (back < magnitude)  # the exact magnitude, by the nearest
     above, below = np.where(minus, smaller, larger), np.where(minus, larger, smaller)
-    return directed(np.where(minus, -nearest, nearest), above, below, mode)
+    return round_directed(np.where(minus, -nearest, nearest), above, below, mode)
 
 
 @operation("F2I", "UF2I")
@@ -485,7 +486,7 @@ def _real(ins: SassInstruction) -> Reals:
 
         def singles(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
             numbers, sources = read(m)
-            return flushed(numbers) if flush else numbers, sources
+            return flush_denormals(numbers) if flush else numbers, sources
 
         return singles
     form, bits, upper = FORMATS[name], raw(operand), "H1" in "".join(operand.suffixes)
@@ -512,12 +513,12 @@ def f2f(ins: SassInstruction) -> Compute | None:
 
     def result(numbers: Bits) -> tuple[Bits, ...]:
         exact = step(numbers.astype(F64))
-        exact = saturated(exact) if ins.has("SAT") else exact
+        exact = saturate(exact) if ins.has("SAT") else exact
         if name == "F64":
             return words(exact, exact)
         form = FORMATS[name]
-        total = rounded(exact, form, mode)
-        word = packed(flushed(total) if ins.has("FTZ") and name == "F32" else total, form)
+        total = round_to_format(exact, form, mode)
+        word = pack_bits(flush_denormals(total) if ins.has("FTZ") and name == "F32" else total, form)
         return (np.where(np.isnan(exact), _shortened(exact, form), word) if "F64" in names else word,)
 
     return calculation([_real(ins)], result, registers=2 if name == "F64" else 1)
@@ -540,7 +541,7 @@ def f2fp(ins: SassInstruction) -> Compute | None:
     form, mode, clamp = FORMATS[names[0]], _mode(ins), ins.has("RELU")
 
     def result(high: Bits, low: Bits) -> tuple[Bits]:
-        total = rounded(np.stack(np.broadcast_arrays(low, high)).astype(F64), form, mode)
+        total = round_to_format(np.stack(np.broadcast_arrays(low, high)).astype(F64), form, mode)
         return _word(np.where(total <= 0, 0.0, total) if clamp else total, form)
 
     return calculation([single(operand) for operand in ins.operands[1:3]], result)

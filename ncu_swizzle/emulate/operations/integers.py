@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, UPRED, Operand, SassInstruction
-from ncu_swizzle.emulate.dependence import function_of
+from ncu_swizzle.emulate.dependence import function_tag
 from ncu_swizzle.emulate.effects import operand_number, results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import (
     PREDICATES,
     Compute,
     Reader,
-    applied,
-    extended,
+    apply,
+    extended_integer,
     integer,
     operation,
     pair,
@@ -27,27 +27,27 @@ from ncu_swizzle.emulate.operations.primitives import (
     COMBINATIONS,
     COMPARISONS,
     TOP,
-    absolute,
-    added,
-    added_wide,
-    chosen,
-    compared,
+    absolute_value,
+    add,
+    add_wide,
+    compare_numbers,
     conjunction,
     disjunction,
-    extreme,
     funnel_left,
     logic,
     masked_not_zero,
-    multiplied,
-    multiplied_wide,
+    minimum_or_maximum,
+    multiple,
+    multiply,
+    multiply_wide,
     negation,
-    permuted,
+    permute_bytes,
     predicate_by_table,
-    shifted_down,
-    shifted_left,
+    select,
+    shift_left,
+    shift_right,
     sign_of,
     sums,
-    times,
 )
 from ncu_swizzle.emulate.values import (
     Bits,
@@ -56,23 +56,23 @@ from ncu_swizzle.emulate.values import (
     constant,
     derived,
     high_half,
+    join_halves,
     low_half,
     same_for_all,
     truth,
     unknown,
-    wide,
 )
 
 # ---------------------------------------------------------------------------------------------- sums and products
 
 
 def _numbers(operands: Sequence[Operand]) -> list[Operand]:
-    """Return the operands that are no predicates."""
+    """Return the operands that are not predicates."""
     return [operand for operand in operands if operand.kind not in PREDICATES]
 
 
 def _summed(ins: SassInstruction, terms: Sequence[tuple[Reader, bool]], carries: Sequence[Operand]) -> Compute:
-    """Return the sum of terms, negated if they say so, and of carries in; with the carries out that are read."""
+    """Return the sum of terms (negated where marked) and carries in; with the carries out that are read."""
     count = results(ins)
     if all(operand_number(operand) is None for operand in ins.operands[1:count]):
         count = 1  # from sm_100 on, carries that nothing reads go to PT
@@ -92,18 +92,18 @@ def iadd3(ins: SassInstruction) -> Compute | None:
     sources = ins.operands[results(ins) :]
     if ins.has("64"):
         pairs = [pair(operand) for operand in _numbers(sources)]
-        carries = results(ins) - 1  # out of 64 bits, which nobody was seen to use
-        return lambda m: (*added_wide(*(read(m) for read in pairs)), *[unknown(m.now)] * carries)
+        carries = results(ins) - 1  # out of 64 bits, never seen in real code
+        return lambda m: (*add_wide(*(read(m) for read in pairs)), *[unknown(m.now)] * carries)
     if not ins.has("X"):
         return _summed(ins, [_term(operand) for operand in _numbers(sources)], ())
-    terms = [(extended(operand), False) for operand in _numbers(sources)]
+    terms = [(extended_integer(operand), False) for operand in _numbers(sources)]
     return _summed(ins, terms, [operand for operand in sources if operand.kind in PREDICATES])
 
 
 @operation("VIADD", "UVIADD")
 def viadd(ins: SassInstruction) -> Compute | None:
     """a + b."""
-    return applied(lambda m, a, b: (added(a, b),), *map(integer, ins.operands[1:3]))
+    return apply(lambda m, a, b: (add(a, b),), *map(integer, ins.operands[1:3]))
 
 
 @operation("LEA", "ULEA")
@@ -117,14 +117,16 @@ def lea(ins: SassInstruction) -> Compute | None:
     carries = ins.operands[-1:] if ins.has("X") else ()
     if not ins.has("HI"):
         scaled = integer(first)
-        return _summed(ins, [(lambda m: times(scaled(m), 1 << shift), False), (raw(second), second.negated)], carries)
+        return _summed(
+            ins, [(lambda m: multiple(scaled(m), 1 << shift), False), (raw(second), second.negated)], carries
+        )
     a, c = raw(first), None if ins.has("SX32") else raw(third[0])
 
     def upper(m: Machine) -> Value:
         low = a(m)
         high = c(m) if c else sign_of(low)
         if minus:
-            bits = np.uint64(0) - wide(low.bits, high.bits) << np.uint64(shift)
+            bits = np.uint64(0) - join_halves(low.bits, high.bits) << np.uint64(shift)
             return computed(high_half(bits), low, high)
         return funnel_left(m, low, high, shift, sign_extends=c is None)
 
@@ -144,18 +146,18 @@ def imad(ins: SassInstruction) -> Compute | None:
 
         def product(m: Machine) -> Sequence[Value]:
             values = [a(m), b(m), *addend(m), *(read(m) for read in carry)]
-            return multiplied_wide(m, values, is_signed, minus)[first:last]
+            return multiply_wide(m, values, is_signed, minus)[first:last]
 
         return product
     if carry:
-        return applied(
-            lambda m, a, b, c, carried: sums(m, [(multiplied(a, b), False), (c, False)], [carried], 1),
-            *map(extended, sources),
+        return apply(
+            lambda m, a, b, c, carried: sums(m, [(multiply(a, b), False), (c, False)], [carried], 1),
+            *map(extended_integer, sources),
             *carry,
         )
     if count > 1:
         return None
-    return applied(lambda m, a, b, c: (added(multiplied(a, b), c),), *map(integer, sources))
+    return apply(lambda m, a, b, c: (add(multiply(a, b), c),), *map(integer, sources))
 
 
 @operation("IDP", "UIDP")
@@ -175,7 +177,7 @@ def idp(ins: SassInstruction) -> Compute | None:
         return (computed((result & TOP).astype(np.uint32), a, b, c),)
 
     a, b, c = ins.operands[1:4]
-    return applied(products, raw(a), raw(b), integer(c))
+    return apply(products, raw(a), raw(b), integer(c))
 
 
 def _field(bits: Bits, start: int, kind: str) -> Bits:
@@ -191,7 +193,7 @@ def _field(bits: Bits, start: int, kind: str) -> Bits:
 @operation("IABS", "UIABS")
 def iabs(ins: SassInstruction) -> Compute | None:
     """|a|."""
-    return applied(lambda m, a: (absolute(m, a),), integer(ins.operands[1]))
+    return apply(lambda m, a: (absolute_value(m, a),), integer(ins.operands[1]))
 
 
 @operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX", "VIMNMX3", "UVIMNMX3", "VIADDMNMX", "UVIADDMNMX")
@@ -200,11 +202,11 @@ def imnmx(ins: SassInstruction) -> Compute | None:
     between, adds, is_signed = ins.operands[1:-1], "ADD" in ins.opcode, not ins.has("U32")
     halves = next((like for word, like in (("U16x2", np.uint16), ("S16x2", np.int16)) if ins.has(word)), None)
     # From sm_100 on, two predicates come before the numbers; what they get is not known.
-    told = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
+    written = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
     numbers = _numbers(between)
     if ins.has("U64", "S64"):
         return _extreme_wide(ins)
-    if told or len(numbers) not in ((2,) if halves else (2, 3)):
+    if written or len(numbers) not in ((2,) if halves else (2, 3)):
         return None
     if not {"U32", "S32", "U16x2", "S16x2", "RELU"}.issuperset(ins.modifiers):
         return None
@@ -213,11 +215,11 @@ def imnmx(ins: SassInstruction) -> Compute | None:
     def smallest(m: Machine, smaller: Value, a: Value, b: Value, *rest: Value) -> tuple[Value]:
         if halves:
             return (_extreme_halves(a, b, smaller, halves, least),)
-        first = added(a, b) if adds else extreme(m, a, b, smaller, is_signed)
-        found = extreme(m, first, rest[0], smaller, is_signed) if rest else first
-        return (extreme(m, found, constant(0), truth(False), is_signed) if least else found,)
+        first = add(a, b) if adds else minimum_or_maximum(m, a, b, smaller, is_signed)
+        found = minimum_or_maximum(m, first, rest[0], smaller, is_signed) if rest else first
+        return (minimum_or_maximum(m, found, constant(0), truth(False), is_signed) if least else found,)
 
-    return applied(smallest, predicate(ins.operands[-1]), *map(integer, numbers))
+    return apply(smallest, predicate(ins.operands[-1]), *map(integer, numbers))
 
 
 def _extreme_halves(a: Value, b: Value, smaller: Value, like: type, clamps: bool) -> Value:
@@ -238,7 +240,7 @@ def _extreme_wide(ins: SassInstruction) -> Compute | None:
 
     def result(m: Machine) -> tuple[Value, Value]:
         values = (*a(m), *b(m), smaller(m))
-        one, other = (wide(values[k].bits, values[k + 1].bits) for k in (0, 2))
+        one, other = (join_halves(values[k].bits, values[k + 1].bits) for k in (0, 2))
         bits = np.where((one.view(like) < other.view(like)) == values[4].bits, one, other)
         return computed(low_half(bits), *values), computed(high_half(bits), *values)
 
@@ -255,7 +257,7 @@ def mov(ins: SassInstruction) -> Compute | None:
     if ins.opcode == "CS2R":
         zeros = (constant(0),) * (1 if ins.has("32") else 2)
         return (lambda m: zeros) if source.text in ("SRZ", "SR_CgaSize") else None
-    return applied(lambda m, *words: words, *([raw(source), raw(source, 1)] if ins.has("64") else [integer(source)]))
+    return apply(lambda m, *words: words, *([raw(source), raw(source, 1)] if ins.has("64") else [integer(source)]))
 
 
 @operation("LOP3", "ULOP3", "LOP")
@@ -270,10 +272,10 @@ def lop3(ins: SassInstruction) -> Compute | None:
         if not tests:
             return (result,)
         is_and = table == 0xC0
-        test = masked_not_zero(m, a, b, result) if is_and else compared(m, result, constant(0), "NE", False)
+        test = masked_not_zero(m, a, b, result) if is_and else compare_numbers(m, result, constant(0), "NE", False)
         return combine(test, also[0]) if also else test, result
 
-    return applied(bitwise, *map(integer, (a, b, c)), *map(predicate, also[:1] if tests else ()))
+    return apply(bitwise, *map(integer, (a, b, c)), *map(predicate, also[:1] if tests else ()))
 
 
 @operation("SHF", "USHF")
@@ -287,21 +289,23 @@ def shf(ins: SassInstruction) -> Compute | None:
         steps = count.bits & most if wraps else np.minimum(count.bits, most)
         fixed = same_for_all(steps) if count.known is True and count.tag is None else None
         if left and not high:
-            return (shifted_left(low, count, steps, fixed),)
+            return (shift_left(low, count, steps, fixed),)
         if left and fixed is not None and 0 < fixed < 32:
             return (funnel_left(m, low, upper, fixed),)
         if left:
-            return (computed(high_half(wide(low.bits, upper.bits) << steps.astype(np.uint64)), low, upper, count),)
+            return (
+                computed(high_half(join_halves(low.bits, upper.bits) << steps.astype(np.uint64)), low, upper, count),
+            )
         if high:
-            return (shifted_down(m, upper, count, steps, fixed, is_signed=is_signed),)
+            return (shift_right(m, upper, count, steps, fixed, is_signed=is_signed),)
         if upper.known is True and upper.tag is None and same_for_all(upper.bits) == 0:
-            return (shifted_down(m, low, count, steps, fixed, is_signed=False),)
-        both = wide(low.bits, upper.bits)
+            return (shift_right(m, low, count, steps, fixed, is_signed=False),)
+        both = join_halves(low.bits, upper.bits)
         signs = is_signed and of_64
         moved = (both.view(np.int64) >> steps.astype(np.int64)).view(np.uint64) if signs else both >> steps
         return (computed(low_half(moved), low, upper, count),)
 
-    return applied(shift, *map(integer, ins.operands[1:4]))
+    return apply(shift, *map(integer, ins.operands[1:4]))
 
 
 # What the modes of PRMT select by two bits (PTX ISA, "prmt").
@@ -320,9 +324,9 @@ def prmt(ins: SassInstruction) -> Compute | None:
     def picked(_: Machine, a: Value, selector: Value, b: Value) -> tuple[Value]:
         if selectors is not None:
             selector = computed(selectors[selector.bits & np.uint32(3)], selector)
-        return (permuted(a, selector, b),)
+        return (permute_bytes(a, selector, b),)
 
-    return applied(picked, *map(integer, ins.operands[1:4]))
+    return apply(picked, *map(integer, ins.operands[1:4]))
 
 
 def _size(bits: Bits, wraps: bool) -> Bits:
@@ -339,7 +343,7 @@ def bmsk(ins: SassInstruction) -> Compute | None:
         mask = (1 << _size(count.bits, wraps)) - 1 << _size(first.bits, wraps)
         return (computed((mask & TOP).astype(np.uint32), first, count),)
 
-    return applied(ones, *map(integer, ins.operands[1:3]))
+    return apply(ones, *map(integer, ins.operands[1:3]))
 
 
 @operation("SGXT", "USGXT")
@@ -352,14 +356,14 @@ def sgxt(ins: SassInstruction) -> Compute | None:
         field = value.bits.astype(np.int64) & (1 << size) - 1
         sign = 1 << np.maximum(size, 1) - 1
         bits = field if unsigned else (field ^ sign) - sign  # a field with its sign set becomes negative
-        tag = function_of((value.tag, int(size.max())), (count.tag, 32))
+        tag = function_tag((value.tag, int(size.max())), (count.tag, 32))
         return (derived(np.where(size == 0, 0, bits & TOP).astype(np.uint32), value, count, tag=tag),)
 
-    return applied(extend, *map(integer, ins.operands[1:3]))
+    return apply(extend, *map(integer, ins.operands[1:3]))
 
 
 def _of_bits(ins: SassInstruction, function: Callable[[Bits], Bits]) -> Compute:
-    return applied(lambda m, a: (computed(function(a.bits), a),), integer(ins.operands[1]))
+    return apply(lambda m, a: (computed(function(a.bits), a),), integer(ins.operands[1]))
 
 
 @operation("POPC", "UPOPC")
@@ -429,9 +433,9 @@ def isetp(ins: SassInstruction) -> Compute | None:
         return _compared_wide(ins, relation, combine[0])
 
     def compare(m: Machine, a: Value, b: Value, other: Value, *lower: Value) -> tuple[Value, Value]:
-        result = compared(m, a, b, relation, is_signed)
+        result = compare_numbers(m, a, b, relation, is_signed)
         if is_upper:  # the lower halves decide if the upper ones are equal
-            equal = compared(m, a, b, "EQ", is_signed)
+            equal = compare_numbers(m, a, b, "EQ", is_signed)
             if relation == "EQ":
                 result = conjunction(equal, lower[0])
             elif relation == "NE":
@@ -442,7 +446,7 @@ def isetp(ins: SassInstruction) -> Compute | None:
         return both(combine[0], result, other)
 
     a, b, *others = ins.operands[2 : 6 if is_upper else 5]
-    return applied(compare, integer(a), integer(b), *map(predicate, others))
+    return apply(compare, integer(a), integer(b), *map(predicate, others))
 
 
 def _compared_wide(ins: SassInstruction, relation: str, combine: Callable[[Value, Value], Value]) -> Compute:
@@ -452,7 +456,7 @@ def _compared_wide(ins: SassInstruction, relation: str, combine: Callable[[Value
 
     def result(m: Machine) -> tuple[Value, Value]:
         values = (*a(m), *b(m))
-        one, another = (wide(values[k].bits, values[k + 1].bits).view(like) for k in (0, 2))
+        one, another = (join_halves(values[k].bits, values[k + 1].bits).view(like) for k in (0, 2))
         return both(combine, computed(COMPARISONS[relation](one, another), *values), other(m))
 
     return result
@@ -466,10 +470,10 @@ def viset(ins: SassInstruction) -> Compute | None:
         return None
 
     def mask(m: Machine, a: Value, b: Value) -> tuple[Value]:
-        truths = compared(m, a, b, relation, not ins.has("U32"))
+        truths = compare_numbers(m, a, b, relation, not ins.has("U32"))
         return (computed(np.where(truths.bits, TOP, np.uint32(0)).astype(np.uint32), truths),)
 
-    return applied(mask, integer(ins.operands[1]), integer(ins.operands[2]))
+    return apply(mask, integer(ins.operands[1]), integer(ins.operands[2]))
 
 
 @operation("PSETP", "UPSETP")
@@ -478,7 +482,7 @@ def psetp(ins: SassInstruction) -> Compute | None:
     combine = combinations(ins)
     if len(combine) != 2:
         return None
-    return applied(lambda m, p, q, r: both(combine[1], combine[0](p, q), r), *map(predicate, ins.operands[2:5]))
+    return apply(lambda m, p, q, r: both(combine[1], combine[0](p, q), r), *map(predicate, ins.operands[2:5]))
 
 
 @operation("PLOP3", "UPLOP3")
@@ -489,7 +493,7 @@ def plop3(ins: SassInstruction) -> Compute | None:
     if len(sources) != 3 or not tables:
         return None
     tables = [*tables, 0][:2]
-    return applied(lambda m, *values: [predicate_by_table(values, table) for table in tables], *map(predicate, sources))
+    return apply(lambda m, *values: [predicate_by_table(values, table) for table in tables], *map(predicate, sources))
 
 
 @operation("SEL", "USEL")
@@ -498,8 +502,8 @@ def sel(ins: SassInstruction) -> Compute | None:
     a, b, choice = ins.operands[1:4]
     first, second, decides = pair(a), pair(b), predicate(choice)
     if ins.has("64"):
-        return lambda m: [chosen(m, decides(m), *halves) for halves in zip(first(m), second(m), strict=True)]
-    return applied(lambda m, *values: (chosen(m, *values),), decides, integer(a), integer(b))
+        return lambda m: [select(m, decides(m), *halves) for halves in zip(first(m), second(m), strict=True)]
+    return apply(lambda m, *values: (select(m, *values),), decides, integer(a), integer(b))
 
 
 @operation("P2R", "UP2R", "UP2UR")
@@ -518,7 +522,7 @@ def p2r(ins: SassInstruction) -> Compute | None:
 
     kind = UPRED if ins.operands[1].text == "UPR" else PRED
     predicates = [predicate(Operand(kind=kind, number=bit)) for bit in places]
-    return applied(packed, integer(ins.operands[2]), *predicates)
+    return apply(packed, integer(ins.operands[2]), *predicates)
 
 
 @operation("R2P", "UR2P", "UR2UP")
@@ -531,4 +535,4 @@ def r2p(ins: SassInstruction) -> Compute | None:
         bits = [(value.bits >> np.uint32(first + bit) & np.uint32(1)).astype(bool) for bit in range(7)]
         return [computed(truth, value) if mask >> bit & 1 else None for bit, truth in enumerate(bits)]
 
-    return applied(truths, raw(source))
+    return apply(truths, raw(source))

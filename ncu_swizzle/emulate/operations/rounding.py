@@ -39,7 +39,7 @@ HALF = Format(precision=11, least=-14, most=15, nan=0x7FFF)
 BRAIN = Format(precision=8, least=-126, most=127, nan=0x7FFF)  # bfloat16
 
 
-def rounded(numbers: Bits, target: Format, mode: str = "RN") -> Bits:
+def round_to_format(numbers: Bits, target: Format, mode: str = "RN") -> Bits:
     """Return float64 numbers, exact or rounded to odd, as the float64 that equal their values in another format."""
     if target is SINGLE and mode == "RN":
         return numbers.astype(F32).astype(F64)
@@ -54,18 +54,18 @@ def rounded(numbers: Bits, target: Format, mode: str = "RN") -> Bits:
     return np.where(finite, result, numbers)
 
 
-def flushed(numbers: Bits, target: Format = SINGLE) -> Bits:
+def flush_denormals(numbers: Bits, target: Format = SINGLE) -> Bits:
     """Return the numbers with those below the smallest normal one as zeros of the same sign (.FTZ)."""
     return np.where(np.abs(numbers) < target.tiny, np.copysign(numbers.dtype.type(0), numbers), numbers)
 
 
-def saturated(numbers: Bits) -> Bits:
+def saturate(numbers: Bits) -> Bits:
     """Return the numbers between 0 and 1, NaN as 0 (.SAT)."""
     return np.where(numbers > 0, np.minimum(numbers, 1.0), 0.0)
 
 
-def packed(numbers: Bits, target: Format) -> Bits:
-    """Return the bits of numbers that the format has, as uint32; NaN in its one form."""
+def pack_bits(numbers: Bits, target: Format) -> Bits:
+    """Return the bits of numbers that the format can represent, as uint32; NaN in its canonical form."""
     if target is HALF:
         bits = numbers.astype(np.float16).view(np.uint16).astype(np.uint32)
     else:
@@ -81,8 +81,8 @@ def two_sum(a: Bits, b: Bits) -> tuple[Bits, Bits]:
     return total, (a - (total - back)) + (b - back)
 
 
-def to_odd(nearest: Bits, error: Bits) -> Bits:
-    """Return an exact number, given as its nearest float64 and the rest, with an odd last bit if it is no float64."""
+def round_to_odd(nearest: Bits, error: Bits) -> Bits:
+    """Return an exact number, given as its nearest float64 and the rest, with an odd last bit if it is inexact."""
     bits = nearest.view(np.int64)
     lost = np.isfinite(nearest) & (error != 0) & ((bits & 1) == 0)
     away = (error > 0) == (nearest > 0)
@@ -90,7 +90,7 @@ def to_odd(nearest: Bits, error: Bits) -> Bits:
     return odd
 
 
-def fused(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
+def multiply_add(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c of floats, a double that rounds right to float32 or less: its last bit keeps the error.
 
     The product of two floats is exact in a double. Its sum with c is not; if it is inexact, the result is made odd
@@ -98,14 +98,14 @@ def fused(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     rounding to come: with RM, a sum of zeros of both signs is -0.
     """
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
-    result = to_odd(*two_sum(product, addend))
+    result = round_to_odd(*two_sum(product, addend))
     if mode == "RM":
         result = np.where((result == 0) & (np.signbit(product) | np.signbit(addend)), -0.0, result)
     return result
 
 
-def directed(nearest: Bits, above: Bits, below: Bits, mode: str) -> Bits:
-    """Return what the mode gives, by the nearest float64 and where the exact result is above or below it."""
+def round_directed(nearest: Bits, above: Bits, below: Bits, mode: str) -> Bits:
+    """Round in a mode, given the nearest float64 and where the exact result is above or below it."""
     if mode == "RN":
         return nearest
     positive, negative = nearest > 0, nearest < 0
@@ -133,7 +133,7 @@ def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
     return low_half(bits), high_half(bits)
 
 
-def fused_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
+def multiply_add_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c as float64, rounded once: number by number only near the ends of float64's range."""
     one, other, addend = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
@@ -158,7 +158,7 @@ def fused_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
         result[index] = single
         if exact and np.isfinite(single):
             above[index], below[index] = exact > Fraction(single), exact < Fraction(single)
-    return directed(result, above, below, mode)
+    return round_directed(result, above, below, mode)
 
 
 def _within(numbers: Bits, exponent: int) -> Bits:
@@ -178,7 +178,7 @@ def _nearest_sum(a: Bits, b: Bits, c: Bits) -> tuple[Bits, Bits]:
     upper, first = two_sum(c, low)
     leading, second = two_sum(high, upper)
     part, lost = two_sum(first, second)
-    nearest, rest = two_sum(leading, odd := to_odd(part, lost))
+    nearest, rest = two_sum(leading, odd := round_to_odd(part, lost))
     return nearest, np.where(rest != 0, rest, (part - odd) + lost)
 
 

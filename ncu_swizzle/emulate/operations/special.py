@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
-from ncu_swizzle.emulate.dependence import block_axis, multiple_of
+from ncu_swizzle.emulate.dependence import block_axis, same_at_multiples
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Machine, coordinates
-from ncu_swizzle.emulate.operands import Compute, applied, constant_bank, operation, raw
+from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single
 from ncu_swizzle.emulate.operations.rounding import F32, F64
@@ -188,7 +188,7 @@ def _block(m: Machine, axis: int) -> Value:
 def _rank(m: Machine) -> Value:
     if m.cluster == (1, 1, 1):
         return constant(0)
-    return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=multiple_of(m.cluster))
+    return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=same_at_multiples(m.cluster))
 
 
 def _of_lanes(bits: Bits) -> Register:
@@ -274,4 +274,4 @@ def qspc(ins: SassInstruction) -> Compute | None:
         bits = np.isin(upper.bits, np.array(windows, np.uint32)) != ins.has("G")
         return computed(bits, upper), computed(bits.astype(np.uint32), upper)
 
-    return applied(inside, raw(terms[0], 1 if "64" in terms[0].suffixes else 0))
+    return apply(inside, raw(terms[0], 1 if "64" in terms[0].suffixes else 0))

@@ -1,0 +1,220 @@
+"""All cores, first results in seconds, nothing lost: ``python3 bench/figures/cores.py [--cores N …] [--kills 50]``.
+
+A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
+on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; before that, how
+long it takes until the first row of sixteen scans is there. Then the command is killed at random moments, KILLS times,
+as it profiles the scans, its workers are looked for, and the same command goes on: each profile that was there has to
+be there afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended. With
+``--file FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's .counts.json.xz
+beside it. Ends with 1 if something is lost, left or different, if a ratio is below its bar, 1.75 on two cores and 9 on
+sixteen, or if the first row takes more than 3 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import lzma
+import os
+import random
+import re
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from ncu_swizzle.capture.launches import open_launches, write
+from ncu_swizzle.reports import run_folder
+
+RECORDED = ROOT / "tests" / "data" / "launches" / "torch.launches"
+LAUNCHES = 16
+BARS = {2: 1.75, 16: 9.0}
+MARK = "NCU_SWIZZLE_BENCH_CORES"
+FIRST_S = 3.0
+
+
+SORT, SCAN = 0, 4  # three seconds of a core, and half a second
+
+
+def repeated(out: Path, number: int) -> Path:
+    """Write a file with one launch many times."""
+    with open_launches(RECORDED) as file, tempfile.TemporaryDirectory() as scratch:
+        launch = file.manifest.launches[number]
+        memory = {}
+        for digest in {contents.sha256 for contents in launch.contents if contents.sha256}:
+            memory[digest] = Path(scratch) / digest
+            memory[digest].write_bytes(file.memory(digest))
+        manifest = replace(
+            file.manifest,
+            launches=tuple(replace(launch, index=index) for index in range(LAUNCHES)),
+            cubins={launch.cubin: file.manifest.cubins[launch.cubin]},
+            memory={digest: path.stat().st_size for digest, path in memory.items()},
+        )
+        write(out, manifest, {launch.cubin: file.cubin(launch.cubin)}, memory)
+    return out
+
+
+def whole_cores() -> list[int]:
+    """Return the processors that may be used: one of each core first, then those that share a core with another."""
+    usable = sorted(os.sched_getaffinity(0))
+    first: dict[str, int] = {}
+    for processor in usable:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
+        core = siblings.read_text(encoding="ascii") if siblings.exists() else str(processor)
+        first.setdefault(core, processor)
+    return [*first.values(), *(each for each in usable if each not in first.values())]
+
+
+class Command:
+    """``profile`` of a file into a folder, on so many cores of this machine."""
+
+    def __init__(self, file: Path, folder: Path, cores: int, environment: dict[str, str], *more: str) -> None:
+        path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        self._words = [sys.executable, "-m", "ncu_swizzle", "profile", str(file), "-o", str(folder), *more]
+        self._words += ["--jobs", str(cores)]
+        self._cores = whole_cores()[:cores]
+        self._environment = {**os.environ, **environment, "PYTHONPATH": path}
+
+    def start(self) -> subprocess.Popen[str]:
+        started = subprocess.Popen(
+            self._words, env=self._environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        os.sched_setaffinity(started.pid, self._cores)  # which those that it starts inherit
+        return started
+
+    def run(self) -> tuple[float, float, str]:
+        """Run it; return the seconds that it took, those until its first row, and what it printed."""
+        began = time.monotonic()
+        with self.start() as started:
+            assert started.stderr is not None
+            assert started.stdout is not None
+            first = started.stderr.readline()
+            first_s = time.monotonic() - began
+            rest = started.stderr.read()
+            printed = started.stdout.read()
+        if started.returncode:
+            sys.exit(f"{self._words} ended with {started.returncode}:\n{first}{rest}")
+        return time.monotonic() - began, first_s, printed
+
+
+def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool:
+    """Print the ratios; return whether all are as good as they have to be."""
+    seconds: dict[int, list[float]] = {each: [] for each in (1, *cores)}
+    for number in range(rounds):
+        for many, taken in seconds.items():
+            taken.append(Command(file, scratch / f"{many}-{number}", many, {}, "--no-cache").run()[0])
+    alone, good = statistics.median(seconds[1]), True
+    for many in cores:
+        together, bar = statistics.median(seconds[many]), BARS.get(many)
+        said = f"{LAUNCHES} launches: {alone:.1f} s on one core, {together:.1f} s on {many}: {alone / together:.2f}"
+        print(f"{said} times as fast{f' (at least {bar})' if bar else ''}", flush=True)
+        good &= bar is None or alone / together >= bar
+    return good
+
+
+def first_row(file: Path, scratch: Path) -> bool:
+    """Print when the first row of short launches is there, on all cores; return whether that is soon enough."""
+    cores = len(os.sched_getaffinity(0))
+    firsts = [Command(file, scratch / f"first-{number}", cores, {}, "--no-cache").run()[1] for number in range(3)]
+    print(f"the first row after {statistics.median(firsts):.1f} s on {cores} cores (at most {FIRST_S})", flush=True)
+    return statistics.median(firsts) <= FIRST_S
+
+
+def kills(file: Path, scratch: Path, times: int) -> bool:
+    """Kill the command at random moments; print and return whether nothing was lost or left."""
+    mark, cores = secrets.token_hex(8), 2
+    took, _, whole = Command(file, scratch / "whole", cores, {MARK: mark}, "--no-cache").run()
+    lost = left = finished = runs = 0
+    folder, before = scratch / "killed-0", dict[Path, bytes]()
+    draw = random.Random(1)
+    for number in range(times):
+        started = Command(file, folder, cores, {MARK: mark}, "--no-cache").start()
+        time.sleep(draw.uniform(0, took))
+        started.send_signal(signal.SIGKILL)
+        started.communicate()
+        left += not_gone(mark)
+        now = {path: path.read_bytes() for path in folder.glob("[0-9]*.json")}
+        lost += sum(now.get(path) != content for path, content in before.items())
+        finished += len(now.keys() - before.keys())
+        before = now
+        if (folder / "run.json").is_file() and '"rows"' in (folder / "run.json").read_text(encoding="utf-8"):
+            runs, folder, before = runs + 1, scratch / f"killed-{number + 1}", {}
+    if before:
+        _, _, printed = Command(file, folder, cores, {MARK: mark}, "--no-cache").run()
+        same = re.sub(r"killed-\d+", "whole", printed) == whole
+        lost += sum(path.read_bytes() != content for path, content in before.items())
+    else:
+        same = True
+    print(
+        f"killed {times} times: {finished} launches finished, {lost} of them lost, {left} processes left, "
+        f"{runs} runs finished in between; what the last one printed is {'the same' if same else 'DIFFERENT'}",
+        flush=True,
+    )
+    return same and not lost and not left
+
+
+def as_counted(file: Path, folder: Path) -> bool:
+    """Print how many accesses of a run are counted as ncu counted them; return whether none is different."""
+    theirs = json.loads(lzma.decompress(file.with_suffix(".counts.json.xz").read_bytes()))
+    verdicts: Counter[str] = Counter()
+    for profile in run_folder.load(folder).subjects:
+        rows = {each.pc: each for each in profile.instructions}
+        for offset, (_, *numbers) in theirs[profile.launch.index][1].items():
+            row = rows[int(offset)]
+            known = [row.executed, row.wavefronts, row.ideal]
+            verdicts["unknown" if None in known else "equal" if known == numbers else "different"] += 1
+    print(f"accesses as ncu counts them: {', '.join(f'{number} {verdict}' for verdict, number in verdicts.items())}")
+    return not verdicts["different"]
+
+
+def not_gone(mark: str) -> int:
+    """Return how many processes with a mark in their environment still run, five seconds after the command."""
+    deadline = time.monotonic() + 5
+    while (number := sum(1 for _ in marked(mark))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return number
+
+
+def marked(mark: str) -> Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.name != str(os.getpid()) and f"{MARK}={mark}".encode() in (process / "environ").read_bytes():
+                yield int(process.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = len(os.sched_getaffinity(0))
+    parser.add_argument("--cores", type=int, nargs="*", default=sorted({2, min(here, 16)}))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--file", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ncu-swizzle-cores-") as name:
+        scratch = Path(name)
+        if given.file:
+            took, first, printed = Command(given.file, scratch / "file", here, {}, "--no-cache").run()
+            print(f"{printed}\n{given.file.name}: {took:.1f} s on {here} cores, the first row after {first:.1f} s")
+            sys.exit(not as_counted(given.file, scratch / "file"))
+        scans = repeated(scratch / "scans.launches", SCAN)
+        good = first_row(scans, scratch)
+        good &= ratios(repeated(scratch / "sorts.launches", SORT), scratch, given.cores, given.rounds)
+        good &= not given.kills or kills(scans, scratch, given.kills)
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+"""Mapped arrays: in bounds, aligned, and any two accesses meet in both versions alike.
+
+For any two accesses to a mapped array of which one writes, in any two threads: if they overlap in one version, their
+addresses have the same distance in both. So a byte that a load reads was last written by the same store, at the same
+place within it, in both versions: loads return the same values. No mapping need be known for that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ncu_swizzle.certify import solver, terms
+from ncu_swizzle.certify.facts import Facts, instance
+from ncu_swizzle.certify.flow import Memory
+from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
+from ncu_swizzle.certify.ptx import Symbol, Unfollowed
+from ncu_swizzle.certify.solver import Answer
+from ncu_swizzle.certify.terms import (
+    LINEAR,
+    SHARED,
+    Term,
+    atom,
+    binary,
+    both,
+    const,
+    either,
+    equal,
+    scale,
+    sext,
+    signed,
+)  # fmt: skip
+from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, Location, Query
+
+SAMPLES = 5  # of each access, to find one mapping of all
+TOGETHER = 32  # pairs of one access that are asked of together
+MOST_PAIRS = 20_000  # of accesses
+BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
+# What is assumed, in turn, as far as it is needed.
+LEVELS = (
+    frozenset[Assumption](),
+    frozenset({Assumption.IN_BOUNDS}),
+    frozenset({Assumption.IN_BOUNDS, Assumption.NO_WRAP}),
+)
+
+
+class Refuted(Exception):
+    """A counterexample was found."""
+
+    def __init__(self, counterexample: Counterexample) -> None:
+        super().__init__(counterexample.what)
+        self.counterexample = counterexample
+
+
+@dataclass(eq=False)
+class MappedAccess:
+    """An access to a shared array, as offsets from its start in each version, 64 bits wide."""
+
+    before: Term
+    after: Term
+    width: int
+    align: int
+    write: bool
+    reached: list[Term]  # conditions under which it is executed
+    line: Location | None
+
+    def renamed(self, rename: Callable[[Term], Term], levels: Sequence[Sequence[Term]]) -> _View:
+        """Return the access as one of two threads makes it."""
+        return _View(self, rename(self.before), rename(self.after), [[*map(rename, each)] for each in levels])
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """An access as one of two threads makes it: its atoms renamed; what is known, by how much is assumed."""
+
+    access: MappedAccess
+    before: Term
+    after: Term
+    levels: list[list[Term]]
+
+
+@dataclass(eq=False)
+class ArrayAccesses:
+    """All that is known of the accesses to one array."""
+
+    symbol: Term
+    accesses: list[MappedAccess] = field(default_factory=list)
+    opaque: tuple[str, Location | None] | None = None  # an access of unknown extent, at equal offsets
+    escaped: tuple[str, Location | None] | None = None  # where its address becomes more than one of an access
+    doubtful: list[Location | None] = field(default_factory=list)  # accesses that may be to it, or to another one
+
+    @property
+    def name(self) -> str:
+        return self.symbol.name.removeprefix(SHARED)
+
+    def escape(self, reason: str, line: Location | None) -> None:
+        self.escaped = self.escaped or (reason, line)
+
+    def doubt(self, line: Location | None) -> None:
+        self.doubtful.append(line)
+
+    def enter(
+        self,
+        memory: tuple[Memory, Memory],
+        offsets: tuple[Term, Term],
+        reached: list[Term],
+        line: Location | None,
+    ) -> None:
+        """Enter an access, all rows of a fragment's."""
+        old = memory[0]
+        for row in range(old.reaches):
+            before, after = (
+                offset + scale(each.stride, row) if each.stride is not None else offset
+                for offset, each in zip(offsets, memory, strict=True)
+            )
+            align = old.align if row == 0 else min(old.align, BETWEEN)
+            self.accesses.append(MappedAccess(before, after, old.width or 1, align, old.write, reached, line))
+
+    def distinct(self) -> list[MappedAccess]:
+        """Return the accesses without those that are the same again."""
+        found: dict[tuple[object, ...], MappedAccess] = {}
+        for each in self.accesses:
+            found.setdefault((each.before, each.after, each.width, each.write, frozenset(each.reached)), each)
+        return list(found.values())
+
+
+class Arrays:
+    """The shared arrays of two versions, by symbol. `sizes` has each array as both versions declare it."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        sizes: Mapping[str, tuple[Symbol, Symbol]],
+        dynamic: tuple[int, int] | None,
+        same_layout: bool,
+        certificate: bool,
+        check_time: Callable[[], None],
+    ) -> None:
+        self.facts, self._sizes, self._dynamic, self._same_layout = facts, sizes, dynamic, same_layout
+        self._certificate, self._check_time = certificate, check_time
+        self._arrays: dict[Term, ArrayAccesses] = {}
+        self.assumed: set[Assumption] = set()
+        self.level = 0  # of LEVELS: what was needed once is assumed from then on
+        self.queries: list[Query] = []
+
+    def of(self, symbol: Term) -> ArrayAccesses:
+        return self._arrays.setdefault(symbol, ArrayAccesses(symbol))
+
+    def check(self) -> list[ArrayAccesses]:
+        """Return the arrays that are mapped, all of them checked. Raises Refuted, or Unfollowed."""
+        mapped = [array for array in self._arrays.values() if self._is_mapped(array)]
+        for array in self._arrays.values():
+            if array.escaped and array in mapped:
+                reason, at = array.escaped
+                raise Unfollowed(f"the address of {array.name} does not stay in accesses: {reason}", at)
+            if array.escaped and not self._same_layout:
+                reason, at = array.escaped
+                raise Unfollowed(f"{array.name} may be at another address, which is seen: {reason}", at)
+            if array.escaped:
+                self.assumed.add(Assumption.LAYOUT)
+        for array in self._arrays.values():
+            if array.doubtful and array in mapped:
+                raise Unfollowed("a pointer may be to a mapped array or to another one", array.doubtful[-1])
+            if array.opaque and array in mapped:
+                raise Unfollowed(*array.opaque)
+            self._check_alignment(array)
+        for array in mapped:
+            accesses = array.distinct()
+            for access in accesses:
+                self._check_bounds(array, access)
+            if not self._follows_mapping(array, accesses):
+                self._check_pairs(array, accesses)
+        return mapped
+
+    def _is_mapped(self, array: ArrayAccesses) -> bool:
+        """Return whether an access may have another offset in the new version, or the array has become smaller."""
+        old, new = (self._bytes(array, version) for version in (0, 1))
+        if array.accesses and old is not None and new is not None and new < old:
+            return True
+        moved = (each for each in array.accesses if each.before is not each.after)
+        return any(self._ask(array, each, ~equal(each.before, each.after))[0] is not Answer.NEVER for each in moved)
+
+    def _check_alignment(self, array: ArrayAccesses) -> None:
+        """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
+
+        Arrays lie one after the other: they all begin at multiples of what all sizes are multiples of.
+        """
+        old, new = self._sizes[array.symbol.name]
+        if array.accesses and new.align < old.align:
+            raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
+        if self._same_layout or len(self._sizes) == 1:
+            return
+        kept = max(new.align, math.gcd(32, *(symbol.size for pair in self._sizes.values() for symbol in pair)))
+        wide = next((access for access in array.accesses if access.align > kept), None)
+        if wide is not None:
+            raise Unfollowed(
+                f"{old.name} is accessed by more bytes than it is aligned to, and arrays change size", wide.line
+            )
+
+    def _bytes(self, array: ArrayAccesses, version: int) -> int | None:
+        """Return an array's size; None if the launch decides it and is not known."""
+        size = self._sizes[array.symbol.name][version].size
+        return size or (self._dynamic[version] if self._dynamic is not None else None)
+
+    def _in_bounds(self, array: ArrayAccesses, offset: Term, width: int, version: int) -> Term:
+        size = self._bytes(array, version)
+        if size is None:
+            raise Unfollowed("how many bytes of dynamic shared memory a launch has is not known")
+        return binary("ule", offset, const(size - width, 64)) if size >= width else const(0, 1)
+
+    # Questions, with as few assumptions as are needed.
+
+    def _levels(self, array: ArrayAccesses, access: MappedAccess, known: Sequence[Term]) -> list[list[Term]]:
+        """Return what holds of an access: what is known, and by level, what is assumed of the old version."""
+        bounds = [*known, self._in_bounds(array, access.before, access.width, 0)]
+        levels = [[*known], bounds, [*bounds, *_unwrapped(access.before)]]
+        return [[*each, *self.facts.about([*each, access.before, access.after])] for each in levels]
+
+    def _ask(
+        self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
+    ) -> tuple[Answer, list[int]]:
+        levels = self._levels(array, access, [*access.reached, condition])
+        return self._least(levels, wanted, says, access.line)
+
+    def _least(
+        self, levels: Sequence[Sequence[Term]], wanted: Sequence[Term], says: str, line: Location | None
+    ) -> tuple[Answer, list[int]]:
+        """Ask, assuming as little as is needed. What is shown goes to the certificate, if that says something."""
+        answer: tuple[Answer, list[int]] = (Answer.UNKNOWN, [])
+        for level in range(self.level, len(levels)):
+            if level > self.level and levels[level] == levels[level - 1]:
+                continue
+            answer = self.facts.solver.ask(levels[level], wanted)
+            if answer[0] is Answer.NEVER:
+                self.level = level
+                if says:
+                    self.keep(says, line, levels[level])
+                break
+        return answer
+
+    def keep(self, says: str, line: Location | None, conditions: Sequence[Term]) -> None:
+        """Keep a query that was answered, for the certificate."""
+        if self._certificate:
+            self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
+
+    def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
+        """Check that an access stays in the array, and as aligned as it was."""
+        self._check_time()
+        outside = ~self._in_bounds(array, access.after, access.width, 1)
+        if access.align > 1:
+            low = const(access.align - 1, 64)
+            misaligned = [equal(each & low, const(0, 64)) for each in (access.before, access.after)]
+            outside = either([outside, misaligned[0] & ~misaligned[1]])
+        wanted = _leaves([*access.reached, access.before, access.after])
+        says = "an access stays in its array, as aligned as it was"
+        answer, values = self._ask(array, access, outside, wanted, says)
+        if answer is Answer.UNKNOWN:
+            raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
+        if answer is Answer.POSSIBLE:
+            what = "an access leaves its array, or loses its alignment, in the new version"
+            raise _refuted(what, array, [access], dict(zip(wanted, values, strict=True)), [""])
+
+    def _follows_mapping(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> bool:
+        """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
+        samples: set[tuple[int, int]] = set()
+        for access in accesses:
+            apart = const(1, 1)
+            for turn in range(SAMPLES):
+                answer, values = self._ask(array, access, apart, [access.before, access.after])
+                if answer is not Answer.POSSIBLE:
+                    break
+                samples.add((values[0], values[1]))
+                row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
+                apart &= ~equal(binary("lshr", access.before, row), binary("lshr", const(values[0], 64), row))
+        return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
+
+    def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
+        if access.width > mapping.together:
+            return False
+        last = const(access.width - 1, 64)
+        moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
+        says = f"an access moves by {mapping.name}"
+        return self._ask(array, access, ~both(moved), says=says)[0] is Answer.NEVER
+
+    def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
+        """Check that any two accesses, in any two threads, meet in both versions alike."""
+        if len(accesses) ** 2 // 2 > MOST_PAIRS:
+            raise Unfollowed(f"{len(accesses):,} accesses to an array are too many")
+        first, second = list[_View](), list[_View]()
+        for access in accesses:
+            inside = self._in_bounds(array, access.after, access.width, 1)  # which was checked
+            levels = self._levels(array, access, [*access.reached, inside])
+            for views, tag in ((first, "'1"), (second, "'2")):
+                views.append(access.renamed(instance(tag), levels))
+        for number, one in enumerate(first):
+            others = [each for each in second[number:] if one.access.write or each.access.write]
+            for start in range(0, len(others), TOGETHER):
+                self._check_meetings(array, one, others[start : start + TOGETHER])
+
+    def _check_meetings(self, array: ArrayAccesses, one: _View, others: Sequence[_View]) -> None:
+        """Check that an access meets each of some others in both versions alike."""
+        self._check_time()
+        apart = [(each, found) for each in others if (found := _meet_otherwise(one, each)) is not None]
+        if not apart:
+            return
+        levels = [
+            [*one.levels[level], either(both([found, *each.levels[level]]) for each, found in apart)]
+            for level in range(len(LEVELS))
+        ]
+        wanted = _leaves([one.before, one.after, *levels[-1]])
+        line = one.access.line
+        answer, values = self._least(levels, wanted, "accesses meet in both versions alike", line)
+        if answer is Answer.UNKNOWN and len(others) > 1:
+            self._check_meetings(array, one, others[::2])
+            self._check_meetings(array, one, others[1::2])
+        elif answer is Answer.UNKNOWN:
+            raise Unfollowed("whether two accesses meet alike is not decided in time", line)
+        elif answer is Answer.POSSIBLE:
+            found_ = dict(zip(wanted, values, strict=True))
+            met = next(each for each, found in apart if _evaluated(both([found, *each.levels[-1]]), found_))
+            what = "two accesses meet in one version and not, or not alike, in the other"
+            raise _refuted(what, array, [one.access, met.access], found_, ["'1", "'2"])
+
+
+def _meet_otherwise(one: _View, other: _View) -> Term | None:
+    """Return that two accesses overlap in one version, at another distance in the other one; None if it is equal."""
+    distances = one.before - other.before, one.after - other.after
+    if distances[0] is distances[1]:
+        return None
+    last, span = const(one.access.width - 1, 64), const(one.access.width + other.access.width - 1, 64)
+    meet = either(binary("ult", each + last, span) for each in distances)
+    return ~equal(*distances) & meet
+
+
+def _unwrapped(offset: Term) -> list[Term]:
+    """Return that the signed sums of 32 bits which an offset widens do not wrap.
+
+    PTX does not say so of its additions, and source code does of signed ones.
+    """
+    found: list[Term] = []
+    for part in terms.subterms(offset):
+        inner = next(part.terms(), None) if part.op == "sext" else None
+        if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
+            total = const(signed(inner.constant, 32), 64)
+            for term, factor in inner.coefficients():
+                total = total + scale(sext(term, 64), signed(factor, 32))
+            found.append(equal(part, total))
+    return found
+
+
+# Counterexamples.
+
+
+def _refuted(
+    what: str, array: ArrayAccesses, accesses: Sequence[MappedAccess], found: Mapping[Term, int], tags: Sequence[str]
+) -> Refuted:
+    """Return the counterexample of a solver's values; names of an access's own ones end with its tag."""
+    values: dict[str, int] = {}
+    seen: list[Access] = []
+    for access, tag in zip(accesses, tags, strict=True):
+        others = tuple({*tags} - {tag})
+        own = {
+            atom(leaf.name.removesuffix(tag), leaf.width): value
+            for leaf, value in found.items()
+            if leaf.is_atom() and not (others and leaf.name.endswith(others))
+        }
+        named = {_shown(leaf): signed(value, leaf.width) for leaf, value in own.items()}
+        values |= named
+        x, y, z = (named.get(f"tid.{axis}", 0) for axis in "xyz")
+        before, after = (signed(_evaluated(term, own), 64) for term in (access.before, access.after))
+        seen.append(
+            Access(
+                thread=(x, y, z), line=access.line, width=access.width, write=access.write, before=before, after=after
+            )
+        )
+    x, y, z = (values.get(f"ctaid.{axis}", 0) for axis in "xyz")
+    counterexample = Counterexample(
+        what=what,
+        array=array.name,
+        accesses=tuple(seen),
+        block=(x, y, z),
+        values={name: value for name, value in values.items() if not name.startswith((SHARED, "tid.", "ctaid."))},
+    )
+    return Refuted(counterexample)
+
+
+def _leaves(of: Sequence[Term]) -> list[Term]:
+    return sorted({leaf for term in of for leaf in term.atoms}, key=lambda leaf: leaf.id)
+
+
+def _shown(leaf: Term) -> str:
+    """Return an atom's name; a parameter's without its place and size."""
+    return re.sub(r"^param:(parameter \d+)\+0\.\d+$", r"\1", leaf.name)
+
+
+def _evaluated(term: Term, values: Mapping[Term, int]) -> int:
+    """Return what a term is for values of its atoms; 0 for those that have none."""
+    result = terms.rebuilt(term, lambda leaf: const(values.get(leaf, 0), leaf.width), {})
+    return result.value if result.is_const else 0
