@@ -315,6 +315,7 @@ _LANES_TOGETHER = (
     *rows("VOTE", exchanges=True, pipe="alu"),
     *rows("REDUX", exchanges=True, pipe="sfu"),
     *rows("ELECT", exchanges=True, results=2),
+    *rows("MOVM", exchanges=True, data=True, opaque=True),
     *rows("MATCH", exchanges=True, wide=("U64",)),
     *rows("R2UR", exchanges=True, data=True, pipe="uniform"),
 )
@@ -345,7 +346,7 @@ _INTEGERS = (
     *rows("I2I I2IP", data=True),
     *rows(
         """
-        BMSK IADD2 IADD32I IDP IDP4A IMUL IMUL32I ISCADD ISCADD32I LOP LOP32I MOV32I MOVM P2R R2P SGXT SHL SHR
+        BMSK IADD2 IADD32I IDP IDP4A IMUL IMUL32I ISCADD ISCADD32I LOP LOP32I MOV32I P2R R2P SGXT SHL SHR
         UBMSK UBREV UCLEA UFLO UIABS UIDP ULOP ULOP32I UP2R UP2UR UPOPC UR2P UR2UP USGXT USHL USHR UVIADD
         UVIADDMNMX UVIMNMX UVIMNMX3 UVOTE VABSDIFF VABSDIFF4 VIADDMNMX VIMNMX3
         """
@@ -365,11 +366,12 @@ _FLOATS = (
     *rows("I2F", wide=("U64", "S64"), data=True, pipe="sfu"),
     *rows("FRND", data=True, pipe="sfu"),
     *rows("MUFU", data=True, cause=UnknownResult("a hardware approximation", codes.NOT_EMULATED), pipe="sfu"),
+    *rows("VHMNMX", data=True),
     *rows("F2IP FCHK FMNMX3 FSET FSWZADD HMNMX2 HSET2 UF2FP UFADD UFFMA UFMUL", data=True),
     *rows(
         """
         FADD32I FFMA32I FMUL32I HADD2_32 HFMA2_32 HMUL2_32 UF2F UF2I UF2IP UFMNMX UFRND UFSEL UFSET
-        UI2F UI2FP UI2I UI2IP UMUFU VHMNMX
+        UI2F UI2FP UI2I UI2IP UMUFU
         """
     ),
 )
