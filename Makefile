@@ -1,6 +1,7 @@
 # make demo     what the project does, on this machine      make test     what needs no GPU and little CPU
 # make lint     style and types                              make test-ROOM the same of one room: make test-smem
 # make test-ci  what CI runs, in one go                      make test-all  all; test-long: what make test leaves to CI
+# make test-newest  with the compilers of the environment, where others are installed
 # make picture  the README's pictures                        make record   all recordings again (GPU and ncu)
 # make docs     the documentation site, in site/               make cubins  what the tests keep of nvcc's work, again
 
@@ -19,7 +20,7 @@ endif
 WORKERS := -n auto --maxprocesses 8 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
-.PHONY: demo test test-long test-ci test-all test-gpu cubins lint docs record picture clean
+.PHONY: demo test test-long test-newest test-ci test-all test-gpu cubins lint docs record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --out swizzle-out/demo --force-overwrite
@@ -36,6 +37,12 @@ test-%: .venv/installed-dev
 
 test-ci: .venv/installed-everything
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
+
+# Rooms whose tests run compilers, with those of the environment even where others are installed, and nothing kept.
+test-newest: .venv/installed-dev
+	kept=$$(mktemp -d) && status=0; NCU_SWIZZLE_KEEP=$$kept CUDA_HOME=$$(ls -d $(CURDIR)/.venv/lib/python*/site-packages/nvidia/cu13) \
+	  $(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" tests/kernels tests/engines $(PYTEST_OPTIONS) || status=$$?; \
+	  rm -r "$$kept"; exit $$status
 
 test-all: .venv/installed-everything
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)

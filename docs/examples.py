@@ -43,6 +43,7 @@ PAGES = {  # and the folders whose files its commands have; "" is the checkout
 }
 NEEDS_GPU = "# needs a GPU"
 RECORDED = {"./several --size 512": "several.ncu-rep", "./several --size 512 --pad": "several-pad.ncu-rep"}
+COMPILER = "Compiled by "  # which version there is: it differs from machine to machine, and is left out
 DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
@@ -60,6 +61,7 @@ def run(command: str, folder: Path) -> list[str]:
     words = [sys.executable, "-m", "ncu_swizzle", *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=folder)
     lines = [line.rstrip().replace(f"{folder}/", "") for line in (done.stdout + done.stderr).splitlines()]
+    lines = [line for line in lines if not line.startswith(COMPILER)]
     which, _, number = part.partition(" -")
     shown = lines[: int(number)] if which == "head" else lines[-int(number) :] if which == "tail" else lines
     return [*shown, *([f"exit code {done.returncode}"] if done.returncode else [])]

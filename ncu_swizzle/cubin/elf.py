@@ -29,7 +29,7 @@ MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
 RESERVED_FROM = 80  # ncu counts the reserved bytes from sm_80 on
 FORMAT_SIZED = 4  # an attribute followed by its size in bytes; the others hold their value in place
-PARAMETER = 0x17
+PARAMETER, PARAMETER_2 = 0x17, 0x45  # the second form has room for parameters of any size
 SIZE_SHIFT = 18  # of a parameter's size in bytes, in its attribute's last word
 ADDRESS_BYTES = 4  # the fewest that a relocation writes
 SYMBOL_BYTES = {32: 16, 64: 24}  # by the file's class
@@ -287,12 +287,15 @@ def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _slots(attributes: Sequence[tuple[int, bytes]]) -> tuple[ParameterSlot, ...]:
-    """Return the kernel's parameters in order, from their EIATTR_KPARAM_INFO attributes."""
+    """Return the kernel's parameters in order, from their EIATTR_KPARAM_INFO attributes, of either form."""
     slots = []
     for attribute, value in attributes:
         if attribute == PARAMETER:
             _, ordinal, offset, last = struct.unpack("<IHHI", value)
             slots.append((ordinal, offset, last >> SIZE_SHIFT))
+        elif attribute == PARAMETER_2:
+            _, ordinal, offset, size, _ = struct.unpack("<IHHHH", value)
+            slots.append((ordinal, offset, size))
     return tuple(ParameterSlot(offset, size) for _, offset, size in sorted(slots))
 
 

@@ -247,6 +247,7 @@ def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]
 
 # Kinds of operands
 REG, UREG, PRED, UPRED, BARRIER = "R", "UR", "P", "UP", "B"
+RPC = "Rpc"  # where sm_120 and others keep a word while they use its register; the lower half, which has 32 bits
 INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 TENSOR, INSTRUCTION = "tmem", "idesc"  # an address in tensor memory; a descriptor of the instruction itself
 
@@ -319,6 +320,9 @@ class SassInstruction:
         return not self._modifiers.isdisjoint(modifiers)
 
 
+MINIMUM = 5  # operands of a minimum
+
+
 def parse_instruction(sass: Sass) -> SassInstruction:
     """Parse an instruction; unrecognized operands become SPECIAL."""
     text = sass.text.strip().rstrip(";").strip()
@@ -331,6 +335,8 @@ def parse_instruction(sass: Sass) -> SassInstruction:
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
     operands = [_operand(word) for word in _split(arguments)]
+    if opcode.endswith("IMNMX") and len(operands) > MINIMUM and operands[0].number == operands[1].number == TRUE:
+        del operands[:2]  # minima of 64 bits also name two predicates that could get something
     wide = "E" in modifiers and row(opcode).copy is Copy.NO  # cp.async also has an address in shared memory
     return SassInstruction(
         offset=sass.offset,
@@ -391,7 +397,7 @@ def _operand(word: str) -> Operand:
     try:
         return Operand(kind=FLOAT, real=_real(body), text=body, negated=negated, absolute=absolute)
     except ValueError:
-        return Operand(kind=SPECIAL, text=body, negated=negated)
+        return Operand(kind=RPC if body == "Rpc.LO" else SPECIAL, text=body, negated=negated)
 
 
 def _number(kind: str, digits: str) -> int:

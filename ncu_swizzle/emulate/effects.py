@@ -1,6 +1,6 @@
 """What each instruction reads and writes: numbered registers, and each memory as a whole.
 
-R0-R254 are 0-254, UR0-UR79 are 256-335, P0-P6 are 336-342, UP0-UP6 are 344-350; zero registers have none.
+R0-R254 are 0-254, Rpc 255, UR0-UR79 are 256-335, P0-P6 are 336-342, UP0-UP6 are 344-350; zero registers have none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.code import (
     MEMORY,
     PRED,
     REG,
+    RPC,
     TENSOR,
     TRUE,
     UPRED,
@@ -29,8 +30,8 @@ from ncu_swizzle.emulate.code import (
 )
 from ncu_swizzle.emulate.opcodes import Copy, Memory, Shared
 
-BASES = {REG: 0, UREG: 256, PRED: 336, UPRED: 344}
-NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
+BASES = {REG: 0, RPC: 255, UREG: 256, PRED: 336, UPRED: 344}
+NONE = {REG: ZERO, RPC: None, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
 REGISTERS = 352
 # Contents of shared, local and global memory; the result that BAR.RED leaves for B2R.
 SHARED, LOCAL, VOTED, GLOBAL = 352, 353, 354, 355
@@ -130,7 +131,9 @@ def width(instruction: SassInstruction) -> int:
         return 4
     if opcode in ("I2F", "F2F", "FRND"):
         return 2 if instruction.modifiers[:1] == ("F64",) else 1
-    wide = instruction.has("S64", "U64") if opcode in ("F2I", "I2I") else instruction.has("64", "WIDE")
+    wide = (
+        instruction.has("S64", "U64") if opcode in ("F2I", "I2I", "IMNMX", "UIMNMX") else instruction.has("64", "WIDE")
+    )
     wide |= opcode == "SYNCS" and instruction.has("ARRIVE")
     wide |= instruction.row.pairs or (opcode == "CS2R" and not instruction.has("32"))
     return 2 if wide else 1
@@ -160,6 +163,8 @@ def _matrix_width(instruction: SassInstruction) -> int:
 def source_width(instruction: SassInstruction, position: int) -> int:
     """Return how many neighbouring registers an operand is read from."""
     row = instruction.row
+    if "F32" in instruction.operands[results(instruction) + position].suffixes:
+        return 1  # of two packed floats: one for both
     if row.stored:
         return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
     product = instruction.opcode in ("IMAD", "UIMAD") and instruction.has("WIDE", "HI") and position == 2

@@ -290,19 +290,21 @@ _CONTROL = (
     ),
     *rows("DEPBAR FENCE MEMBAR WARPGROUP", orders=True, results=0),
     *rows(
-        "ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE UWARPGROUP YIELD",
+        """
+        ACQBULK ACQSHMINIT CGAERRBAR ERRBAR NANOSLEEP NOP PMTRIG PREEXIT SETCTAID SETLMEMBASE USETSHMSZ UVIRTCOUNT
+        UWARPGROUP YIELD
+        """,
         results=0,
     ),
     *rows("USETMAXREG", cause=UnknownResult("when registers are free", codes.TIMING)),
     *rows("BREV", pipe="sfu"),
     *rows("GETLMEMBASE LEPC", data=True),
     *rows("QSPC", results=2),
-    *rows("R2B RPCMOV RTT ULEPC USETSHMSZ UVIRTCOUNT"),
+    *rows("R2B RTT ULEPC"),
 )  # fmt: skip
 _TENSOR_CORES = (
     *rows("HGMMA QGMMA IGMMA BGMMA", shared=Shared.WGMMA, products=True, data=True, opaque=True, pipe="tensor"),
-    *rows("HMMA IMMA BMMA DMMA", products=True, data=True, opaque=True, pipe="tensor"),
-    *rows("OMMA QMMA"),
+    *rows("HMMA IMMA BMMA DMMA OMMA QMMA", products=True, data=True, opaque=True, pipe="tensor"),
     *rows("UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCCP", shared=Shared.TCGEN05, tensor=True, results=0),
     *rows("UTCMXQMMA", shared=Shared.UNKNOWN, results=0),
     *rows("UTCSHIFT STTM", tensor=True, results=0),
@@ -313,6 +315,7 @@ _LANES_TOGETHER = (
     *rows("VOTE", exchanges=True, pipe="alu"),
     *rows("REDUX", exchanges=True, pipe="sfu"),
     *rows("ELECT", exchanges=True, results=2),
+    *rows("MOVM", exchanges=True, data=True, opaque=True),
     *rows("MATCH", exchanges=True, wide=("U64",)),
     *rows("R2UR", exchanges=True, data=True, pipe="uniform"),
 )
@@ -326,25 +329,32 @@ _INTEGERS = (
     *rows("UIMAD", carries=True, pipe="uniform"),
     *rows("MOV", wide=("64",), pipe="alu"),
     *rows("UMOV", wide=("64",), pipe="uniform"),
-    *rows("ISETP PLOP3", results=2, pipe="alu"),
-    *rows("UISETP UPLOP3", results=2, pipe="uniform"),
+    *rows("ISETP", wide=("U64", "S64"), results=2, pipe="alu"),
+    *rows("UISETP", wide=("U64", "S64"), results=2, pipe="uniform"),
+    *rows("PLOP3", results=2, pipe="alu"),
+    *rows("UPLOP3", results=2, pipe="uniform"),
+    *rows("VISET"),
     *rows("PSETP UPSETP", results=2),
     *rows("VIADD", pipe="fma"),
-    *rows("IABS LOP3 PRMT SEL SHF VIMNMX", pipe="alu"),
+    *rows("IABS LOP3 PRMT SHF VIMNMX", pipe="alu"),
+    *rows("SEL", wide=("64",), pipe="alu"),
     *rows("FLO POPC", pipe="sfu"),
-    *rows("ULOP3 UPRMT USEL USHF", pipe="uniform"),
+    *rows("ULOP3 UPRMT USHF", pipe="uniform"),
+    *rows("USEL", wide=("64",), pipe="uniform"),
+    *rows("RPCMOV"),
+    *rows("IMNMX UIMNMX", wide=("U64", "S64")),
     *rows("I2I I2IP", data=True),
     *rows(
         """
-        BMSK IADD2 IADD32I IDP IDP4A IMNMX IMUL IMUL32I ISCADD ISCADD32I LOP LOP32I MOV32I MOVM P2R R2P SGXT SHL SHR
-        UBMSK UBREV UCLEA UFLO UIABS UIDP UIMNMX ULOP ULOP32I UP2R UP2UR UPOPC UR2P UR2UP USGXT USHL USHR UVIADD
+        BMSK IADD2 IADD32I IDP IDP4A IMUL IMUL32I ISCADD ISCADD32I LOP LOP32I MOV32I P2R R2P SGXT SHL SHR
+        UBMSK UBREV UCLEA UFLO UIABS UIDP ULOP ULOP32I UP2R UP2UR UPOPC UR2P UR2UP USGXT USHL USHR UVIADD
         UVIADDMNMX UVIMNMX UVIMNMX3 UVOTE VABSDIFF VABSDIFF4 VIADDMNMX VIMNMX3
         """
     ),
 )
 _FLOATS = (
     *rows("DADD DFMA DMUL", wide=("",), data=True, pipe="fp64"),
-    *rows("DMNMX", wide=("",), data=True),
+    *rows("DMNMX FADD2 FFMA2 FMUL2", wide=("",), data=True),
     *rows("DSETP", wide=("",), results=2, data=True, pipe="fp64"),
     *rows("FSETP", results=2, data=True, pipe="alu"),
     *rows("HSETP2", results=2, data=True),
@@ -356,11 +366,12 @@ _FLOATS = (
     *rows("I2F", wide=("U64", "S64"), data=True, pipe="sfu"),
     *rows("FRND", data=True, pipe="sfu"),
     *rows("MUFU", data=True, cause=UnknownResult("a hardware approximation", codes.NOT_EMULATED), pipe="sfu"),
+    *rows("VHMNMX", data=True),
     *rows("F2IP FCHK FMNMX3 FSET FSWZADD HMNMX2 HSET2 UF2FP UFADD UFFMA UFMUL", data=True),
     *rows(
         """
-        FADD2 FADD32I FFMA2 FFMA32I FMUL2 FMUL32I HADD2_32 HFMA2_32 HMUL2_32 UF2F UF2I UF2IP UFMNMX UFRND UFSEL UFSET
-        UI2F UI2FP UI2I UI2IP UMUFU VHMNMX
+        FADD32I FFMA32I FMUL32I HADD2_32 HFMA2_32 HMUL2_32 UF2F UF2I UF2IP UFMNMX UFRND UFSEL UFSET
+        UI2F UI2FP UI2I UI2IP UMUFU
         """
     ),
 )

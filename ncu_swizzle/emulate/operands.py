@@ -14,6 +14,7 @@ from ncu_swizzle.emulate.code import (
     MEMORY,
     PRED,
     REG,
+    RPC,
     TRUE,
     UPRED,
     UREG,
@@ -65,7 +66,7 @@ def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
 
     Anything but a number, such as a predicate or an address, reads as unknown.
     """
-    if operand.kind in (REG, UREG):
+    if operand.kind in (REG, RPC, UREG):
         register = operand_number(operand)
         if register is None:
             zero = constant(0)

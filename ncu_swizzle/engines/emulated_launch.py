@@ -13,13 +13,15 @@ import numpy as np
 
 from ncu_swizzle.base.errors import ProgramFailed, Typed, UsageError
 from ncu_swizzle.base.texts import in_crosses
-from ncu_swizzle.cubin import elf
+from ncu_swizzle.cubin import elf, launch_recipe
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
+from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
+from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
 from ncu_swizzle.kernels import check, fills
@@ -177,7 +179,7 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
             buffers.append(Buffer("the module's global variables", start, cubin.size(section)))
         start += APART + cubin.size(section)
     try:
-        packed = elf.pack(cubin, symbol, arguments).tobytes()
+        packed = _with_maps(cubin, symbol, elf.pack(cubin, symbol, arguments).tobytes())
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
     return Launch(
@@ -189,6 +191,19 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
         cluster=_three(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
         buffers=tuple(buffers),
     )
+
+
+def _with_maps(cubin: Cubin, symbol: str, parameters: bytes) -> bytes:
+    """Return the parameters with the tensor maps behind them that the driver would have the cubin's host code make."""
+    content = bytearray(launch_recipe.completed(cubin, symbol, parameters))
+    bank = cubin.attributes(symbol).parameter_offset  # maps are aligned in the constant bank
+    first = -(-(bank + len(parameters)) // check.ALIGNMENT) * check.ALIGNMENT - bank
+    for start in range(first, len(content) - TENSOR_MAP_BYTES + 1, TENSOR_MAP_BYTES):
+        # It writes the half that the hardware needs.
+        content[start : start + TENSOR_MAP_BYTES] = tensor_map.completed_map(
+            bytes(content[start : start + TENSOR_MAP_BYTES])
+        )
+    return bytes(content)
 
 
 def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:

@@ -20,11 +20,11 @@ from typing import Any
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError, as_json
 from ncu_swizzle.base.files import brief, read_bytes, read_json, write_atomically, write_json
 from ncu_swizzle.base.texts import on_terminal
-from ncu_swizzle.frontends import contract, cute_dsl, numba_cuda, triton_jit
+from ncu_swizzle.frontends import contract, cute_dsl, cutile, numba_cuda, triton_jit
 from ncu_swizzle.frontends.compiled import ANSWER, CHILD, REQUEST
 from ncu_swizzle.frontends.contract import CODE, CompileRequest
 
-LANGUAGES = (triton_jit, cute_dsl, numba_cuda)
+LANGUAGES = (triton_jit, cute_dsl, cutile, numba_cuda)
 
 
 def answer(action: str, folder: Path) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
         )
     raise UsageError(
         f"{request.name} is a {type(thing).__name__}, not a kernel",
-        "name a function decorated by triton.jit, cute.jit or numba.cuda.jit; CUDA C++ in a string goes to a .cu file",
+        "name a function decorated by triton.jit, cute.jit, ct.kernel or numba.cuda.jit; CUDA C++ in a string goes to "
+        "a .cu file",
     )
 
 

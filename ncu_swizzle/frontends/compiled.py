@@ -91,7 +91,9 @@ def _own_caches(folder: Path, request: CompileRequest) -> dict[str, str]:
 
     Triton's cache may hold the kernel of an equal file elsewhere, and with it that file's path.
     """
-    return {"TRITON_CACHE_DIR": str(folder / "triton"), **python_kernels.variables(folder, request.arch)}
+    own = {"TRITON_CACHE_DIR": "triton", "CUDA_TILE_CACHE_DIR": "cutile", "CUDA_TILE_TEMP_DIR": "tile"}
+    places = {name: str(folder / inside) for name, inside in own.items()}
+    return {**places, **python_kernels.variables(folder, request.arch)}
 
 
 # A target whose function is compiled: the same launch as of a cubin, with its parameters in the kernel's order.

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
+from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.kernels.limits import LaunchShape
 
@@ -22,8 +23,9 @@ from ncu_swizzle.kernels.limits import LaunchShape
 
 
 # What brings the package of each language; all of it together is our extra python-kernels.
-_NUMBA = "pip install 'numba-cuda>=0.30' 'nvidia-cuda-nvrtc==13.0.*' 'ncu-swizzle[nvcc]'"
+_NUMBA = "pip install 'numba-cuda>=0.30' 'cuda-toolkit[nvrtc]>=13.0,<14' 'ncu-swizzle[nvcc]'"
 INSTALL = {
+    "cuda.tile": "pip install -U 'cuda-tile>=1.7' 'cuda-toolkit[nvcc,nvvm,tileiras]>=13.2,<14'",
     "cutlass": "pip install 'nvidia-cutlass-dsl>=4.8'",
     "numba": _NUMBA,
     "numba_cuda": _NUMBA,
@@ -57,6 +59,8 @@ def module(file: Path) -> ModuleType:
 def missing(error: ModuleNotFoundError, file: Path) -> NcuSwizzleError:
     """Return the error for a module that is not installed, with the command that installs it."""
     package = (error.name or "").partition(".")[0]
+    if package == "cuda" and b"cuda.tile" in read_bytes(file):  # packages of several distributions are inside of it
+        package = "cuda.tile"
     if package in INSTALL:
         return EnvironmentLacking(f"{file.name} needs {package}, which is not installed", INSTALL[package])
     return EnvironmentLacking(f"{file.name} cannot be imported: {error}", f"install {package} for {sys.executable}")

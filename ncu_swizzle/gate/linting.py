@@ -105,6 +105,7 @@ class KernelLint:
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
     skipped: bool = False  # no launch of it is described
     instructed: frozenset[tuple[str, int]] = frozenset()  # files, as places have them, and lines with instructions
+    compiler: str = ""  # with its version; empty for what was compiled already
 
     @property
     def launch(self) -> str:
@@ -120,6 +121,7 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
+    notes += [f"Compiled by {kernel.compiler}." for kernel in kernels if kernel.compiler]
     unknowns = [unknown for kernel in kernels for unknown in unknown_notes(kernel)]
     return Verdict(
         checks=tuple(dict.fromkeys(checks)), notes=tuple(dict.fromkeys(notes)), unknowns=tuple(dict.fromkeys(unknowns))
@@ -355,7 +357,8 @@ def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) ->
             if not kernel.is_library
         )
         yield KernelLint(name=compiled.name, checks=tuple(passed))
-    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)))
+    compiler = settings.toolchain.compiler if file.file.suffix == SOURCE else ""
+    yield KernelLint(name=compiled.name, notes=tuple(_notes(compiled, shared, judged, block)), compiler=compiler)
 
 
 def _kernel_judged(
@@ -483,7 +486,8 @@ def _lint_kernel(work: LintWork, kernel: Target, on_progress: Progress) -> Kerne
         return _unjudged(kernel.name, Outcome.inconclusive, source, error)
     sampling = emulated.counts.on_data and fills.drawable(target.family.arguments, emulated.counts.decisive)
     judged = _judged(work, emulated, _data(target.family, emulated), _hints(work, kernel))
-    return replace(judged, sampling=sampling)
+    made_by = settings.toolchain.compiler if kernel.source.suffix == SOURCE else emulated.profile.machine.cuda
+    return replace(judged, sampling=sampling, compiler=made_by)
 
 
 def _hints(work: LintWork, kernel: Target) -> dict[str, str]:

@@ -155,6 +155,7 @@ MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostil
 ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
 # In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
 _MODULE = re.compile(rb"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_9_kernel_cu_)")
+_TOO_NEW = re.compile(r"Unsupported \.version|is not defined for option 'gpu-name'")
 _NO_HOST_COMPILER = re.compile(
     r"(gcc|g\+\+|cl\.exe|cc1plus)[^\s:]{0,40}: (command )?not found|Failed to preprocess host"
 )
@@ -179,10 +180,13 @@ class Toolchain:
             raise EnvironmentLacking(f"{self.nvcc} is not a program", "name the compiler itself: --nvcc /…/bin/nvcc")
         if tool == NVCC and self.nvcc is not None:
             return self.nvcc
-        for folder in _folders(self.nvcc):
-            if _runs(folder / tool):
-                return folder / tool
+        if (found := next(self._installed(tool), None)) is not None:
+            return found
         raise EnvironmentLacking(f"{tool} was not found", INSTALL)
+
+    def _installed(self, tool: str) -> Iterator[Path]:
+        """Yield the paths of a tool, in the order in which it is searched for."""
+        return (folder / tool for folder in _folders(self.nvcc) if _runs(folder / tool))
 
     def lacking(self, *tools: str) -> str:
         """Return a message about the first missing tool; empty if none is missing."""
@@ -199,9 +203,21 @@ class Toolchain:
         return self._version(tool, program, program.stat().st_mtime_ns)
 
     @functools.cache  # noqa: B019 - toolchains are few and small
-    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last two are for the cache
-        text = self._run(tool, ["--version"])
+    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last is for the cache
+        text = self._run(tool, ["--version"], program=program)
         return nvcc_release(text) or bounds.last_lines(text)
+
+    @property
+    def compiler(self) -> str:
+        """nvcc with its version, and the newer one of this environment, if an installed one is found before it."""
+        own = self.version()
+        text, found = f"nvcc {own}", self.find(NVCC)
+        other = next((folder / NVCC for folder in packaged() if _runs(folder / NVCC)), found)
+        if self.nvcc is None and other != found:
+            newer = self._version(NVCC, other, other.stat().st_mtime_ns)
+            if _release(newer) > _release(own):
+                text += f", which is {found}; this environment has nvcc {newer}: --nvcc {other} takes it"
+        return text
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
@@ -257,13 +273,22 @@ class Toolchain:
     def link(self, source: Path, options: Sequence[str], arch: str, include: Sequence[Path], out: Path) -> None:
         """Write the program that a source with ``main`` is, linked with the shared runtime; raise Refused."""
         folders = [part for folder in include for part in ("-I", str(folder))]
-        shared = ["-cudart", "shared", "-arch", arch]
+        shared = ["-cudart", "shared", "-arch", arch, *self._runtime(out.parent)]
         try:
             self._run(NVCC, [*options, *shared, *folders, str(source), "-o", str(out)], out.parent)
         except TimeLimit:
             raise
         except ProgramFailed as error:
             raise Refused(str(error), str(error.__cause__ or "")) from error
+
+    def _runtime(self, folder: Path) -> list[str]:
+        """Return options for the linker to find the runtime, which Python packages have under versioned names only."""
+        libraries = self.find(NVCC).resolve().parent.parent / "lib"
+        versions = sorted(libraries.glob("libcudart.so.*"))
+        if not versions or (libraries / "libcudart.so").exists():
+            return []
+        (folder / "libcudart.so").symlink_to(versions[-1])
+        return ["-L", str(folder)]
 
     def translate(self, unit: str, suffix: str, options: Sequence[str], include: Sequence[Path]) -> Translation:
         """Return what the two compilers of nvcc make of a translation unit, before anything is assembled.
@@ -307,10 +332,16 @@ class Toolchain:
             source.write_bytes(ptx)
             chosen = arch or target[1].decode()
             arguments = ["-arch", chosen, f"-O{level}", "-lineinfo", str(source), "-o", str(out)]
-            try:
-                self._run(PTXAS, arguments, folder, len(ptx))
-            except ProgramFailed as error:
-                raise _unusable(error, f"ptxas could not assemble {name}", _other_ptx(ptx, str(error))) from error
+            programs = list(self._installed(PTXAS)) or [self.find(PTXAS)]
+            for program in programs:
+                try:
+                    self._run(PTXAS, arguments, folder, len(ptx), program)
+                    break
+                except ProgramFailed as error:
+                    # PTX of a compiler in the environment may be newer than an installed ptxas, and not than its own.
+                    if program != programs[-1] and _TOO_NEW.search(str(error)):
+                        continue
+                    raise _unusable(error, f"ptxas could not assemble {name}", _other_ptx(ptx, str(error))) from error
             return out.read_bytes()
 
     def disassemble(self, cubin: bytes, name: str, *only: int) -> str:
@@ -327,13 +358,20 @@ class Toolchain:
             except ProgramFailed as error:
                 raise _unusable(error, f"{name} cannot be disassembled", "compile it again") from error
 
-    def _run(self, tool: str, arguments: Sequence[str], folder: Path | None = None, size: int = 0) -> str:
+    def _run(
+        self,
+        tool: str,
+        arguments: Sequence[str],
+        folder: Path | None = None,
+        size: int = 0,
+        program: Path | None = None,
+    ) -> str:
         """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails.
 
         It runs in the folder and has its temporary files there: a tool that is killed leaves them. `size` is that of
-        its input in bytes.
+        its input in bytes, `program` the tool if it is not the one to find.
         """
-        program = self.find(tool).absolute()
+        program = (program or self.find(tool)).absolute()
         # Tools of one toolkit find each other; nvcc finds the host compiler on PATH.
         environment = paths.tool_environment() | ({"TMPDIR": str(folder)} if folder else {})
         limit_s = self._limit_s(tool, size)
@@ -361,6 +399,12 @@ class Toolchain:
         return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
 
 
+def _release(version: str) -> tuple[int, ...]:
+    """Return the release in a version, such as (13, 0), to compare it."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return (int(found[1]), int(found[2])) if found else ()
+
+
 def _decoded(file: Path) -> str:
     return os.fsdecode(file.read_bytes())
 
@@ -386,7 +430,7 @@ def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:
 
 def _other_ptx(ptx: bytes, log: str) -> str:
     """Return what to give in place of PTX that ptxas rejects: nvcc did not write all of it."""
-    if re.search(r"Unsupported \.version|is not defined for option 'gpu-name'", log):
+    if _TOO_NEW.search(log):
         return "it is newer than this ptxas: give its compiler's cubin, or --nvcc PATH of a newer toolkit"
     if b"NVIDIA NVVM Compiler" in ptx[:4096]:
         return "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"

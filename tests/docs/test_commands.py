@@ -33,7 +33,7 @@ LONG_TYPED = {"README.md", "docs/index.md", "docs/gallery.md", "docs/python-kern
               "docs/files.md", "docs/fix.md", "docs/install.md", "docs/launches.md", "docs/model.md",
               "docs/programs.md", "docs/proof.md", "docs/races.md", "docs/learn/kernel2.md"}  # fmt: skip
 LIBRARIES = {"serve mcp": "mcp", "serve lsp": "pygls", "--workers": "distributed", ".py": "triton"}
-LANGUAGES = ("triton", "cutlass", "numba")
+LANGUAGES = ("triton", "cutlass", "numba", "cuda.tile")
 BESIDE = {  # what a page's commands name from its examples
     "docs/python-kernels.md": ("examples/python/tiles.py", "examples/python/references.py"),
     "docs/your-kernels.md": ("examples/first-hour/particles.cu",),

@@ -251,7 +251,10 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
         for one in recorded.instructions
         if one.access
     }
-    assert {one.pc: one.stack for one in made.profile.instructions if one.pc in stacks} == stacks
+    here = {one.pc: one.stack for one in made.profile.instructions if one.pc in stacks}
+    if not Toolchain().version().startswith("13.0"):  # of an asm statement's lines, each release has its own
+        here, stacks = ({pc: stack[1:] for pc, stack in each.items()} for each in (here, stacks))
+    assert here == stacks
 
 
 @NEEDS_ALL

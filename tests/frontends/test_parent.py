@@ -56,10 +56,12 @@ def test_what_cannot_be_compiled_is_refused(work: Path, monkeypatch: pytest.Monk
         assert hint in refused.value.hint, text
 
 
-def test_a_missing_library_is_named_with_the_command_that_installs_it() -> None:
-    assert contract.INSTALL.keys() == {"triton", "numba", "numba_cuda", "cutlass"}
+def test_a_missing_library_is_named_with_the_command_that_installs_it(work: Path) -> None:
+    kernels = work / "kernels.py"
+    assert contract.INSTALL.keys() == {"triton", "numba", "numba_cuda", "cutlass", "cuda.tile"}
     for library, command in contract.INSTALL.items():
-        lacking = contract.missing(ModuleNotFoundError(name=f"{library}.language"), Path("kernels.py"))
+        kernels.write_text(f"import {library}")
+        lacking = contract.missing(ModuleNotFoundError(name=f"{library}.language"), kernels)
         assert isinstance(lacking, EnvironmentLacking)
         assert str(lacking) == f"kernels.py needs {library}, which is not installed"
         assert lacking.hint == command

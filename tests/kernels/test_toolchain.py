@@ -99,6 +99,47 @@ def _cubin(name: str) -> Cubin:
     return Cubin(_recorded_cubin(name), name)
 
 
+def _version(release: str) -> str:
+    return f'[ "$1" = --version ] && echo "release {release}, V{release}.1" && exit'
+
+
+def test_an_older_compiler_that_is_found_before_a_newer_one_of_the_environment_is_said(
+    bare: Path, tmp_path: Path
+) -> None:
+    installed, packaged = executable(bare / NVCC, _version("13.0")), tmp_path / "packaged" / NVCC
+    assert Toolchain().compiler == "nvcc 13.0 (V13.0.1)"
+    executable(packaged, _version("12.9"))
+    assert Toolchain().compiler == "nvcc 13.0 (V13.0.1)"
+    executable(packaged, _version("13.10"))
+    said = f"nvcc 13.0 (V13.0.1), which is {installed}; this environment has nvcc 13.10 (V13.10.1): --nvcc {packaged}"
+    assert Toolchain().compiler == f"{said} takes it"
+    assert Toolchain(packaged).compiler == "nvcc 13.10 (V13.10.1)"
+
+
+def test_ptx_that_is_too_new_for_an_installed_ptxas_is_assembled_by_that_of_the_environment(
+    bare: Path, tmp_path: Path
+) -> None:
+    old = "echo \"ptxas fatal : Unsupported .version 9.5; current version is '9.0'\"; exit 255"
+    executable(bare / PTXAS, old)
+    with pytest.raises(BadFile, match=r"Unsupported \.version"):
+        Toolchain().assemble(PTX, "x")
+    executable(tmp_path / "packaged" / PTXAS, 'while [ "$1" != -o ]; do shift; done; printf cubin > "$2"')
+    assert Toolchain().assemble(PTX, "x") == b"cubin"
+    executable(bare / PTXAS, "echo 'error : it is wrong'; exit 255")
+    with pytest.raises(BadFile, match="it is wrong"):
+        Toolchain().assemble(PTX, "x")
+
+
+def test_a_program_is_linked_with_the_runtime_of_a_package(bare: Path, tmp_path: Path) -> None:
+    executable(bare / NVCC, f'echo "$@" > {tmp_path}/given')
+    runtime = bare.parent / "lib" / "libcudart.so.13"
+    runtime.parent.mkdir()
+    runtime.touch()
+    Toolchain().link(tmp_path / "app.cu", (), ARCH, [], tmp_path / "out")
+    assert f"-L {tmp_path}" in (tmp_path / "given").read_text()
+    assert (tmp_path / "libcudart.so").resolve() == runtime.resolve()
+
+
 def _recorded_cubin(name: str) -> bytes:
     """Return a recorded cubin without the hash that follows _INTERNAL_, which is made anew when a cubin is cached."""
     code = container.inspect(RECORDINGS / "transpose" / f"{name}.ncu-rep").results[0].cubin

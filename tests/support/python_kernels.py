@@ -33,6 +33,7 @@ def needs_language(package: str, *tools: str) -> pytest.MarkDecorator:
 NEEDS_TRITON = needs_language("triton", NVDISASM)
 NEEDS_NUMBA = needs_language("numba_cuda", NVDISASM, PTXAS)
 NEEDS_CUTE_DSL = needs_language("cutlass.cute", NVDISASM)
+NEEDS_CUTILE = needs_language("cuda.tile", NVDISASM)
 
 
 ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere

@@ -20,10 +20,10 @@ from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS, without_gpu
 from tests.support.places import DATA, ROOT
 from tests.support.process import Done, Typed, environment
-from tests.support.python_kernels import NEEDS_CUTE_DSL, NEEDS_NUMBA, NEEDS_TRITON
+from tests.support.python_kernels import NEEDS_CUTE_DSL, NEEDS_CUTILE, NEEDS_NUMBA, NEEDS_TRITON
 
 MARKS = {"all": NEEDS_ALL, "ptxas": NEEDS_PTXAS, "nogpu": without_gpu, "fleet": needs_fleet,
-         "triton": NEEDS_TRITON, "numba": NEEDS_NUMBA, "cute_dsl": NEEDS_CUTE_DSL,
+         "triton": NEEDS_TRITON, "numba": NEEDS_NUMBA, "cute_dsl": NEEDS_CUTE_DSL, "cutile": NEEDS_CUTILE,
          "long": pytest.mark.long, "slow": pytest.mark.slow}  # fmt: skip
 LONGEST = 4000  # characters of an output in a failure
 NAMED = re.compile(r"\{(\w+)\}")

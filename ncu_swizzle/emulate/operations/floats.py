@@ -40,9 +40,9 @@ UPPER, LOWER, SIGN = np.uint32(16), np.uint32(0xFFFF), np.uint32(1 << 31)
 PLACES = {"H0_H0": (0, 0), "H1_H1": (1, 1), "": (0, 1)}  # which halves of a word are read as its two
 
 
-def single(operand: Operand) -> Reals:
-    """Return a reader of an operand as float32."""
-    read = raw(operand)
+def single(operand: Operand, plus: int = 0) -> Reals:
+    """Return a reader of an operand as float32, `plus` registers further on."""
+    read = raw(operand, plus)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = read(m)
@@ -194,6 +194,36 @@ def ffma(ins: SassInstruction) -> Compute | None:
     return calculation(readers, result)
 
 
+ENDS = {"LO": 0, "HI": 1}
+
+
+@operation("FADD2", "FMUL2", "FFMA2")
+def ffma2(ins: SassInstruction) -> Compute | None:
+    """Two sums, products or fused ones, of neighbouring registers; an operand may be one float for both (.F32)."""
+    sources = ins.operands[1:]
+    places = [_packed_places(operand) for operand in sources]
+    if not all(places) or not {*ROUNDINGS, "FTZ"}.issuperset(ins.modifiers):
+        return None
+    function, mode, flush = ARITHMETIC[ins.opcode[1:4]], _mode(ins), ins.has("FTZ")
+    readers = [single(operand, place[end]) for end in (0, 1) for operand, place in zip(sources, places, strict=True)]
+
+    def result(*numbers: Bits) -> tuple[Bits, ...]:
+        pairs = [np.stack(np.broadcast_arrays(*pair)) for pair in zip(numbers, numbers[len(sources) :], strict=False)]
+        exact = function(*[flush_denormals(pair) for pair in pairs] if flush else pairs, mode)
+        total = round_to_format(exact, SINGLE, mode)
+        return tuple(pack_bits(flush_denormals(total) if flush else total, SINGLE))
+
+    return calculation(readers, result, registers=2)
+
+
+def _packed_places(operand: Operand) -> tuple[int, ...]:
+    """Return how many registers further on the lower and the upper float of a pair are; empty if it is not known."""
+    if operand.suffixes == ("F32",):
+        return 0, 0
+    upper, _, lower = operand.suffixes[-1].partition("_") if operand.suffixes[:1] == ("F32x2",) else ("", "", "")
+    return (ENDS[lower], ENDS[upper]) if {upper, lower} <= ENDS.keys() else ()
+
+
 @operation("DADD", "DMUL", "DFMA")
 def dfma(ins: SassInstruction) -> Compute | None:
     """a + b, a * b and a * b + c of doubles."""
@@ -257,7 +287,7 @@ def _comparison(ins: SassInstruction, readers: Sequence[Reals] | None, form: For
     return calculation(readers, result, registers=1 if form is SINGLE else 2, like=bool)
 
 
-@operation("FSETP", "HSETP2", "DSETP")
+@operation("FSETP", "UFSETP", "HSETP2", "DSETP")
 def fsetp(ins: SassInstruction) -> Compute | None:
     """A comparison, combined with a predicate, and the opposite, combined too; of halves, the lower and the upper.
 
@@ -289,7 +319,7 @@ def _double_extreme(readers: Sequence[Reals], smaller: bool) -> Compute:
     return calculation(readers, result, registers=2, like=bool)
 
 
-@operation("FSET", "HSET2")
+@operation("FSET", "UFSET", "HSET2")
 def fset(ins: SassInstruction) -> Compute | None:
     """Comparisons, of halves two, each combined with a predicate, as masks or as 1.0 (.BF)."""
     form = _form(ins)
@@ -307,7 +337,7 @@ def fset(ins: SassInstruction) -> Compute | None:
     return masks
 
 
-@operation("FMNMX", "HMNMX2")
+@operation("FMNMX", "UFMNMX", "HMNMX2")
 def fmnmx(ins: SassInstruction) -> Compute | None:
     """The minimum of two floats if the predicate is true, else the maximum; of halves two of them."""
     form = _form(ins)
@@ -332,7 +362,7 @@ def _extreme(a: Bits, b: Bits, smaller: Bits, propagate: bool) -> Bits:
     return np.where(one, b, np.where(other, a, result))
 
 
-@operation("FSEL")
+@operation("FSEL", "UFSEL")
 def fsel(ins: SassInstruction) -> Compute | None:
     """The first float if the predicate is true, else the second."""
     a, b, choice = ins.operands[1:4]

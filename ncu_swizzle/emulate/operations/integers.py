@@ -59,6 +59,7 @@ from ncu_swizzle.emulate.values import (
     join_halves,
     low_half,
     same_for_all,
+    truth,
     unknown,
 )
 
@@ -203,31 +204,53 @@ def imnmx(ins: SassInstruction) -> Compute | None:
     # From sm_100 on, two predicates come before the numbers; what they get is not known.
     written = any(operand.kind in PREDICATES and operand_number(operand) is not None for operand in between)
     numbers = _numbers(between)
+    if ins.has("U64", "S64"):
+        return _extreme_wide(ins)
     if written or len(numbers) not in ((2,) if halves else (2, 3)):
         return None
-    if not {"U32", "S32", "U16x2", "S16x2"}.issuperset(ins.modifiers):
+    if not {"U32", "S32", "U16x2", "S16x2", "RELU"}.issuperset(ins.modifiers):
         return None
+    least = ins.has("RELU")  # 0
 
     def smallest(m: Machine, smaller: Value, a: Value, b: Value, *rest: Value) -> tuple[Value]:
         if halves:
-            return (_extreme_halves(a, b, smaller, halves),)
+            return (_extreme_halves(a, b, smaller, halves, least),)
         first = add(a, b) if adds else minimum_or_maximum(m, a, b, smaller, is_signed)
-        return (minimum_or_maximum(m, first, rest[0], smaller, is_signed) if rest else first,)
+        found = minimum_or_maximum(m, first, rest[0], smaller, is_signed) if rest else first
+        return (minimum_or_maximum(m, found, constant(0), truth(False), is_signed) if least else found,)
 
     return apply(smallest, predicate(ins.operands[-1]), *map(integer, numbers))
 
 
-def _extreme_halves(a: Value, b: Value, smaller: Value, like: type) -> Value:
-    """Return the minima or maxima of two numbers of 16 bits in a word."""
+def _extreme_halves(a: Value, b: Value, smaller: Value, like: type, clamps: bool) -> Value:
+    """Return the minima or maxima of two numbers of 16 bits in a word, or 0 where they are below it."""
     halves: list[Any] = [np.ascontiguousarray(value.bits)[..., None].view(like) for value in (a, b)]  # (…, 2) each
     bits = np.where(smaller.bits[..., None], np.minimum(*halves), np.maximum(*halves))
+    bits = np.maximum(bits, like(0)) if clamps else bits
     return computed(np.ascontiguousarray(bits).view(np.uint32)[..., 0], a, b, smaller)
+
+
+def _extreme_wide(ins: SassInstruction) -> Compute | None:
+    """The minimum of two numbers of 64 bits if the first predicate behind them is true, else the maximum."""
+    kinds = [operand.kind in PREDICATES for operand in ins.operands]
+    if kinds != [False, False, False, True, True] or not {"U64", "S64"}.issuperset(ins.modifiers):
+        return None
+    a, b, smaller = pair(ins.operands[1]), pair(ins.operands[2]), predicate(ins.operands[3])
+    like: type[np.int64 | np.uint64] = np.int64 if ins.has("S64") else np.uint64
+
+    def result(m: Machine) -> tuple[Value, Value]:
+        values = (*a(m), *b(m), smaller(m))
+        one, other = (join_halves(values[k].bits, values[k + 1].bits) for k in (0, 2))
+        bits = np.where((one.view(like) < other.view(like)) == values[4].bits, one, other)
+        return computed(low_half(bits), *values), computed(high_half(bits), *values)
+
+    return result
 
 
 # ---------------------------------------------------------------------------------------------- bits
 
 
-@operation("MOV", "UMOV", "CS2R", "MOV32I")
+@operation("MOV", "UMOV", "CS2R", "MOV32I", "RPCMOV")
 def mov(ins: SassInstruction) -> Compute | None:
     """A copy; CS2R of the zero register, twice, or of which cluster size runs: the constants of both are alike."""
     source = ins.operands[1]
@@ -285,12 +308,25 @@ def shf(ins: SassInstruction) -> Compute | None:
     return apply(shift, *map(integer, ins.operands[1:4]))
 
 
+# What the modes of PRMT select by two bits (PTX ISA, "prmt").
+SELECTORS = {
+    "F4E": (0x3210, 0x4321, 0x5432, 0x6543), "B4E": (0x5670, 0x6701, 0x7012, 0x0123),
+    "RC8": (0x0000, 0x1111, 0x2222, 0x3333), "ECL": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ECR": (0x0000, 0x1110, 0x2210, 0x3210), "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
 @operation("PRMT", "UPRMT")
 def prmt(ins: SassInstruction) -> Compute | None:
-    """Four bytes picked from two numbers, by a selector of four digits."""
-    if ins.has("F4E", "B4E", "RC8", "ECL", "ECR", "RC16"):
-        return None
-    return apply(lambda m, a, selector, b: (permute_bytes(a, selector, b),), *map(integer, ins.operands[1:4]))
+    """Four bytes picked from two numbers, by a selector of four digits, or one of four by its lowest two bits."""
+    selectors = next((np.array(four, np.uint32) for mode, four in SELECTORS.items() if ins.has(mode)), None)
+
+    def picked(_: Machine, a: Value, selector: Value, b: Value) -> tuple[Value]:
+        if selectors is not None:
+            selector = computed(selectors[selector.bits & np.uint32(3)], selector)
+        return (permute_bytes(a, selector, b),)
+
+    return apply(picked, *map(integer, ins.operands[1:4]))
 
 
 def _size(bits: Bits, wraps: bool) -> Bits:
@@ -393,6 +429,8 @@ def isetp(ins: SassInstruction) -> Compute | None:
     if relation is None or not combine:
         return None
     is_signed, is_upper = not ins.has("U32"), ins.has("EX")
+    if ins.has("U64", "S64"):
+        return _compared_wide(ins, relation, combine[0])
 
     def compare(m: Machine, a: Value, b: Value, other: Value, *lower: Value) -> tuple[Value, Value]:
         result = compare_numbers(m, a, b, relation, is_signed)
@@ -409,6 +447,33 @@ def isetp(ins: SassInstruction) -> Compute | None:
 
     a, b, *others = ins.operands[2 : 6 if is_upper else 5]
     return apply(compare, integer(a), integer(b), *map(predicate, others))
+
+
+def _compared_wide(ins: SassInstruction, relation: str, combine: Callable[[Value, Value], Value]) -> Compute:
+    """A comparison of numbers of 64 bits, combined with a predicate."""
+    a, b, other = pair(ins.operands[2]), pair(ins.operands[3]), predicate(ins.operands[4])
+    like = np.int64 if ins.has("S64") else np.uint64
+
+    def result(m: Machine) -> tuple[Value, Value]:
+        values = (*a(m), *b(m))
+        one, another = (join_halves(values[k].bits, values[k + 1].bits).view(like) for k in (0, 2))
+        return both(combine, computed(COMPARISONS[relation](one, another), *values), other(m))
+
+    return result
+
+
+@operation("VISET")
+def viset(ins: SassInstruction) -> Compute | None:
+    """All bits set if a comparison holds, else none."""
+    relation = next((word for word in ins.modifiers if word in COMPARISONS), None)
+    if relation is None or not ins.has("BM") or not {"BM", relation, "S32", "U32"}.issuperset(ins.modifiers):
+        return None
+
+    def mask(m: Machine, a: Value, b: Value) -> tuple[Value]:
+        truths = compare_numbers(m, a, b, relation, not ins.has("U32"))
+        return (computed(np.where(truths.bits, TOP, np.uint32(0)).astype(np.uint32), truths),)
+
+    return apply(mask, integer(ins.operands[1]), integer(ins.operands[2]))
 
 
 @operation("PSETP", "UPSETP")
@@ -433,9 +498,12 @@ def plop3(ins: SassInstruction) -> Compute | None:
 
 @operation("SEL", "USEL")
 def sel(ins: SassInstruction) -> Compute | None:
-    """The first number if the predicate is true, else the second."""
+    """The first number if the predicate is true, else the second; of 64 bits, both halves of it."""
     a, b, choice = ins.operands[1:4]
-    return apply(lambda m, *values: (select(m, *values),), predicate(choice), integer(a), integer(b))
+    first, second, decides = pair(a), pair(b), predicate(choice)
+    if ins.has("64"):
+        return lambda m: [select(m, decides(m), *halves) for halves in zip(first(m), second(m), strict=True)]
+    return apply(lambda m, *values: (select(m, *values),), decides, integer(a), integer(b))
 
 
 @operation("P2R", "UP2R", "UP2UR")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.dependence import block_axis, same_at_multiples
-from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
+from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Machine, coordinates
 from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single
@@ -263,14 +263,15 @@ def b2r(ins: SassInstruction) -> Compute | None:
 
 @operation("QSPC")
 def qspc(ins: SassInstruction) -> Compute | None:
-    """Whether a generic address is in shared (.S) or local (.L) memory, by its upper half."""
-    window = SHARED_WINDOW if ins.has("S") else LOCAL_WINDOW if ins.has("L") else None
+    """Whether a generic address is in shared (.S, .D: the cluster's), local or global memory, by its upper half."""
+    windows = [SHARED_WINDOW] * ins.has("S", "D", "G") + [LOCAL_WINDOW] * ins.has("L", "G")
+    windows += [PARAMETER_WINDOW >> 32] * ins.has("G")
     terms = ins.operands[-1].terms
-    if window is None or not terms:
+    if not windows or not terms:
         return None
 
     def inside(_: Machine, upper: Value) -> tuple[Value, Value]:
-        bits = upper.bits == window
+        bits = np.isin(upper.bits, np.array(windows, np.uint32)) != ins.has("G")
         return computed(bits, upper), computed(bits.astype(np.uint32), upper)
 
     return apply(inside, raw(terms[0], 1 if "64" in terms[0].suffixes else 0))
