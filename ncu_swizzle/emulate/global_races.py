@@ -31,6 +31,7 @@ from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_ACCESSES = 1 << 20  # by lanes, that are compared
 MOST_TRIED = 1 << 12  # distances between blocks, of two instructions
+MOST_PAIRS = 1 << 12  # of instructions in blocks, that are compared one by one
 MOST_FAR = 32  # further blocks that are compared because they may access the words of others
 MANY = "more accesses to global memory than are compared"
 FAR = "which words of global memory blocks far from each other share"
@@ -109,7 +110,7 @@ class GlobalLog:
     ) -> None:
         """Add an access of lanes, (G, 32), of the view, to addresses with this tag."""
         does = _does(instruction)
-        if does is None or instruction.has("CONSTANT"):
+        if not does or instruction.has("CONSTANT"):
             return
         if self.size > MOST_ACCESSES:
             self.lacking[MANY] = None
@@ -185,6 +186,8 @@ class GlobalLog:
                 *keys[:, starts], starts, np.split(table.unit[order], starts[1:]), strict=True
             )
         ]
+        if len(groups) ** 2 > MOST_PAIRS:
+            groups = self._together(groups)
         distant: dict[tuple[int, int, int], None] = {}
         for moved in groups:
             for tag in filter(None, self.tags[moved.number]):
@@ -195,6 +198,16 @@ class GlobalLog:
                     if (moved.writes or other.writes) and len(distant) < MOST_FAR:
                         distant.update(dict.fromkeys(self._meeting(moved, other, tag, grid)))
         return [block for block in distant if block not in self.known]
+
+    def _together(self, groups: Iterable[_Group]) -> list[_Group]:
+        """Return what a block's instructions access together whose addresses depend alike on the block.
+
+        An unrolled loop has hundreds of loads. Of those that meet something, the nearest block is then found alone.
+        """
+        alike: dict[tuple[int, frozenset[Tag | None], bool], list[_Group]] = {}
+        for group in groups:
+            alike.setdefault((group.block, frozenset(self.tags[group.number]), group.writes), []).append(group)
+        return [some[0]._replace(units=np.unique(np.concatenate([g.units for g in some]))) for some in alike.values()]
 
     def _meeting(
         self, moved: _Group, other: _Group, tag: Tag, grid: tuple[int, int, int]
