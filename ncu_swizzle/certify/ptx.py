@@ -174,7 +174,8 @@ _COMMENT = re.compile(
     r'(?P<string>"[^"\n]*")|// (?P<asm>begin|end) inline asm[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
 )
 _LABELS = r"(?:\s*+[%$\w]++\s*+:(?!:))"
-_LINE = re.compile(rf"^({_LABELS}*+)\s*+\.(?:loc|file|version|target|address_size)\b[^\n]*+", re.MULTILINE)
+_LABEL_HERE = r"(?:[^\S\n]*+[%$\w]++[^\S\n]*+:(?!:))"
+_LINE = re.compile(rf"^({_LABEL_HERE}*+)[^\S\n]*+\.(?:loc|file|version|target|address_size)\b[^\n]*+", re.MULTILINE)
 _STATEMENT = re.compile(
     rf"""\s*+(?:
     (?P<section> \.section\b[^{{}};]*+\{{[^{{}}]*+\}} )  # of debug information
@@ -242,7 +243,7 @@ def parse(text: str) -> Module:
     if text and not re.search(r"^[^\S\n]*+\.version\s", text, re.MULTILINE):
         raise ValueError("this is not PTX: it has no .version")
     module = Module(ptx=text)
-    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.MULTILINE))
+    files = dict(re.findall(r'^[^\S\n]*+\.file[^\S\n]++(\d++)[^\S\n]++"([^"\n]*+)"', text, re.MULTILINE))
     reader: _FunctionReader | None = None
     pending: Function | None = None
     told: list[str] = []  # the statements of a function

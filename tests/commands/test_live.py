@@ -236,7 +236,7 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
             raise ProgramFailed("out of memory")
         return real(entry, context)
 
-    monkeypatch.setattr(run_kernel, "profiles_of", failing)
+    monkeypatch.setattr(profiles, "profiles_of", failing)
     result = run_kernel.profile(
         run_kernel.lineup_of("kernel2", KernelDescription()), ASKED, destination=Destination(tmp_path / "out")
     )

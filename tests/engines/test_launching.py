@@ -155,7 +155,7 @@ def emulated(recordings: Recordings, name: str, less: int) -> list[str]:
     found = emulate(code, replace(launch, buffers=smaller)).global_accesses
     assert found.blocks
     assert not found.lacking
-    return [outside.kind for outside in found.outside]
+    return [outside.does for outside in found.outside]
 
 
 @pytest.mark.long
