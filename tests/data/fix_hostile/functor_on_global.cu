@@ -1,4 +1,4 @@
-// flat; refused: also called with in
+// flat; harmless: also called with in
 struct G { __device__ float operator()(const float *p, int r, int c) const { return p[r * 32 + c]; } };
 template <class H> __device__ float run(H h, const float *in) { return h(in, 1, 2); }  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

@@ -1,4 +1,4 @@
-// flat; refused: get is also called with in
+// flat; harmless: get is also called with in
 namespace a { struct Tag {}; __device__ float get(Tag, const float *p, int r, int c) { return p[r * 32 + c]; } }
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];

@@ -1,4 +1,4 @@
-// flat; refused: get is also called with table|get: |default|table
+// flat; harmless: get is also called with table|get: |default|table
 __device__ float table[1024];
 __device__ float get(int r, int c, const float *p = table) { return p[r * 32 + c]; }  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

@@ -1,4 +1,4 @@
-// flat; refused: get is also called with (p)|get is also called with p
+// flat; harmless: get is also called with (p)|get is also called with p
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 #define FETCH(p) get(p, 1, 2)  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

@@ -1,4 +1,4 @@
-// flat; refused: pack
+// flat; harmless: pack
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 template <class... A> __device__ float all(A... a) { return get(a...); }  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

@@ -1,4 +1,4 @@
-// flat; refused: get is also called with in, which is not this tile
+// flat; harmless: get is also called with in, which is not this tile
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];

@@ -1,4 +1,4 @@
-// flat; refused: CALL may make the name get out of pieces
+// flat; harmless: CALL may make the name get out of pieces
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 #define CALL(n, p) g##n(p, 1, 2)  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

@@ -1,4 +1,4 @@
-// flat; refused: get is named where it is not followed
+// flat; harmless: get is named where it is not followed
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 #define FETCH get  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

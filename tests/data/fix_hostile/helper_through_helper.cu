@@ -1,4 +1,4 @@
-// flat; refused: mid is also called with in, which
+// flat; harmless: mid is also called with in, which
 __device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
 __device__ float mid(const float *q, int r, int c) { return get(q, r, c); }
 __global__ void k(const float *in, float *out, int flag) {

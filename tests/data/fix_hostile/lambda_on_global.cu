@@ -1,4 +1,4 @@
-// flat; refused: at is also called with in, which
+// flat; harmless: at is also called with in, which
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];
     const int x = threadIdx.x, y = threadIdx.y;

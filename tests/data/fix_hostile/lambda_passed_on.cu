@@ -1,4 +1,4 @@
-// flat; refused: at is named where it is not followed
+// flat; harmless: at is named where it is not followed
 template <class G> __device__ float run(G g, const float *q) { return g(q, 1, 2); }
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];

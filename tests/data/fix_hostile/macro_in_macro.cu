@@ -1,4 +1,4 @@
-// flat; refused: also used|is also called with|expands
+// flat; harmless: also used|is also called with|expands
 #define AT(p, r, c) p[(r) * 32 + (c)]
 #define COL(q, c) AT(q, 1, c)  // WRONG
 __global__ void k(const float *in, float *out, int flag) {

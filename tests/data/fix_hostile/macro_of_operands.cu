@@ -1,4 +1,4 @@
-// flat; refused: COLUMN is a macro without parentheses
+// flat; harmless: COLUMN is a macro without parentheses
 #define COLUMN y | flag
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];

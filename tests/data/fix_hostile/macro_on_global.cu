@@ -1,4 +1,4 @@
-// flat; refused: AT is also called with in, which
+// flat; harmless: AT is also called with in, which
 #define AT(p, r, c) p[(r) * 32 + (c)]
 __global__ void k(const float *in, float *out, int flag) {
     __shared__ float t[1024];

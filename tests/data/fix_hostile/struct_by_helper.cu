@@ -1,4 +1,4 @@
-// rows; refused: is also called with
+// rows; harmless: is also called with
 struct S { float a[32][32]; };
 __device__ float get(const S &s, int r, int c) { return s.a[r][c]; }
 __global__ void k(const float *in, float *out, int flag) {

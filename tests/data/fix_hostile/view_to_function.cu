@@ -1,4 +1,4 @@
-// flat; refused: is also called with
+// flat; harmless: is also called with
 struct V {
     const float *p; int ld;
     __device__ float operator()(int r, int c) const { return p[r * ld + c]; }
