@@ -31,7 +31,7 @@ from ncu_swizzle.engines import emulated_launch, emulated_profile, simulation
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
-from ncu_swizzle.engines.settings import BUDGET_S, NEVER, Done, OnDone, Request, unheard
+from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
@@ -110,7 +110,12 @@ class EmulationSettings:
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
     cycles: str = NEVER  # whether to simulate what launches would take on an H100
-    budget_s: float = BUDGET_S  # of CPU, for each launch
+    budget_s: float | None = None  # of CPU, for each launch; by default as long as a tool
+
+    @property
+    def limit_s(self) -> float:
+        """The CPU time that emulating a launch may take."""
+        return self.budget_s or self.toolchain.timeout_s
 
     @classmethod
     def of(cls, request: Request, *, simulating: bool = False) -> EmulationSettings:
@@ -253,7 +258,7 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
-    if entry and time.thread_time() - start <= settings.budget_s:  # else part of it may have been cut off
+    if entry and time.thread_time() - start <= settings.limit_s:  # else part of it may have been cut off
         emulated_profile.save(entry, counts)
     return counts
 
@@ -275,7 +280,7 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
 
     text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
-    timeout_s = settings.budget_s
+    timeout_s = settings.limit_s
     try:
         return emulate(
             code,

@@ -27,7 +27,7 @@ from ncu_swizzle.engines import emulated_profile, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
-from ncu_swizzle.engines.settings import NEVER, OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.engines.settings import BUDGET_S, NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
@@ -47,7 +47,10 @@ class Replay:
     def __init__(
         self, file: LaunchesFile, settings: EmulationSettings | None = None, builds: Sequence[Cubin] = ()
     ) -> None:
-        self.file, self.settings, self.builds = file, settings or EmulationSettings(), tuple(builds)
+        self.file, self.builds = file, tuple(builds)
+        settings = settings or EmulationSettings()
+        # A program has many launches: one that takes long must not hold up the others.
+        self.settings = replace(settings, budget_s=settings.budget_s or BUDGET_S)
         self._cubin = functools.lru_cache(maxsize=8)(lambda sha256: Cubin(file.cubin(sha256), f"{sha256[:12]}.cubin"))
 
     def emulate(self, captured: CapturedLaunch, on_progress: OnDone = unheard) -> Emulated:

@@ -67,7 +67,7 @@ class Launches:
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
-BUDGET_S = 30.0  # of CPU, for each launch that is emulated
+BUDGET_S = 30.0  # of CPU, for each launch of a captured program
 MOST_LAUNCHES = 32  # of a program, by default: a training loop has thousands
 
 
@@ -156,8 +156,12 @@ class Request:
         None, "Processes, one per kernel or launch at most; default: as cores and memory allow.", "N", ("-j", "--jobs"),
         minimum=1, common=True,
     )  # fmt: skip
-    budget_s: float = option(
-        BUDGET_S, "CPU time to emulate each launch; what takes longer is unknown.", "SECONDS", ("--budget",), minimum=1
+    budget_s: float | None = option(
+        None,
+        "CPU time to emulate each launch, then unknown; default: 30 for captured launches, else --timeout.",
+        "SECONDS",
+        ("--budget",),
+        minimum=1,
     )
     build: NewBuild = NewBuild()  # of captured launches
     races: bool = False  # whether emulated launches are also searched for races and deadlocks
