@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ncu_swizzle.emulate.opcodes import ROWS
+
 KINDS = {
     name: number
     for number, name in enumerate(
@@ -47,22 +49,13 @@ def interval(name: str, share: float = 1.0) -> float:
 
 _ALU = interval("SHF")
 _SLOW = interval("MUFU.EX2")
-_BY_PIPE = {
-    ("fma", interval("FFMA")): ("FFMA", "FADD", "FMUL"),
-    ("fma", interval("IMAD")): ("IMAD", "VIADD"),  # VIADD and LOP3 in turns are as fast as two pipes
-    ("fma", interval("HFMA2")): ("HFMA2", "HADD2", "HMUL2"),
-    ("alu", _ALU): (
-        "IADD3", "LOP3", "LEA", "SHF", "ISETP", "SEL", "PRMT", "VIMNMX", "FMNMX", "MOV", "FSETP", "FSEL",
-        "IABS", "I2FP", "F2FP", "VOTE", "PLOP3", "CS2R",
-    ),
-    ("sfu", _SLOW): ("MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV", "REDUX", "S2R", "LDC", "FRND"),
-    ("fp64", interval("DFMA")): ("DFMA", "DADD", "DMUL", "DSETP"),
-    ("uniform", _ALU): (
-        "UIADD3", "ULOP3", "ULEA", "USHF", "UIMAD", "UMOV", "USEL", "UISETP", "UPRMT", "ULDC", "S2UR", "R2UR",
-        "UPLOP3",
-    ),
-}  # fmt: skip
-COSTS = {opcode: cost for cost, opcodes in _BY_PIPE.items() for opcode in opcodes}  # a sub-core's pipe and its cycles
+_RATES = {"fma": interval("FFMA"), "alu": _ALU, "sfu": _SLOW, "fp64": interval("DFMA"), "uniform": _ALU}
+_SLOWER = {
+    **dict.fromkeys(("IMAD", "VIADD"), interval("IMAD")),  # VIADD and LOP3 in turns are as fast as two pipes
+    **dict.fromkeys(("HFMA2", "HADD2", "HMUL2"), interval("HFMA2")),
+}
+# A sub-core's pipe and its cycles; of products, they depend on the shape.
+COSTS = {each.name: (each.pipe, _SLOWER.get(each.name, _RATES[each.pipe])) for each in ROWS if each.pipe in _RATES}
 LATENCIES = {
     **dict.fromkeys(("MUFU", "FRND"), measured("MUFU.EX2")),
     **dict.fromkeys(("POPC", "FLO", "BREV"), measured("POPC")),

@@ -15,6 +15,7 @@ from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
+from ncu_swizzle.emulate.opcodes import Registry
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.spins import awaits_others
@@ -161,17 +162,8 @@ class Control(Waits):
 
 
 Handler = Callable[[Control, Group, int, SassInstruction], None]
-HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Register the handler of control instructions."""
-
-    def register(handler: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(opcodes, handler))
-        return handler
-
-    return register
+HANDLERS: Registry[Handler] = Registry()  # of control instructions
+handles = HANDLERS.register
 
 
 def _executing(s: Control, group: Group, pc: int, instruction: SassInstruction) -> tuple[Group, Bools]:

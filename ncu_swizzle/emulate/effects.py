@@ -33,8 +33,8 @@ from ncu_swizzle.emulate.opcodes import Copy, Memory, Shared
 BASES = {REG: 0, RPC: 255, UREG: 256, PRED: 336, UPRED: 344}
 NONE = {REG: ZERO, RPC: None, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
 REGISTERS = 352
-# Contents of shared, local and global memory; the result that BAR.RED leaves for B2R.
-SHARED, LOCAL, VOTED, GLOBAL = 352, 353, 354, 355
+# Behind the registers, each memory is one bit.
+SHARED, LOCAL, VOTED, GLOBAL = range(REGISTERS, REGISTERS + len(Memory))
 
 PHASE_CHECK = "SYNCS.PHASECHK"  # a wait at an mbarrier
 # What `program.prepare` adds to the modifiers of a store that initialises mbarriers.

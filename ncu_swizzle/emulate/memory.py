@@ -85,6 +85,7 @@ class SharedAccess(MemoryInstruction):
         super().__init__(instruction)
         self.index, self.needed, self.contents = use.index, use.matters, use.contents
         self.address = operands.address(self.memory)
+        self.does = instruction.row.does(Memory.SHARED)
         self.copy = AsyncCopy(instruction, use.index) if instruction.row.copy is Copy.ASYNC else None
 
     def step(self, m: Machine) -> None:
@@ -132,8 +133,7 @@ class SharedAccess(MemoryInstruction):
     def _contents(
         self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value, recorded: bool
     ) -> None:
-        row = self.instruction.row
-        does = row.does(Memory.SHARED)
+        row, does = self.instruction.row, self.does
         if does == READ and not row.matrix:
             self.finish(m, sign_extend(self.instruction, load_shared(m, address, selected, self.width)), condition)
         elif does == READ:

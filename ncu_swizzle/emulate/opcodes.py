@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntFlag
-from functools import cache
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import NamedTuple, TypeVar
 
 from ncu_swizzle.base import codes
 
@@ -61,7 +61,7 @@ _CONSTANT = UnknownResult("a constant that was not given", codes.LAUNCH)
 _RETURNED = UnknownResult("what an atomic operation returns", codes.TIMING)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)  # an opcode has one row: compared, and hashed, as such
 class Opcode:
     """One row."""
 
@@ -88,66 +88,66 @@ class Opcode:
     tensor: bool = False  # reads or writes Blackwell's tensor memory
     pipe: str = ""  # of a sub-core, as `cycles.units` names it
 
-    @property
+    @cached_property
     def modelled(self) -> bool:
         return self.shared is not Shared.UNKNOWN
 
-    @property
+    @cached_property
     def addressed(self) -> bool:
         """Whether lanes' addresses decide what it accesses in shared memory."""
         return self.shared in (Shared.LANES, Shared.GENERIC)
 
-    @property
+    @cached_property
     def may_be_counted(self) -> bool:
         """Whether ncu may count wavefronts for it."""
         return self.shared not in (Shared.NO, Shared.UNCOUNTED)
 
-    @property
+    @cached_property
     def always_accesses(self) -> bool:
         """Whether it is reported as an access to shared memory even if its address was never seen."""
         return self.may_be_counted and self.shared is not Shared.GENERIC
 
-    @property
+    @cached_property
     def tile(self) -> bool:
         """Whether it reads tiles in shared memory through descriptors."""
         return self.shared in (Shared.WGMMA, Shared.TCGEN05)
 
-    @property
+    @cached_property
     def global_access(self) -> bool:
         """Whether each lane gives an address in global memory."""
         return bool((self.reads | self.writes) & Memory.GLOBAL) and self.copy in (Copy.NO, Copy.ASYNC)
 
-    @property
+    @cached_property
     def local_access(self) -> bool:
         """Whether each lane gives an address in local memory, and nowhere else."""
         return self.reads | self.writes == Memory.LOCAL
 
-    @property
+    @cached_property
     def copies_to_shared(self) -> bool:
         """Whether it is a copy to shared memory whose address is not each lane's."""
         return self.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE) and bool(self.writes & Memory.SHARED)
 
-    @property
+    @cached_property
     def copies_to_global(self) -> bool:
         """Whether it may be a copy from shared to global memory."""
         return self.copy in (Copy.BULK, Copy.TENSOR) and bool(self.writes & Memory.GLOBAL)
 
-    @property
+    @cached_property
     def names_pairs(self) -> bool:
         """Whether each of its address operands names two registers."""
         return self.copies_to_shared or self.shared is Shared.TCGEN05
 
-    @property
+    @cached_property
     def pairs(self) -> bool:
         """Whether its registers are pairs, whatever its modifiers."""
         return "" in self.wide
 
-    @property
+    @cached_property
     def untracked(self) -> bool:
         """Whether it acts on more than registers and memory: on tiles, mbarriers, copies, convergence barriers."""
         return self.tile or self.synchronises or self.shared in (Shared.UNCOUNTED, Shared.UNKNOWN)
 
-    @property
+    @cached_property
     def writes_only(self) -> bool:
         """Whether it writes only global memory.
 
@@ -155,28 +155,28 @@ class Opcode:
         """
         return not self.reads and self.writes == Memory.GLOBAL
 
-    @property
+    @cached_property
     def probed(self) -> bool:
         """Whether probes of tiles need its addresses."""
         tensor_load = self.copy is Copy.TENSOR and self.copies_to_shared
         return self.shared is Shared.WGMMA or self.tensor or tensor_load
 
-    @property
+    @cached_property
     def orders_warps(self) -> bool:
         """Whether it orders accesses of several warps, or copies."""
         return self.orders or self.arrives
 
-    @property
+    @cached_property
     def returns_words(self) -> bool:
         """Whether it brings words of memory into registers: a load, or an atomic operation that returns something."""
         return bool(self.results and self.reads & ~Memory.VOTED) and not self.matrix
 
-    @property
+    @cached_property
     def loads_shared(self) -> bool:
         """Whether it loads words of shared memory, if its address is there."""
         return self.addressed and self.does(Memory.SHARED) == READ and not self.matrix
 
-    @property
+    @cached_property
     def across_lanes(self) -> bool:
         """Whether it reads the registers of lanes that its guard does not select."""
         return self.control or self.products or self.exchanges
@@ -186,6 +186,22 @@ class Opcode:
         if not (self.reads | self.writes) & memory:
             return ""
         return ATOMIC if self.atomic else READ if self.reads & memory else WRITE
+
+
+T = TypeVar("T")
+
+
+class Registry(dict[str, T]):
+    """Functions by opcode."""
+
+    def register(self, *opcodes: str) -> Callable[[T], T]:
+        """Return a decorator that registers a function for these opcodes."""
+
+        def registered(function: T) -> T:
+            self.update(dict.fromkeys(opcodes, function))
+            return function
+
+        return registered
 
 
 def row(opcode: str) -> Opcode:
@@ -209,17 +225,17 @@ def rows(names: str, **facts: object) -> tuple[Opcode, ...]:
 
 
 _LANES, _GENERIC, _UNCOUNTED = Shared.LANES, Shared.GENERIC, Shared.UNCOUNTED
-SHARED, LOCAL, VOTED, GLOBAL = Memory.SHARED, Memory.LOCAL, Memory.VOTED, Memory.GLOBAL
-_EVERY = SHARED | LOCAL | GLOBAL
+_SHARED, _LOCAL, _VOTED, _GLOBAL = Memory.SHARED, Memory.LOCAL, Memory.VOTED, Memory.GLOBAL
+_EVERY = _SHARED | _LOCAL | _GLOBAL
 
 _MEMORY = (
-    *rows("LDS", shared=_LANES, reads=SHARED, data=True, cause=UnknownResult("what shared memory holds", codes.DATA)),
-    *rows("LDSM", shared=_LANES, reads=SHARED, matrix=True, exchanges=True, data=True, opaque=True),
-    *rows("STS", shared=_LANES, writes=SHARED, stored=True, results=0),
-    *rows("STSM", shared=_LANES, writes=SHARED, matrix=True, exchanges=True, results=0),
-    *rows("ATOMS", shared=_LANES, reads=SHARED, writes=SHARED, atomic=True, stored=True, data=True, cause=_RETURNED),
+    *rows("LDS", shared=_LANES, reads=_SHARED, data=True, cause=UnknownResult("what shared memory holds", codes.DATA)),
+    *rows("LDSM", shared=_LANES, reads=_SHARED, matrix=True, exchanges=True, data=True, opaque=True),
+    *rows("STS", shared=_LANES, writes=_SHARED, stored=True, results=0),
+    *rows("STSM", shared=_LANES, writes=_SHARED, matrix=True, exchanges=True, results=0),
+    *rows("ATOMS", shared=_LANES, reads=_SHARED, writes=_SHARED, atomic=True, stored=True, data=True, cause=_RETURNED),
     *rows(
-        "LDGSTS", shared=_LANES, reads=GLOBAL, writes=SHARED, copy=Copy.ASYNC, results=0,
+        "LDGSTS", shared=_LANES, reads=_GLOBAL, writes=_SHARED, copy=Copy.ASYNC, results=0,
         cause=UnknownResult("data copied from global memory", codes.DATA),
     ),
     *rows(
@@ -228,16 +244,16 @@ _MEMORY = (
     ),
     *rows("ST", shared=_GENERIC, writes=_EVERY, stored=True, results=0),
     *rows(
-        "ATOM", shared=_GENERIC, reads=SHARED | GLOBAL, writes=SHARED | GLOBAL, atomic=True, stored=True, data=True,
+        "ATOM", shared=_GENERIC, reads=_SHARED | _GLOBAL, writes=_SHARED | _GLOBAL, atomic=True, stored=True, data=True,
         cause=_RETURNED,
     ),
-    *rows("LDG", reads=GLOBAL, data=True, cause=UnknownResult("data loaded from global memory", codes.DATA)),
-    *rows("STG", writes=GLOBAL, stored=True, results=0),
-    *rows("ATOMG", reads=GLOBAL, writes=GLOBAL, atomic=True, data=True, cause=_RETURNED),
-    *rows("RED", writes=GLOBAL, atomic=True, results=0, data=True),
-    *rows("REDG", writes=GLOBAL, atomic=True, results=0),
-    *rows("LDL", reads=LOCAL, data=True, cause=UnknownResult("what local memory holds", codes.DATA)),
-    *rows("STL", writes=LOCAL, stored=True, results=0),
+    *rows("LDG", reads=_GLOBAL, data=True, cause=UnknownResult("data loaded from global memory", codes.DATA)),
+    *rows("STG", writes=_GLOBAL, stored=True, results=0),
+    *rows("ATOMG", reads=_GLOBAL, writes=_GLOBAL, atomic=True, data=True, cause=_RETURNED),
+    *rows("RED", writes=_GLOBAL, atomic=True, results=0, data=True),
+    *rows("REDG", writes=_GLOBAL, atomic=True, results=0),
+    *rows("LDL", reads=_LOCAL, data=True, cause=UnknownResult("what local memory holds", codes.DATA)),
+    *rows("STL", writes=_LOCAL, stored=True, results=0),
     *rows("LDC", data=True, cause=_CONSTANT, pipe="sfu"),
     *rows("ULDC", data=True, cause=_CONSTANT, pipe="uniform"),
     *rows("LDCU", cause=_CONSTANT),
@@ -250,21 +266,21 @@ _MEMORY = (
 )  # fmt: skip
 _COPIES = (
     *rows(
-        "UTMALDG", shared=_UNCOUNTED, reads=GLOBAL, writes=SHARED, copy=Copy.TENSOR, synchronises=True, arrives=True,
+        "UTMALDG", shared=_UNCOUNTED, reads=_GLOBAL, writes=_SHARED, copy=Copy.TENSOR, synchronises=True, arrives=True,
         results=0,
     ),
     *rows(
-        "UTMASTG UTMAREDG", shared=_UNCOUNTED, reads=SHARED, writes=GLOBAL, copy=Copy.TENSOR, orders=True, results=0
+        "UTMASTG UTMAREDG", shared=_UNCOUNTED, reads=_SHARED, writes=_GLOBAL, copy=Copy.TENSOR, orders=True, results=0
     ),
     *rows(
-        "UBLKCP UBLKRED", shared=_UNCOUNTED, reads=SHARED | GLOBAL, writes=SHARED | GLOBAL, copy=Copy.BULK,
+        "UBLKCP UBLKRED", shared=_UNCOUNTED, reads=_SHARED | _GLOBAL, writes=_SHARED | _GLOBAL, copy=Copy.BULK,
         synchronises=True, orders=True, results=0,
     ),
     *rows(
-        "STAS REDAS", shared=_UNCOUNTED, writes=SHARED, copy=Copy.STORE, synchronises=True, arrives=True, results=0
+        "STAS REDAS", shared=_UNCOUNTED, writes=_SHARED, copy=Copy.STORE, synchronises=True, arrives=True, results=0
     ),
     *rows(
-        "ARRIVES", shared=_UNCOUNTED, writes=SHARED, synchronises=True, arrives=True, results=0,
+        "ARRIVES", shared=_UNCOUNTED, writes=_SHARED, synchronises=True, arrives=True, results=0,
         cause=UnknownResult("when copies end", codes.TIMING),
     ),
     *rows(
@@ -278,7 +294,7 @@ _COPIES = (
     *rows("SYNCSU", shared=Shared.UNKNOWN, results=0),
 )  # fmt: skip
 _CONTROL = (
-    *rows("BAR", control=True, arrives=True, writes=VOTED, results=0),
+    *rows("BAR", control=True, arrives=True, writes=_VOTED, results=0),
     *rows("UCGABAR_ARV UCGABAR_WAIT", control=True, arrives=True, results=0),
     *rows(
         "BPT BRA BREAK BRX BRXU BSSY BSYNC ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC", control=True, results=0
@@ -382,7 +398,7 @@ _SPECIAL_REGISTERS = (
     *rows("CS2UR", data=True),
     *rows("S2R", data=True, pipe="sfu"),
     *rows("S2UR", data=True, pipe="uniform"),
-    *rows("B2R", reads=VOTED),
+    *rows("B2R", reads=_VOTED),
 )
 
 ROWS = (

@@ -24,6 +24,7 @@ from ncu_swizzle.emulate.code import (
 from ncu_swizzle.emulate.dependence import Tag, sum_tag
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import Registry
 from ncu_swizzle.emulate.operations.primitives import absolute_value, add, bitwise_not, multiple, negation
 from ncu_swizzle.emulate.values import (
     I32,
@@ -203,17 +204,8 @@ class Use:
 
 Maker = Callable[[SassInstruction, Use], Step | None]  # None if it does nothing
 
-MAKERS: dict[str, Maker] = {}
-
-
-def executes(*opcodes: str) -> Callable[[Maker], Maker]:
-    """Register the maker of steps for opcodes that access memory or a barrier, rather than compute."""
-
-    def register(maker: Maker) -> Maker:
-        MAKERS.update(dict.fromkeys(opcodes, maker))
-        return maker
-
-    return register
+MAKERS: Registry[Maker] = Registry()  # for opcodes that access memory or a barrier, rather than compute
+executes = MAKERS.register
 
 
 def both(first: Step, second: Step | None) -> Step:
@@ -230,17 +222,8 @@ def both(first: Step, second: Step | None) -> Step:
 Compute = Callable[[Machine], Sequence[Value | None]]  # one result per register
 Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
 
-COMPILERS: dict[str, Compiler] = {}
-
-
-def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
-    """Register the compiler of these opcodes."""
-
-    def register(compiler: Compiler) -> Compiler:
-        COMPILERS.update(dict.fromkeys(opcodes, compiler))
-        return compiler
-
-    return register
+COMPILERS: Registry[Compiler] = Registry()
+operation = COMPILERS.register
 
 
 def apply(function: Callable[..., Sequence[Value | None]], *readers: Reader) -> Compute:
