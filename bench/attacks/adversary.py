@@ -29,9 +29,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.attacks.adversary_cpu import LEVELS, SAME, Pair, Verdict, shim, verdicts
 from bench.attacks.adversary_kernels import Program, program

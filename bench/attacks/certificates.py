@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 import z3
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 import ncu_swizzle
 from ncu_swizzle.certify.certificate import queries, written

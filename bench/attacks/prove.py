@@ -33,9 +33,7 @@ from pathlib import Path
 from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.attacks.adversary_cpu import Pair, verdicts
 from bench.attacks.adversary_kernels import THREADS, program

@@ -33,9 +33,7 @@ import numpy as np
 import z3
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 import ncu_swizzle
 from ncu_swizzle.cubin.shared_arrays import SharedArray

@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.degrees import DEPENDS, FIXED, FREE, UNKNOWN, AccessDegree, KernelDegrees
 from ncu_swizzle.capture.launches import open_launches

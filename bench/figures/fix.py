@@ -21,9 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.figures import fixes_on_gpu
 from ncu_swizzle.base.errors import NcuSwizzleError

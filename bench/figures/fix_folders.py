@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.attacks.prove import EQUIVALENT, WRONG, change_of, described, oracle
 from ncu_swizzle.base.errors import NcuSwizzleError

@@ -28,9 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.figures.fleet_runs import SweepRun, logging_ncu, sweep, timeline
 from bench.figures.tables import head, replace, row

@@ -29,9 +29,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.figures.capture import Measured, by_offset, compare_rows
 from ncu_swizzle.base.errors import NcuSwizzleError

@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from bench.oracles.narrow_types import table
 from bench.oracles.tile_oracle import Array, TensorMap, values_of

@@ -8,24 +8,19 @@ program copies itself to /tmp/ncu-swizzle first, and no folder of this machine's
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "data" / "python"
-NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python", "bench")
-HOME = "NCU_SWIZZLE_COMPILE_INTO"  # the variable that tells the copy where its cubins go
 ARCH = "sm_90"
 TIMEOUT_S = 300
+sys.path.insert(0, str(ROOT))
 
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from bench.recording import neutral
+from bench.recording.neutral import NEUTRAL
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import family, naming
 from ncu_swizzle.kernels.family import Target
@@ -34,14 +29,9 @@ from ncu_swizzle.kernels.options import CatalogOptions
 
 def main(names: list[str]) -> int:
     """Compile the kernels named, in the copy; raise NcuSwizzleError if one does not compile."""
-    if HOME not in os.environ:
-        shutil.rmtree(NEUTRAL, ignore_errors=True)
-        for part in PARTS:
-            shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
-        environment = {**os.environ, "PYTHONPATH": str(NEUTRAL), HOME: str(HERE / "compiled")}
-        command = [sys.executable, str(NEUTRAL / "bench" / "recording" / Path(__file__).name), *names]
-        return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
-    home = Path(os.environ[HOME])
+    home = neutral.home()
+    if home is None:
+        return neutral.run_copy(__file__, PARTS, HERE / "compiled", names)
     home.mkdir(exist_ok=True)
     catalog = naming.everything(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     for described, kernel in catalog:

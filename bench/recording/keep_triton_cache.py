@@ -19,9 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "data" / "python"
 NEUTRAL = Path("/tmp/ncu-swizzle/inlined")
 KEPT = (".cubin", ".ptx", ".ttgir", ".ttir")
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.frontends import contract, triton_jit
 from ncu_swizzle.frontends.contract import CompileRequest, Given

@@ -20,9 +20,7 @@ NEUTRAL = Path("/tmp/ncu-swizzle-programs")
 MOST_BYTES = 1_000_000
 TIMEOUT_S = 300
 ARCHITECTURE = "sm_90"
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.engines import machine

@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
@@ -23,20 +22,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "data" / "python"
-NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python", "bench")
 COMPILED = (
     HERE / "compiled"
 )  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from compile_python.py
-HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 LAUNCH = "--launch"
 SEED = 1
 TIMEOUT_S = 330
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
+from bench.recording import neutral
+from bench.recording.neutral import NEUTRAL
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import write_json
@@ -58,15 +57,10 @@ def main(arguments: list[str]) -> int:
     """Record the kernels named, all of them by default; return 1 if any of them failed."""
     if arguments[:1] == [LAUNCH]:
         return launch_all(Path(arguments[1]), arguments[2:])
-    if HOME in os.environ:
-        return record(Path(os.environ[HOME]), arguments)
-    shutil.rmtree(NEUTRAL, ignore_errors=True)
-    for part in PARTS:
-        shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
-    path = os.pathsep.join((str(NEUTRAL), os.environ.get("PYTHONPATH", "")))
-    environment = {**os.environ, "PYTHONPATH": path, HOME: os.environ.get("RECORDED", str(HERE / "recorded"))}
-    command = [sys.executable, str(NEUTRAL / "bench" / "recording" / Path(__file__).name), *arguments]
-    return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
+    if into := neutral.home():
+        return record(into, arguments)
+    into = Path(os.environ.get("RECORDED", HERE / "recorded"))
+    return neutral.run_copy(__file__, PARTS, into, arguments, os.environ.get("PYTHONPATH", ""))
 
 
 def record(home: Path, names: Sequence[str]) -> int:

@@ -12,8 +12,6 @@ import hashlib
 import json
 import lzma
 import os
-import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,9 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 STRESS = ROOT / "bench" / "recording" / "stress"
-NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "rules", "kernels", "bench")
-HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 REPORT, FACTS = "stress.ncu-rep", "facts.json"
 LAUNCH = "--launch"
 SEED = 1
@@ -31,8 +27,10 @@ TIMEOUT_S = 570
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(ROOT))
 
+from bench.recording import neutral
+from bench.recording.neutral import NEUTRAL
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically, write_json
@@ -52,15 +50,9 @@ def main(arguments: list[str]) -> int:
     """Record the kernels named, all of them by default; return 1 where any of them failed."""
     if arguments[:1] == [LAUNCH]:
         return launch_all(Path(arguments[1]), arguments[2:])
-    if HOME in os.environ:
-        return record(Path(os.environ[HOME]), arguments)
-    shutil.rmtree(NEUTRAL, ignore_errors=True)
-    for part in PARTS:
-        shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
-    path = os.pathsep.join((str(NEUTRAL), os.environ.get("PYTHONPATH", "")))
-    environment = {**os.environ, "PYTHONPATH": path, HOME: str(STRESS / "recorded")}
-    command = [sys.executable, str(NEUTRAL / "bench" / "recording" / Path(__file__).name), *arguments]
-    return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
+    if into := neutral.home():
+        return record(into, arguments)
+    return neutral.run_copy(__file__, PARTS, STRESS / "recorded", arguments, os.environ.get("PYTHONPATH", ""))
 
 
 def record(home: Path, names: list[str]) -> int:

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.emulate.operations.floats import needs_slow_path
 from ncu_swizzle.emulate.operations.special import FUNCTIONS, TABLES
