@@ -43,6 +43,7 @@ from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.modules import renamed
 from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.replay import Assembled, difference
+from ncu_swizzle.certify.units import KnownLaunch
 from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.results import Results
@@ -75,14 +76,9 @@ class Change:
     texts: tuple[str, str] = ("", "")  # of the source, if mutants can be made of it
 
     @property
-    def block(self) -> tuple[int, int, int]:
-        x, y, z = (*self.targets[0].launch.block, 1, 1, 1)[:3]
-        return x, y, z
-
-    @property
-    def dynamic(self) -> tuple[int, int]:
-        old, new = (target.launch.shared for target in self.targets)
-        return old, new
+    def launch(self) -> KnownLaunch:
+        old, new = map(KnownLaunch.of, self.targets)
+        return old.followed_by(new)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +299,10 @@ def _judged(case: Case) -> tuple[str, str]:
             target = with_text(target, case.text, Path(folder))
             after = change_of("", change.targets[0], target).after
     try:
-        verdict = certify(change.before, after, kernel=change.symbol, block=change.block, dynamic=change.dynamic)
+        known = change.launch
+        verdict = certify(
+            change.before, after, kernel=change.symbol, block=known.block, dynamic=known.dynamic, maps=known.maps
+        )
         rest = _of_others(change.before, after, change.symbol) if verdict.outcome is Outcome.PROVED else ()
     except ValueError as error:
         return INVALID, str(error)

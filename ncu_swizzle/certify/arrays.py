@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
 from ncu_swizzle.certify.facts import Facts, instance
-from ncu_swizzle.certify.flow import Memory
+from ncu_swizzle.certify.flow import CHUNK, Memory, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Symbol, Unfollowed
 from ncu_swizzle.certify.solver import Answer
@@ -90,6 +90,7 @@ class ArrayAccesses:
     opaque: tuple[str, Location | None] | None = None  # an access of unknown extent, at equal offsets
     escaped: tuple[str, Location | None] | None = None  # where its address becomes more than one of an access
     doubtful: list[Location | None] = field(default_factory=list)  # accesses that may be to it, or to another one
+    period: int = 1  # bytes that its address has to be a multiple of: TMA swizzles by bits of addresses
 
     @property
     def name(self) -> str:
@@ -108,8 +109,11 @@ class ArrayAccesses:
         reached: list[Term],
         line: Location | None,
     ) -> None:
-        """Enter an access, all rows of a fragment's."""
-        old = memory[0]
+        """Enter an access, all rows of a fragment's, or any chunk of a box."""
+        old, new = memory
+        if old.tile is not None and new.tile is not None:
+            self._enter_box((old.tile, new.tile), offsets, reached, line, old.write)
+            return
         for row in range(old.reaches):
             before, after = (
                 offset + scale(each.stride, row) if each.stride is not None else offset
@@ -117,6 +121,24 @@ class ArrayAccesses:
             )
             align = old.align if row == 0 else min(old.align, BETWEEN)
             self.accesses.append(MappedAccess(before, after, old.width or 1, align, old.write, reached, line))
+
+    def _enter_box(
+        self,
+        tiles: tuple[TensorMap, TensorMap],
+        offsets: tuple[Term, Term],
+        reached: list[Term],
+        line: Location | None,
+        write: bool,
+    ) -> None:
+        """Enter what TMA does with any chunk of a box: an access of its own, where the version's map puts it."""
+        if offsets[0] is not offsets[1] or (tiles[0].box, tiles[0].row) != (tiles[1].box, tiles[1].row):
+            self.opaque = "a box that TMA moves begins elsewhere in the new version, or has another shape", line
+            return
+        chunk = atom("chunk", 64)
+        inside = binary("ult", chunk, const(tiles[0].box // CHUNK, 64))
+        before, after = (tile.placed(offsets[0] + scale(chunk, CHUNK)) for tile in tiles)
+        self.accesses.append(MappedAccess(before, after, CHUNK, CHUNK, write, [*reached, inside], line))
+        self.period = max(self.period, *(tile.period for tile in tiles))
 
     def distinct(self) -> list[MappedAccess]:
         """Return the accesses without those that are the same again."""
@@ -190,6 +212,8 @@ class Arrays:
         old, new = self._sizes[array.symbol.name]
         if array.accesses and new.align < old.align:
             raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
+        if array.period > min(old.align, new.align):
+            raise Unfollowed(f"TMA's swizzle repeats every {array.period:,} bytes, to which {old.name} is not aligned")
         if self._same_layout or len(self._sizes) == 1:
             return
         kept = max(new.align, math.gcd(32, *(symbol.size for pair in self._sizes.values() for symbol in pair)))

@@ -71,12 +71,22 @@ def _launches(before: Side, after: Side) -> Iterator[KnownLaunch]:
                 f"{before.entry} is launched with blocks of {old.block} threads, {after.entry} of {new.block}",
                 "kernels with other blocks divide their work in other ways, which is not compared",
             )
-        dynamic = (old.dynamic[0], new.dynamic[1]) if old.dynamic and new.dynamic else old.dynamic or new.dynamic
-        yield KnownLaunch(block=old.block or new.block, dynamic=dynamic)
+        yield replace(old.followed_by(new), entry="")
     else:
         alone = bool(before.entry or after.entry)  # then there is one kernel to launch, whatever it is called
-        for launch in dict.fromkeys((*before.launches, *after.launches)):
+        for launch in dict.fromkeys(_paired(before.launches, after.launches)):
             yield replace(launch, entry="") if alone else launch
+
+
+def _paired(before: Sequence[KnownLaunch], after: Sequence[KnownLaunch]) -> Iterator[KnownLaunch]:
+    """Yield launches of both versions: of the same kernel with the same blocks, or the only ones that are known."""
+    if len(before) == len(after) == 1:
+        yield before[0].followed_by(after[0])
+        return
+    new = {(launch.entry, launch.block): launch for launch in after}
+    for launch in before:
+        yield launch.followed_by(new.pop((launch.entry, launch.block), launch))
+    yield from new.values()
 
 
 # A copy of a project in which some files have other texts, or that is an older commit of it. Every folder is a real one

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
 from ncu_swizzle.certify.facts import Facts
-from ncu_swizzle.certify.flow import Effect, Memory, Shape, common_base
+from ncu_swizzle.certify.flow import Effect, Maps, Memory, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
@@ -47,14 +47,15 @@ def certify(
     kernel: str = "",
     block: Shape | None = None,
     dynamic: tuple[int, int] | None = None,
+    maps: tuple[Maps, Maps] = ((), ()),
     certificate: bool = False,
 ) -> KernelVerdict:
     """Return the verdict on a kernel in two PTX modules, of unoptimised code (`nvcc -Xcicc -O0 -ptx -lineinfo`).
 
     `kernel` is its symbol in the old module, "" for the only one; the new one has the same symbol, or is the only one
     of its module. `block` is the shape of blocks, None for any shape; `dynamic` the bytes of dynamic shared memory in
-    each version. With `certificate` the verdict has the queries. Raises ValueError for text that is not PTX, and
-    EnvironmentLacking without a solver.
+    each version; `maps` the tensor maps among each version's parameters. With `certificate` the verdict has the queries.
+    Raises ValueError for text that is not PTX, and EnvironmentLacking without a solver.
     """
     modules = parse(before), parse(after)
     names = _kernels(modules, kernel)
@@ -68,7 +69,7 @@ def certify(
     with _TERMS:
         terms.forget()
         try:
-            return Comparison(modules, names, block, dynamic, Solver(), certificate).verdict(verdict)
+            return Comparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
         except Unfollowed as error:
             return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
         except RecursionError:
@@ -110,11 +111,12 @@ class Comparison:
         kernels: tuple[str, str],
         block: Shape | None,
         dynamic: tuple[int, int] | None,
+        maps: tuple[Maps, Maps],
         solver: Solver,
         certificate: bool,
     ) -> None:
         self.modules, self.kernels, self.block, self.dynamic = modules, kernels, block, dynamic
-        self.solver, self._certificate = solver, certificate
+        self.maps, self.solver, self._certificate = maps, solver, certificate
         self._check_modules()
         self.names = _paired(modules)
         new = {self.names[symbol.name]: symbol for symbol in modules[1].shared()}
@@ -173,6 +175,7 @@ class Comparison:
             )
             self._compare(obligations, arrays)
             arrays.assumed |= {Assumption.TABLES} if self.new.tables else set()
+            arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
             mapped = arrays.check()
         except Refuted as error:
             return replace(verdict, outcome=Outcome.REFUTED, counterexample=error.counterexample)
@@ -213,7 +216,7 @@ class Comparison:
             graph = graph_of(module, kernel)
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
-            run = Run(graph, module, kernel, self.block, "ba"[n], names)
+            run = Run(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
             # Sizes that the launch decides are the same unless it is known that they differ.
             run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time

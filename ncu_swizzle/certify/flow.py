@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.certify.graph import Graph
 from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
-from ncu_swizzle.certify.terms import OBJECT, Term, atom, extract, joined, leaves, signed, substituted
+from ncu_swizzle.certify.terms import OBJECT, Term, atom, binary, const, extract, joined, leaves, signed, substituted
 from ncu_swizzle.certify.verdict import Location
 
 Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
@@ -29,13 +29,44 @@ Key = str | Slot
 Shape = tuple[int, int, int]
 
 PASSES = 60
+CHUNK = 16  # bytes that TMA moves together, whatever the swizzle
 MOST_ITERATIONS = 1_024  # of a loop that is stepped through
 MOST_OFFSETS = 5_000  # of one access to local memory
 
 
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """What a tensor map says of shared memory: bytes of a box and of its rows, and the swizzle's span, 0 for none."""
+
+    box: int
+    row: int
+    swizzle: int
+
+    @property
+    def period(self) -> int:
+        """Bytes after which the swizzle repeats: it XORs bits of an address from 4 on with those from 7 on."""
+        return 8 * self.swizzle or CHUNK
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether boxes are chunks that lie one after the other, but for the swizzle."""
+        return self.row % CHUNK == 0 and self.swizzle in (0, self.row)
+
+    def placed(self, offset: Term) -> Term:
+        """Return where a byte of a box is, by its offset in shared memory without a swizzle."""
+        field = binary("lshr", offset, const(3, offset.width)) & const(max(self.swizzle, CHUNK) - CHUNK, offset.width)
+        return offset ^ field
+
+
+Maps = tuple[tuple[int, TensorMap], ...]  # by parameter's number
+
+
 @dataclass(eq=False, slots=True)
 class Memory:
-    """What an effect accesses from an address on; `width` is in bytes, None if it is not known here."""
+    """What an effect accesses from an address on; `width` is in bytes, None if it is not known here.
+
+    With a `tile`, those are the chunks of a box that TMA moves.
+    """
 
     address: Term
     width: int | None
@@ -44,6 +75,7 @@ class Memory:
     align: int = 1  # bytes that its address has to be a multiple of
     reaches: int = 1  # accesses of that width, `stride` bytes apart
     stride: Term | None = None
+    tile: TensorMap | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -88,14 +120,22 @@ class Flow(ABC):
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
     `resized`: the versions have other amounts of shared memory. `names` are those of shared arrays in the old version,
-    by the name here.
+    by the name here. `maps` are the tensor maps among the kernel's parameters.
     """
 
     def __init__(
-        self, graph: Graph, module: Module, kernel: str, block: Shape | None, version: str, names: Mapping[str, str]
+        self,
+        graph: Graph,
+        module: Module,
+        kernel: str,
+        block: Shape | None,
+        version: str,
+        names: Mapping[str, str],
+        maps: Maps = (),
     ) -> None:
         self.graph, self.module, self.block, self.version = graph, module, block, version
         self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
+        self.maps = {atom(f"{OBJECT}parameter {n}", 64): tile for n, tile in maps}
         self.split: set[tuple[int, str]] = set()
         self.resized = False
         self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long

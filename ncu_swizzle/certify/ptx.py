@@ -201,7 +201,11 @@ _DECLARED = re.compile(
 )
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
 _GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
+# Who writes asm may put a tab, a line's end or nothing between opcode and operands; blanks within an opcode, and names
+# of registers that are also words of opcodes, are not read.
+_OPCODE = re.compile(r"(?P<opcode>[a-z][\w.:]*+)(?![#$])\s*+(?![.:])(?P<operands>.*)", re.DOTALL)
 
+UNREAD = "unread"  # in place of an opcode
 INLINE = (".inline begin", ".inline end")  # for the comments that the compiler puts around asm statements
 
 
@@ -381,7 +385,7 @@ class _FunctionReader:
         if found := re.match(r"\.loc\s+(\d+)\s+(\d+)", statement):
             line = Location(self._files.get(found[1], found[1]), int(found[2]))
             self._line = line if line.line else self._line
-        elif found := re.match(r"\.reg\s+\.(\w+)\s+(.*)", statement, re.DOTALL):
+        elif (found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", statement, re.DOTALL)) and found[1] in BITS:
             for name in split(found[2]):
                 stem = name.partition("<")[0]
                 self.function.registers[self._named(stem) if "<" not in name else stem] = BITS[found[1]]
@@ -394,7 +398,8 @@ class _FunctionReader:
         guard, negated = "", False
         if found := _GUARD.match(text):
             guard, negated, text = found[2], bool(found[1]), text[found.end() :]
-        opcode, _, rest = text.partition(" ")
+        found = _OPCODE.fullmatch(text)
+        opcode, rest = (found["opcode"], found["operands"]) if found else (UNREAD, text)
         operands = tuple(" ".join(part.split()) for part in split(rest))
         targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
         self.function.body.append(Instruction(opcode, operands, guard, negated, self._line, targets, self._inline))

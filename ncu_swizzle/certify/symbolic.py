@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
-from ncu_swizzle.certify.flow import Effect, Flow, Memory, common_base
+from ncu_swizzle.certify.flow import CHUNK, Effect, Flow, Memory, TensorMap, common_base
 from ncu_swizzle.certify.graph import EXTERNAL
-from ncu_swizzle.certify.ptx import BITS, SPACES, Instruction, Unfollowed, elements, split
+from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, Instruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
     APPLY,
     GLOBAL,
@@ -46,6 +46,15 @@ _FIXED = (
 )  # fmt: skip
 
 
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|[1-9]\d*|0[0-7]*)U?")
+
+
+def _integer(text: str) -> int:
+    """Return an integer; what begins with 0 is octal, as in C."""
+    sign, digits = ("-", text[1:]) if text[0] == "-" else ("", text.removeprefix("+"))
+    return int(sign + re.sub(r"^0(?=\d)", "0o", digits.rstrip("U")), 0)
+
+
 class Run(Flow):
     """A version of a kernel, run."""
 
@@ -65,13 +74,13 @@ class Run(Flow):
         if operand.startswith("{"):
             parts = elements(operand)
             return narrowed(joined(self._value(part, width // len(parts)) for part in parts), width)
-        if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", operand):
-            return const(int(operand.rstrip("U"), 0), width or 32)
+        if _INTEGER.fullmatch(operand):
+            return const(_integer(operand), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\d++)", operand):
+        if (found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\w++)", operand)) and _INTEGER.fullmatch(found[3]):
             base = self._value(found[1], width)
-            return base + const(int(found[2] + found[3]), base.width)
+            return base + const(_integer(found[2] + found[3]), base.width)
         if operand.startswith("!"):
             return ~self._value(operand[1:].strip(), width)
         if operand.startswith("%") and not operand.startswith("%SP"):
@@ -139,6 +148,8 @@ class Run(Flow):
         parts, head = instruction.parts, instruction.parts[0]
         if head in ("bra", "brx", "ret", "exit", "trap", "pragma") or instruction.opcode.startswith("."):
             return
+        if head == UNREAD:
+            raise Unfollowed(f"{', '.join(instruction.operands)} is not read", self._line)
         if "cc" in parts or head in ("addc", "subc", "madc"):
             raise Unfollowed("a carry is not followed", self._line)
         guard = self._guard(instruction) if instruction.guard else None
@@ -323,6 +334,8 @@ class Run(Flow):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
             return Memory(address, length * bits // 8, space, write, 32, lines, stride)
+        elif (box := self._box(instruction)) and space == "shared" and position < 2:  # the third is its barrier
+            return Memory(address, CHUNK, space, position == 0, CHUNK, tile=box)
         elif head == "cp" and "mbarrier" not in parts:
             size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
             whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
@@ -331,6 +344,17 @@ class Run(Flow):
                 align = 16 if "bulk" in parts else _alignment(size.value)
                 return Memory(address, size.value, space, write, align)
         return Memory(address, width, space, write, _alignment(width))
+
+    def _box(self, instruction: Instruction) -> TensorMap | None:
+        """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""
+        parts = instruction.parts
+        others = ("multicast", "im2col", "tile::", "cta_group")
+        if parts[:4] != ["cp", "async", "bulk", "tensor"] or any(part.startswith(others) for part in parts):
+            return None
+        places = [split(operand[1:-1]) for operand in instruction.operands if operand.startswith("[")]
+        named = next((place[0] for place in places if len(place) > 1), "")  # with coordinates
+        tile = self.maps.get(self._address(f"[{named}]")) if named else None
+        return tile if tile and tile.is_whole else None
 
     def _results(self, effect: Effect, widths: Sequence[int], at: int | None = None) -> list[Term]:
         """Add an effect, and return its results: unknowns named after its place, the same in both versions.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -15,6 +16,7 @@ from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed, Usa
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.certify.change import UnitVerdict, name_of
 from ncu_swizzle.certify.checker import certify
+from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.includers import CheckoutFiles
 from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, renamed
 from ncu_swizzle.certify.ptx import Module, parse
@@ -23,7 +25,7 @@ from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
-from ncu_swizzle.kernels import halves, limits, naming
+from ncu_swizzle.kernels import fills, halves, limits, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Halves, Tree, Unit
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -40,18 +42,42 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLaunch:
-    """How a kernel is launched, as far as that is known: its name, the shape of blocks, dynamic bytes per version."""
+    """How a kernel is launched, as far as that is known: its name and the shape of blocks; per version, the bytes of
+    dynamic shared memory, and its tensor maps.
+    """
 
     entry: str = ""  # empty: any kernel
     block: Shape | None = None
     dynamic: Pair | None = None
+    maps: tuple[Maps, Maps] = ((), ())
 
     @classmethod
     def of(cls, target: Target) -> KnownLaunch:
         """Return the described launch of a kernel."""
         launch = target.launch
         x, y, z = (*launch.block, 1, 1, 1)[:3]
-        return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=(launch.shared, launch.shared))
+        dynamic, maps = (launch.shared, launch.shared), (_maps(target),) * 2
+        return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=dynamic, maps=maps)
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the versions are launched differently, which even the same code may notice."""
+        return self.maps[0] != self.maps[1] or (self.dynamic is not None and self.dynamic[0] != self.dynamic[1])
+
+    def followed_by(self, new: KnownLaunch) -> KnownLaunch:
+        """Return the launch of both versions: the old one's as here, the new one's as there."""
+        dynamic = (self.dynamic[0], new.dynamic[1]) if self.dynamic and new.dynamic else self.dynamic or new.dynamic
+        return replace(self, block=self.block or new.block, dynamic=dynamic, maps=(self.maps[0], new.maps[1]))
+
+
+def _maps(target: Target) -> Maps:
+    """Return what the tensor maps among a kernel's parameters say of shared memory."""
+    passed = (target.kernel.boxed(argument) for argument in target.family.arguments if argument.passed)
+    return tuple(
+        (number, TensorMap(size * math.prod(each.box), size * each.box[-1], each.swizzle))
+        for number, each in enumerate(passed)
+        if each.tensor_map and each.box and (size := fills.itemsize(each))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +175,9 @@ class Versions:
             obstacle = kernels_apart(before, after) or outside_of_kernels(before, after, kernels)
             obstacle = obstacle or _host_differs(old.host, new.host)
             verdict = replace(verdict, obstacle=obstacle)
-        same = [symbol for symbol in kernels if before.code(symbol) == after.code(symbol)]
+        relaunched = {symbol for symbol in kernels for launch in self._known(symbol, kernels) if launch.differs}
+        alike = (symbol for symbol in kernels if symbol not in relaunched)
+        same = [symbol for symbol in alike if before.code(symbol) == after.code(symbol)]
         differing = [symbol for symbol in kernels if symbol in after.kernels and symbol not in same]
         compared = [kernel for symbol in differing for kernel in self._kernel(before, after, symbol, kernels, checking)]
         if not verdict.obstacle and any(kernel.outcome is Outcome.PROVED for kernel in compared):
@@ -161,19 +189,24 @@ class Versions:
             digests=(sha256_of_texts(before.ptx), sha256_of_texts(after.ptx)),
         )
 
+    def _known(self, symbol: str, kernels: Sequence[str]) -> Sequence[KnownLaunch]:
+        """Return the launches that are known of a kernel, whatever it is called there."""
+        known = (launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels))
+        return list(dict.fromkeys(replace(launch, entry="") for launch in known))
+
     def _kernel(
         self, before: Module, after: Module, symbol: str, kernels: Sequence[str], checking: Checking
     ) -> Iterator[KernelVerdict]:
         """Yield the verdict on a kernel for each launch that is known of it, or else for blocks of any shape."""
         checking.progress(name_of(symbol), Done(0))
-        known = [launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels)]
-        for launch in dict.fromkeys(replace(launch, entry="") for launch in known) or (KnownLaunch(),):
+        for launch in self._known(symbol, kernels) or (KnownLaunch(),):
             verdict = certify(
                 before.ptx,
                 after.ptx,
                 kernel=symbol,
                 block=launch.block,
                 dynamic=launch.dynamic,
+                maps=launch.maps,
                 certificate=checking.certificate,
             )
             if verdict.outcome is Outcome.REFUTED and verdict.block is None:

@@ -57,7 +57,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:
     """Return a buffer's sizes; raise UsageError if no GPU has as much memory."""
     sizes = tuple(evaluate(size, problem) for size in argument.shape)
-    taken = math.prod(sizes) * _itemsize(argument)
+    taken = math.prod(sizes) * itemsize(argument)
     if taken > MOST_BYTES:
         raise _oversized(argument, taken, f"{MOST_BYTES:,}, more than any GPU has")
     return sizes
@@ -65,10 +65,11 @@ def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:
 
 def size(argument: Argument, problem: Mapping[str, int]) -> int:
     """Return a buffer's bytes."""
-    return math.prod(shape(argument, problem)) * _itemsize(argument)
+    return math.prod(shape(argument, problem)) * itemsize(argument)
 
 
-def _itemsize(argument: Argument) -> int:
+def itemsize(argument: Argument) -> int:
+    """Return the bytes of an element."""
     # NumPy needs another package for these, but not for their size.
     return ML_DTYPES.get(argument.dtype) or np.dtype(argument.dtype).itemsize
 

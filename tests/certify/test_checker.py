@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from ncu_swizzle.certify.checker import certify
+from ncu_swizzle.certify.flow import TensorMap
 from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Outcome
@@ -383,6 +385,90 @@ def test_a_local_variable_ends_with_its_function() -> None:
     found = verdict(*(exchange(each, each, extra=loaded, module=leak) for each in (PLAIN, XOR)))
     assert found.obstacle is not None
     assert found.obstacle.reason == "a local variable is accessed after its function has returned"
+
+
+@pytest.mark.parametrize(
+    "store",
+    ["red.shared.add.u32 [%r20], 1", "red.shared.add.u32\t[%r20],\t1", "red.shared.add.u32\n[%r20],1",
+     "red.shared.add.u32[%r20],1", "red.shared.add.u32/* */[%r20], 0b1",
+     "setp.lt.s32 %p1, %r1, 00; @!%p1\tred.shared.add.u32\t[%r20], 01"],
+)  # fmt: skip
+def test_an_instruction_is_read_whatever_stands_between_its_words(store: str) -> None:
+    place = "shl.b32 %r20, %r1, 2; {move} mov.u32 %r21, tile; add.s32 %r20, %r20, %r21; {store};"
+    before, after = (exchange(extra=place.format(move=move, store=store)) for move in ("", "xor.b32 %r20, %r20, 4;"))
+    assert verdict(before, before).outcome is Outcome.PROVED
+    assert verdict(before, after).outcome is Outcome.REFUTED
+
+
+def test_what_is_not_read_is_not_proved() -> None:
+    for odd in ("red .shared.add.u32 [%r1], 1;", "{ .reg .b32 red; red.shared.add.u32 [%r1], 1; }"):
+        found = verdict(exchange(extra=odd), exchange(extra=odd))
+        assert found.obstacle is not None
+        assert found.obstacle.reason.endswith("is not read")
+    wide = "{ .reg .v2 .b32 two; mov.b64 %rd9, two; st.u64 [%rd2], %rd9; }"
+    assert verdict(exchange(extra=wide), exchange(XOR, XOR, extra=wide)).outcome is Outcome.UNPROVED
+
+
+# TMA writes a box of 32 rows of 128 bytes; a warp reads 16 bytes a lane of it: of row %r6 the chunk {chunk} of %r7.
+BOX = """
+	mov.b64 %rd20, k_param_0; cvta.param.u64 %rd20, %rd20;
+	.shared .align 8 .b8 bar[8]; mov.u32 %r23, bar;
+	mov.u32 %r20, tile;{moved}
+	cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes{kind}
+		[%r20], [%rd20, {{%r1, %r2}}], [%r23];
+	bar.sync 0;
+	and.b32 %r6, %r1, 31; shr.u32 %r7, %r1, 5; and.b32 %r7, %r7, 7; {chunk} shl.b32 %r8, %r8, 4;
+	mad.lo.s32 %r10, %r6, 128, %r8; mov.u32 %r11, tile; add.s32 %r11, %r11, %r10;
+	ld.shared.v4.f32 {{%f1, %f2, %f3, %f4}}, [%r11];
+	st.f32 [%rd2], %f1;
+"""
+SPANS = {
+    0: PLAIN,
+    64: "and.b32 %r9, %r6, 3; xor.b32 %r8, %r7, %r9;",
+    128: "and.b32 %r9, %r6, 7; xor.b32 %r8, %r7, %r9;",
+}
+
+
+def boxed(
+    before: int, after: int, read: int, align: int = 1024, box: int = 4096, moved: str = "", kind: str = ""
+) -> KernelVerdict:
+    """Return the verdict on a box with one swizzle before and one after, which is read through a third."""
+    old = kernel(BOX.format(chunk=SPANS[before], kind=kind, moved=""), align=align)
+    new = kernel(BOX.format(chunk=SPANS[read], kind=kind, moved=moved), align=align)
+    maps = tuple(((0, TensorMap(each, 128, span)),) for each, span in ((4096, before), (box, after)))
+    return verdict(old, new, (256, 1, 1), maps=maps)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 128), (128, 0)])
+def test_a_box_that_tma_swizzles_is_read_through_the_same_swizzle(before: int, after: int) -> None:
+    found = boxed(before, after, after)
+    assert found.outcome is Outcome.PROVED
+    assert found.assumptions == (Assumption.TENSOR_MAPS,)
+    assert found.mapped == ("tile",)
+    assert boxed(before, after, before).outcome is Outcome.REFUTED  # the reader was left as it is
+    assert boxed(before, after, 64).outcome is Outcome.REFUTED
+    assert boxed(before, before, after).outcome is Outcome.REFUTED  # the tensor map was left as it is
+    assert boxed(before, before, before).mapped == ()
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"align": 512},  # the swizzle XORs bits of addresses
+        {"box": 2048},
+        {"moved": "add.s32 %r20, %r20, 128;"},
+        {"kind": ".multicast::cluster"},
+    ],
+)
+def test_a_box_that_is_not_known_to_be_the_same_is_not_proved(difference: dict[str, Any]) -> None:
+    assert boxed(0, 128, 128, **difference).outcome is Outcome.UNPROVED
+
+
+def test_a_swizzle_wider_than_a_boxs_rows_is_not_followed() -> None:
+    versions = [kernel(BOX.format(chunk=SPANS[span], kind="", moved=""), align=1024) for span in (0, 128)]
+    maps = tuple(((0, TensorMap(4096, 64, span)),) for span in (0, 128))
+    assert verdict(*versions, (256, 1, 1), maps=maps).outcome is Outcome.UNPROVED
+    assert verdict(*versions, (256, 1, 1)).outcome is Outcome.UNPROVED  # nor one that nothing describes
 
 
 def test_that_a_descriptor_has_the_layout_is_said_with_what_differs() -> None:

@@ -1,15 +1,16 @@
 """Which units a change reaches, and that their two versions are compiled from the texts that are meant."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.certify.change import ChangeVerdict
-from ncu_swizzle.certify.changes import compare_texts
+from ncu_swizzle.certify.changes import Side, compare_sides, compare_texts
 from ncu_swizzle.certify.units import Checking
 from ncu_swizzle.certify.verdict import Outcome
-from ncu_swizzle.kernels import build
+from ncu_swizzle.kernels import build, catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
@@ -96,3 +97,13 @@ def test_options_of_a_build_are_not_trusted(units: Path) -> None:
     assert change.outcome is Outcome.UNPROVED
     commands.write_text("nonsense")
     assert "is damaged" in by_unit(compared(units, swizzled))["compile_commands.json"]
+
+
+def test_tensor_maps_are_those_that_each_version_is_described_with() -> None:
+    plain, swizzled = (catalog.shipped().target(name, {}) for name in ("tma-none", "tma-128"))
+    forgotten = replace(swizzled, kernel=replace(swizzled.kernel, swizzle=0))
+    outcomes = [
+        compare_sides(Side.of(before), Side.of(after), Checking()).outcome
+        for before, after in ((plain, swizzled), (swizzled, swizzled), (plain, forgotten), (swizzled, forgotten))
+    ]
+    assert outcomes == [Outcome.PROVED] * 2 + [Outcome.UNPROVED] * 2  # the last one's code is the same
