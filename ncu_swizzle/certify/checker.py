@@ -54,8 +54,8 @@ def certify(
 
     `kernel` is its symbol in the old module, "" for the only one; the new one has the same symbol, or is the only one
     of its module. `block` is the shape of blocks, None for any shape; `dynamic` the bytes of dynamic shared memory in
-    each version; `maps` the tensor maps among each version's parameters. With `certificate` the verdict has the queries.
-    Raises ValueError for text that is not PTX, and EnvironmentLacking without a solver.
+    each version; `maps` the tensor maps among its parameters. With `certificate` the verdict has the queries. Raises
+    ValueError for text that is not PTX, and EnvironmentLacking without a solver.
     """
     modules = parse(before), parse(after)
     names = _kernels(modules, kernel)

@@ -391,8 +391,13 @@ class _FunctionReader:
                 self.function.registers[self._named(stem) if "<" not in name else stem] = BITS[found[1]]
         elif found := re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.\w+\s+([\w$]+)", statement):
             self.function.objects.add(self._named(found[1]))
-        elif (symbol := _declare(statement, self._symbols)) is not None and symbol.space == "local":
-            self.function.objects.add(symbol.name)
+        else:
+            count = len(self._symbols)
+            symbol = _declare(statement, self._symbols)
+            if symbol is not None and symbol.space == "local":
+                self.function.objects.add(symbol.name)
+            elif symbol is not None and len(self._symbols) == count:  # scopes of asm have arrays of their own
+                raise ValueError(f"{symbol.name} is declared twice")
 
     def _instruction(self, text: str) -> None:
         guard, negated = "", False

@@ -405,6 +405,9 @@ def test_what_is_not_read_is_not_proved() -> None:
         found = verdict(exchange(extra=odd), exchange(extra=odd))
         assert found.obstacle is not None
         assert found.obstacle.reason.endswith("is not read")
+    twice = kernel("{ .shared .b32 s; st.shared.u32 [s], %r1; } { .shared .b32 s; ld.shared.u32 %r2, [s]; }")
+    with pytest.raises(ValueError, match="twice"):
+        verdict(twice, twice)
     wide = "{ .reg .v2 .b32 two; mov.b64 %rd9, two; st.u64 [%rd2], %rd9; }"
     assert verdict(exchange(extra=wide), exchange(XOR, XOR, extra=wide)).outcome is Outcome.UNPROVED
 
