@@ -15,6 +15,7 @@ from ncu_swizzle.base.errors import ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.device_memory import THREAD_BITS, DeviceMemory
 from ncu_swizzle.emulate.execution import Execution, execute
@@ -36,6 +37,8 @@ from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profi
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Ints
 
+GAP = "nothing"  # in place of a buffer's name: what lies before all others
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExecutedTarget:
@@ -43,8 +46,24 @@ class ExecutedTarget:
 
     target: Target
     binary: Binary
+    code: Code
     launch: Launch
     execution: Execution
+
+    def relaunched(self, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
+        """Launch again on the same memory, with the buffers as they were before the first launch.
+
+        Variables of the module keep what they hold. Raises one of `emulate.faults`.
+        """
+        memory = self.execution.memory
+        self.execution.settle()
+        for argument in self.target.family.arguments:
+            if argument.shape:
+                where = self.where(argument)
+                memory.known[where], memory.by[where] = argument.name in inputs, 0
+                if argument.name in inputs:
+                    memory.content[where] = np.ascontiguousarray(inputs[argument.name]).view(np.uint8).ravel()
+        return replace(self, execution=execute(self.code, self.launch, memory, Clock(timeout_s=CHECK_S)))
 
     def where(self, argument: Argument) -> slice:
         """Return where a buffer lies in the memory's bytes."""
@@ -63,6 +82,11 @@ class ExecutedTarget:
         shape = fills.shape(argument, self.target.problem)
         return np.asarray(known.reshape(*shape, -1).all(axis=-1))
 
+    def written(self, argument: Argument) -> np.ndarray:
+        """Return which elements of a buffer the launch has written, in its shape."""
+        shape = fills.shape(argument, self.target.problem)
+        return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
+
     def writer(self, argument: Argument, at: int) -> tuple[Index, Index, Location | None] | None:
         """Return who wrote an element last: thread, block, and the source line if known; None if nobody has."""
         memory, place = self.execution.memory, self.where(argument).start
@@ -80,10 +104,12 @@ class ExecutedTarget:
         return tuple(argument for argument in self.target.family.arguments if argument.output)
 
 
-def concrete_launch(target: Target, cubin: Cubin, symbol: str, inputs: Mapping[str, np.ndarray]) -> Launch:
+def concrete_launch(
+    target: Target, cubin: Cubin, symbol: str, inputs: Mapping[str, np.ndarray], apart: int = 0
+) -> Launch:
     """Return the launch of a target with these contents of its buffers; outputs without any hold nothing.
 
-    Matrices behind tensor maps are buffers like others here. Raises what `emulated_launch.launch` raises.
+    `apart`: bytes by which all buffers are moved. Matrices behind tensor maps are buffers like others here. Raises what `emulated_launch.launch` raises.
     """
     family, kernel, problem = target.family, target.kernel, target.problem
     arguments = [kernel.boxed(argument) for argument in family.arguments]
@@ -92,7 +118,7 @@ def concrete_launch(target: Target, cubin: Cubin, symbol: str, inputs: Mapping[s
         content = np.ascontiguousarray(inputs[argument.name]).tobytes() if argument.name in inputs else None
         return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name, passed=passed)
 
-    values: list[ArgumentValue] = []
+    values = [ArgumentValue(size=apart, name=GAP, passed=False)]
     for argument in arguments:
         if argument.shape and not argument.tensor_map:
             values.append(held(argument, passed=argument.passed))
@@ -104,7 +130,7 @@ def concrete_launch(target: Target, cubin: Cubin, symbol: str, inputs: Mapping[s
     values += [held(argument, passed=False) for argument in mapped]
     places = list(emulated_launch.addresses(values))
     at = {value.name: place for value, place in zip(values, places, strict=True) if value.buffer}
-    for number, argument in enumerate(arguments):
+    for number, argument in enumerate(arguments, 1):
         if argument.tensor_map:
             shape = fills.shape(argument, problem)
             tile = check.tiled(at[argument.name], argument.dtype, shape, argument.box, argument.swizzle)
@@ -115,7 +141,8 @@ def concrete_launch(target: Target, cubin: Cubin, symbol: str, inputs: Mapping[s
         passed = [argument for argument in family.arguments if argument.passed]
         sizes = [emulated_launch.POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
         check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
-    return emulated_launch.launch(cubin, symbol, target.launch, values)
+    launch = emulated_launch.launch(cubin, symbol, target.launch, values)
+    return replace(launch, buffers=tuple(buffer for buffer in launch.buffers if buffer.name != GAP))
 
 
 # ---------------------------------------------------------------------------------------------- execution
@@ -148,15 +175,16 @@ def executed(
     *,
     blocks: Ints | None = None,
     timeout_s: float = CHECK_S,
+    apart: int = 0,
 ) -> ExecutedTarget:
-    """Compile a target and execute it on these inputs: some blocks, (B, 3), or all.
+    """Compile a target and execute it on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
 
     Raises one of `emulate.faults`, with the source line; what compiling raises; and UsageError.
     """
     target, cubin = compiled(target, settings)
     symbol = names.find(cubin, target.kernel.entry)
     code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
-    launch = concrete_launch(target, cubin, symbol, inputs)
+    launch = concrete_launch(target, cubin, symbol, inputs, apart)
     roots = tuple(map(str, toolchain.source_roots(target.family)))
     sources = {} if target.compiled else target.family.source_texts()
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources)
@@ -167,7 +195,7 @@ def executed(
         line = line_of(binary, getattr(error, "offset", -1))
         error.args = (f"{symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
         raise
-    return ExecutedTarget(target=target, binary=binary, launch=launch, execution=execution)
+    return ExecutedTarget(target=target, binary=binary, code=code, launch=launch, execution=execution)
 
 
 def line_of(binary: Binary, offset: int) -> Location | None:
@@ -257,7 +285,7 @@ def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.nd
     """Compare one output with its reference, as far as it is known."""
     memory, where, shape = ran.execution.memory, ran.where(argument), fills.shape(argument, ran.target.problem)
     blocks = math.prod(ran.launch.grid)
-    written = (memory.by[where].reshape(*shape, -1) != 0).all(axis=-1)
+    written = ran.written(argument)
     known = ran.known(argument) | ~written
     # What blocks that did not run would have written is not missing.
     compared = known if ran.execution.ran == blocks else known & written
