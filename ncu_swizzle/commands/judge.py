@@ -31,8 +31,8 @@ def judge(
     """Judge a changed kernel without a GPU: exit code 0, 1 or 5.
 
     \b
-    ncu-swizzle judge before.cu after.cu --kernel transpose --grid 8,8 --block 32,8 --arg …
-    ncu-swizzle judge kernel1 kernel2          two variants, shipped or described
+    ncu-swizzle judge before.cu after.cu --grid 8,8 --block 32,8 --arg …
+    ncu-swizzle judge kernel1 kernel2     two variants, shipped or described
     ncu-swizzle judge my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
     \f
     Both are executed at several sizes, on inputs that follow from their machine code. Exit code 0: the second does what

@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.engines.emulated_launch import ArgumentValue
 from ncu_swizzle.engines.emulated_profile import Binary, source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -109,7 +109,8 @@ def concrete_launch(
 ) -> Launch:
     """Return the launch of a target with these contents of its buffers; outputs without any hold nothing.
 
-    `apart`: bytes by which all buffers are moved. Matrices behind tensor maps are buffers like others here. Raises what `emulated_launch.launch` raises.
+    `apart`: bytes by which all buffers are moved. Matrices behind tensor maps are buffers like others here. Raises what
+    `emulated_launch.launch` raises.
     """
     family, kernel, problem = target.family, target.kernel, target.problem
     arguments = [kernel.boxed(argument) for argument in family.arguments]
@@ -142,7 +143,10 @@ def concrete_launch(
         sizes = [emulated_launch.POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
         check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
     launch = emulated_launch.launch(cubin, symbol, target.launch, values)
-    return replace(launch, buffers=tuple(buffer for buffer in launch.buffers if buffer.name != GAP))
+    buffers = tuple(buffer for buffer in launch.buffers if buffer.name != GAP)
+    # The loader fills variables without an initial value with zeros.
+    zeroed, size = module_image.zeroed(cubin)
+    return replace(launch, buffers=buffers, memory={**launch.memory, **({zeroed: bytes(size)} if size else {})})
 
 
 # ---------------------------------------------------------------------------------------------- execution
@@ -227,6 +231,25 @@ def run(
     return executed(target, held, settings, timeout_s=settings.limit_s)
 
 
+def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
+    """Return the outputs by name; raise ProgramFailed if one that was written is not known."""
+    for argument in ran.outputs:
+        unknown = ran.written(argument) & ~ran.known(argument)
+        if unknown.any():
+            what = f"{int(unknown.sum()):,} elements of {argument.name} are not known: {why_unknown(ran)}"
+            raise ProgramFailed(what, "docs/results.md says what is not computed")
+    return {argument.name: ran.array(argument).copy() for argument in ran.outputs}
+
+
+def why_unknown(ran: ExecutedTarget) -> str:
+    """Return why something that a launch has left is unknown."""
+    return (
+        ran.execution.memory.lost
+        or ", ".join(ran.execution.unknown)
+        or ("it depends on what only the hardware knows, such as a clock, or on memory that nothing wrote")
+    )
+
+
 # ---------------------------------------------------------------------------------------------- comparison
 
 
@@ -283,7 +306,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
 
 def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.ndarray) -> CheckedOutput:
     """Compare one output with its reference, as far as it is known."""
-    memory, where, shape = ran.execution.memory, ran.where(argument), fills.shape(argument, ran.target.problem)
+    shape = fills.shape(argument, ran.target.problem)
     blocks = math.prod(ran.launch.grid)
     written = ran.written(argument)
     known = ran.known(argument) | ~written
@@ -296,7 +319,6 @@ def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.nd
         errors = output.row_errors(found, right)
     errors = np.where(np.isnan(errors), np.inf, errors)
     lost = int(np.count_nonzero(~known))
-    why = memory.lost or ", ".join(ran.execution.unknown) or "they depend on what is not computed"
     return CheckedOutput(
         name=argument.name,
         problem=ran.target.problem,
@@ -307,8 +329,8 @@ def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.nd
         error=worst if math.isfinite(worst := float(errors.max(initial=0.0))) else None,
         tolerance=argument.tolerance,
         wrong=_first_wrong(ran, argument, index, found, right, errors) if errors.max() > argument.tolerance else "",
-        inexact=ran.execution.reasons(where),
-        unknown=f"{lost:,} elements: {why}" if lost else "",
+        inexact=ran.execution.reasons(ran.where(argument)),
+        unknown=f"{lost:,} elements: {why_unknown(ran)}" if lost else "",
     )
 
 
