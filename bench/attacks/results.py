@@ -42,7 +42,7 @@ MAPPINGS = (
 STAGES = ("t % 3", "(t + 1) % 3", "(t + 2) % 3", "t % 2", "(t >> 1) % 3", "2 - t % 3", "0")
 TILE = """
 extern "C" __global__ void {name}(float *out, const float *x, int n) {{
-    __shared__ float tile[1100];
+    __shared__ float tile[1200];
     const int column = threadIdx.x, block = blockIdx.x * 1024;
     for (int row = threadIdx.y; row < 32; row += 8) {{
         const int r = row, c = column;
