@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit, UsageError
 from ncu_swizzle.emulate.device_memory import UNTOUCHED
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
@@ -285,7 +286,9 @@ def _differences(found: np.ndarray, right: np.ndarray, compared: np.ndarray) -> 
 
 
 def _judge_launches(before: Target, after: Target, settings: EmulationSettings) -> Costs:
-    """Return what launches take; raise _Refused for a race, or another fault, that only the second version has."""
+    """Return what launches take; raise _Refused for a race, or another fault, that only the second version has, and
+    _Unclear if it is not known whether it has one.
+    """
     settings = replace(settings, races=True)
     try:
         old, new = (emulate_target(version, settings) for version in (before, after))
@@ -299,6 +302,10 @@ def _judge_launches(before: Target, after: Target, settings: EmulationSettings) 
         if known[each.code] < 0:
             where = f" at {each.line[0]}:{each.line[1]}" if each.line else ""
             raise _Refused(f"{each.code}{where}: {each.message}")
+    doubts = {each.code for each in old.profile.unknowns}
+    for doubt in new.profile.unknowns:
+        if doubt.code in (codes.UNCHECKED_ORDER, codes.UNCHECKED_BOUNDS) and doubt.code not in doubts:
+            raise _Unclear(f"it is not known, and is of {before.name}: {doubt.reason} ({doubt.code})")
     return Costs(
         wavefronts=(old.profile.total.wavefronts, new.profile.total.wavefronts),
         sectors=(_sectors(old), _sectors(new)),
