@@ -95,9 +95,11 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def _exponents(numbers: Bits, least: int) -> Ints:
+def _exponents(numbers: Bits, least: int) -> Bits:
     """Return the exponents of numbers whose format has none below `least`; of zeros, less than any sum of two."""
-    up: Ints = np.where(numbers == 0, NO_EXPONENT, np.maximum(np.frexp(numbers)[1].astype(np.int64) - 1, least))
+    up: Bits = np.where(numbers == 0, NO_EXPONENT, np.maximum(np.frexp(numbers)[1].astype(np.int16) - 1, least)).astype(
+        np.int16
+    )
     return up
 
 
@@ -114,9 +116,11 @@ def fused_sum(
         plain = products.sum(axis=-1) + c
         top = (up_a[..., :, None, :] + up_b[..., None, :, :]).max(axis=-1)
         top = np.maximum(top, _exponents(c, -14 if halves else -126))
-        scale = np.where(top > NO_EXPONENT // 2, fraction - top, 0)
-        summed = np.trunc(np.ldexp(products, scale[..., None])).sum(axis=-1) + np.trunc(np.ldexp(c, scale))
-        total = np.ldexp(summed, -scale)
+        scale = np.where(top > NO_EXPONENT // 2, fraction - top.astype(np.int64), 0)
+        # Times a power of two, which is exact: no exponent is beyond float64's.
+        unit = np.ldexp(1.0, scale)
+        summed = np.trunc(products * unit[..., None]).sum(axis=-1) + np.trunc(c * unit)
+        total = summed / unit
         if halves:
             result = round_to_format(total, HALF)
         else:
