@@ -29,6 +29,7 @@ AFTER_5 = (
     "timeline",
     "arrays",
     "supposed",
+    "checked",
 )  # fields of a saved profile since schema 6
 BEFORE_7 = ("pc", "sass", "opcode", "access", "stack", "executed", "wavefronts", "ideal", "samples", "at")
 COLUMNS = (*BEFORE_7, "traffic", "pattern")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         banks,
         check,
         compare,
+        judge,
         lint,
         predict,
         profile,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         prove,
         read,
         report,
+        run,
         suggest,
     )
 
@@ -47,6 +49,7 @@ __all__ = [
     "banks",
     "check",
     "compare",
+    "judge",
     "lint",
     "predict",
     "profile",
@@ -55,6 +58,7 @@ __all__ = [
     "prove",
     "read",
     "report",
+    "run",
     "suggest",
 ]
 

@@ -13,7 +13,7 @@ import typer
 
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import capture, explain, fix, gate, output, profile, prove, tools
+from ncu_swizzle.commands import capture, explain, fix, gate, judge, output, profile, prove, tools
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
 from ncu_swizzle.servers import commands as serving
 
@@ -45,6 +45,7 @@ WITHOUT, MEASURE, KEEP, AROUND = "Without a GPU", "Measure", "Report and gate", 
 app.command("lint", cls=Command, rich_help_panel=WITHOUT)(gate.lint)
 app.command("fix", cls=Command, rich_help_panel=WITHOUT)(fix.fix)
 app.command("prove", cls=Command, rich_help_panel=WITHOUT)(prove.prove)
+app.command("judge", cls=Command, rich_help_panel=WITHOUT)(judge.judge)
 app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
 app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
 app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile)

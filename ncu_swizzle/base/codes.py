@@ -66,7 +66,7 @@ def _rows(
 
 CONFLICT, MATRIX, COPY, ATOMIC, WMMA, COMPILER = (f"SW00{n}" for n in range(1, 7))
 TILE, ALONG_K, TENSOR_MAP, VALUES, TARGET, BYTES, UNREAD = (f"SW01{n}" for n in range(7))
-OUTSIDE, BUILD = "SW020", "SW021"
+OUTSIDE, BUILD, WRONG_OUTPUT = "SW020", "SW021", "SW022"
 DESCRIPTOR, INSTRUCTION, TENSOR_ALLOCATION, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_ORDER = (
     f"TC00{n}" for n in range(1, 7)
 )
@@ -111,6 +111,7 @@ CATALOGUE: dict[str, RuleCode] = {
             (TENSOR_LANES, "tensor-memory-lanes", "Lanes of tensor memory are used that the warp may not."),
             (TENSOR_ORDER, "tensor-memory-order", "Tensor memory is read before it is written, or overwritten unread."),
             (OUTSIDE, "out-of-bounds", "An access to global memory is outside of the launch's buffers."),
+            (WRONG_OUTPUT, "wrong-output", "An output differs from its reference."),
         ]),
         *_rows(Severity.error, LINT, LINE, [
             (RACE, "race", "Two warps access a byte, one of them writes it, and nothing orders them."),

@@ -23,14 +23,18 @@ from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.commands import gate as linting
+from ncu_swizzle.commands import judge as judging
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.groups import Emulating, OfPrograms, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.judge import Judging as JudgingRequest
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
 from ncu_swizzle.cubin.names import KernelFilter
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.judgement import Judgement
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
@@ -360,6 +364,33 @@ def prove(
     """
     words, description = list(map(str, versions)), own.described(request.problem, sources)
     return proving.proved(words, options, description, request, on_progress, queries=queries)
+
+
+@keyworded
+def judge(*versions: str | Path, request: JudgingRequest, own: PairOptions, sources: CatalogOptions) -> Judgement:
+    """Return whether the second kernel does the work of the first, like ``ncu-swizzle judge``: see `outcome`."""
+    return judging.judged(list(map(str, versions)), own.described(request.problem, sources), request)
+
+
+@keyworded
+def run(
+    kernel: str | Path,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    request: JudgingRequest,
+    own: PairOptions,
+    sources: CatalogOptions,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Execute a kernel without a GPU and return its outputs by name, as NumPy arrays.
+
+    A file is described as for `profile`; `inputs` are arrays of the described shapes, and the other buffers hold what
+    is described, random numbers by `seed`. Raises ProgramFailed for a fault, a hang, and an output that is not known.
+    """
+    from ncu_swizzle.engines import executed  # which loads the emulator
+
+    target = naming.resolve([str(kernel)], own.described(request.problem, sources))[0][-1]
+    return executed.outputs_of(executed.run(target, inputs, EmulationSettings.of(request), seed))
 
 
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.

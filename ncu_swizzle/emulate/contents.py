@@ -69,12 +69,13 @@ class OutOfBounds:
         """The access as compute-sanitizer would report it: what, where, and which thread."""
         more = f", and {self.times - 1:,} more" if self.times > 1 else ""
         return (
-            f"{_NOUNS[self.does]} of {self.width} byte{'s' if self.width > 1 else ''} {self._where}, "
+            f"{_NOUNS[self.does]} of {self.width} byte{'s' if self.width > 1 else ''} {self.where}, "
             f"thread {self.thread} of block {self.block}{more}"
         )
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Where the access is, relative to the nearest buffer."""
         if not self.buffer:
             return f"through a null pointer (address {self.address:#x})"
         past, owner = self.begin - self.size, f"{self.buffer} ({self.size:,} bytes)"
@@ -309,6 +310,9 @@ def forget_local(m: Machine, origin: int) -> None:
 
 def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
     """Return the contents of the known arrays at the lanes' addresses, one value per word."""
+    if m.device is not None:
+        executed: list[Value] = m.device.values(m, address, selected, size)
+        return executed
     words = max(1, size // 4)
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     bits = np.zeros((words, *selected.shape), np.uint32)

@@ -253,10 +253,24 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
         for number, instruction in enumerate(flow.instructions)
         if control_word(instruction) == PHASE_CHECK or instruction.has("TRY_ALLOC")
     }
+    regions, tainted = _decided(flow, effects, frozenset(sources))
+    return TimedBranches(regions, tainted - sources, tuple(sorted(sources)))
+
+
+def depending(flow: Flow, effects: Sequence[Effects], sources: frozenset[int]) -> frozenset[int]:
+    """Return the instructions whose results, or whether they execute, depend on what these write."""
+    regions, tainted = _decided(flow, effects, sources)
+    return tainted.union(*regions.values())
+
+
+def _decided(
+    flow: Flow, effects: Sequence[Effects], sources: frozenset[int]
+) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+    """Return the branches that what these write decides, with what they may skip or repeat; and all that reads it."""
     regions: dict[int, frozenset[int]] = {}
     tainted: frozenset[int] = frozenset()
     while sources:
-        written = frozenset(sources).union(*regions.values())
+        written = sources.union(*regions.values())
         tainted = _reached(flow, effects, written)
         # A return decides nothing: it goes back to the call, which is in the region that led to it.
         controls = {n for n in tainted if is_control(flow.instructions[n])} - sources
@@ -267,7 +281,7 @@ def timing(flow: Flow, effects: Sequence[Effects]) -> TimedBranches:
         for branch in new:  # what may run after it before all of its paths meet again
             stop = flow.post_dominators[branch]
             regions[branch] = flow.region(branch, stop, whole=stop == EXIT)
-    return TimedBranches(regions, tainted - sources, tuple(sorted(sources)))
+    return regions, tainted
 
 
 def _reached(flow: Flow, effects: Sequence[Effects], written: frozenset[int]) -> frozenset[int]:

@@ -70,6 +70,7 @@ class LaunchedGrid:
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
     world: World | None = None  # draws what cannot be known
+    device: Any = None  # a `DeviceMemory`, if blocks are executed for what they leave there
     watcher: Watcher | None = None
     # Blocks whose work each block that runs takes over, one after the other, by clusterlaunchcontrol.try_cancel.
     taken: tuple[Index, ...] = ()

@@ -91,13 +91,14 @@ class SharedAccess(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
         address = self.address(m)
-        recorded = self._record(m, selected, doubtful, condition, address)
+        recorded = self.record(m, selected, doubtful, condition, address)
         if self.contents:
             self._contents(m, selected, doubtful=doubtful, condition=condition, address=address, recorded=recorded)
         elif self.needed:
             self.nothing(m, condition)
 
-    def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value) -> bool:
+    def record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value) -> bool:
+        """Record the request of these lanes, or why it is unknown; return whether what they access is known."""
         if self.copy:
             written = self.copy.record(m, (selected, doubtful, condition), address)
             note_lanes(m, address.bits, selected if written else None)
@@ -223,11 +224,12 @@ class _LoadGlobal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = self.address(m)
-        if address.bits.shape[1] == 1 and not m.memory and m.world is None:
+        followed = bool(m.memory) or m.world is not None or m.device is not None
+        if address.bits.shape[1] == 1 and not followed:
             self.nothing(m, condition, uniform=True)
             return
         origin = m.now
-        if (m.memory or m.world is not None) and address.known is not False:
+        if followed and address.known is not False:
             values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
                 self.finish(m, sign_extend(self.instruction, values), condition)

@@ -154,7 +154,7 @@ def prepare(
                 if stand_in
                 else _enduring_step(instruction, index, needs, read_alike(flow, needs, index), failures)
             )
-            if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
+            if step and not stand_in and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             before += [tallies.step(instruction, index), traffic.traffic_step(instruction, index)] if tallies else []

@@ -56,6 +56,18 @@ def stand_in(instruction: SassInstruction, index: int) -> Step | None:
     return None
 
 
+def matrix_step(instruction: SassInstruction) -> Step | None:
+    """Return the step that loads or stores the matrices of an LDSM or STSM; None if their shape is not modelled."""
+    if not operation_name(instruction):
+        return None
+    return (_LoadMatrix if instruction.row.reads else _StoreMatrix)(instruction).step
+
+
+def arriving_step(instruction: SassInstruction) -> Step:
+    """Return the step that writes what an LDGSTS copies."""
+    return _ArrivingCopy(instruction).step
+
+
 # ---------------------------------------------------------------------------------------------- matrices
 
 

@@ -147,7 +147,7 @@ def described_values(
         passed = [argument for argument in arguments if argument.passed]
         check.refuse_mismatch(cubin, symbol, passed, sizes, source)
     # Structs get the addresses of the buffers that they point to.
-    at = {argument.name: address for argument, address in zip(arguments, _addresses(values), strict=True)}
+    at = {argument.name: address for argument, address in zip(arguments, addresses(values), strict=True)}
     return [
         replace(value, scalar=fills.pointing(argument, value.scalar, at)) if value.scalar else value
         for argument, value in zip(arguments, values, strict=True)
@@ -166,7 +166,7 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
             "pass every parameter in the kernel's order; a pointer has 8 bytes",
         )
     memory, buffers, arguments = module_image.initial(cubin), [], []
-    for number, (value, address) in enumerate(zip(values, _addresses(values), strict=True)):
+    for number, (value, address) in enumerate(zip(values, addresses(values), strict=True)):
         if value.passed:
             arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
         if value.buffer:
@@ -220,7 +220,7 @@ def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generat
     )
 
 
-def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
+def addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
     """Yield an address for each value; a scalar's is meaningless."""
     address = HEAP
     for value in values:

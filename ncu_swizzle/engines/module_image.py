@@ -101,6 +101,12 @@ def initial(cubin: Cubin) -> dict[int, bytes]:
     return {GLOBALS + first: bytes(content[first:end]) for first, end in known}
 
 
+def zeroed(cubin: Cubin) -> tuple[int, int]:
+    """Return the address and size of the global variables without an initial value."""
+    initialised, others = GLOBAL_SECTIONS
+    return GLOBALS + APART + cubin.size(initialised), cubin.size(others)
+
+
 def _sections(bank: int, kernel: str) -> tuple[str, str]:
     return f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"
 

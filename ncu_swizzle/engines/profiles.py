@@ -118,6 +118,10 @@ def compute(target: Target, context: Context) -> Profile:
             raise
         profile = recall(target, context.folder)
         return replace(profile, notes=(*profile.notes, f"{target.name} is recorded, not computed: {error}."))
+    if request.check:
+        from ncu_swizzle.engines.executed import with_check  # which loads the emulator, that cached counts do without
+
+        emulated = replace(emulated, profile=with_check(emulated.profile, target, settings))
     emulation.save_cubin(emulated, context.folder)
     if beside and is_recorded(target):
         return with_recording(emulated.profile, recall(target, context.folder))

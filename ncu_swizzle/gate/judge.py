@@ -389,8 +389,11 @@ def judge(
     ]
     judged = {check.kernel for check in checks}
     notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
-    if emulated := [subject.label for subject in subjects if subject.now.engine == EMULATED]:
-        notes.append(f"{', '.join(emulated)}: {UNCHECKED}.")  # their outputs were not compared with a reference
+    emulated = [subject for subject in subjects if subject.now.engine == EMULATED]
+    if unchecked := [subject.label for subject in emulated if not subject.profiles[-1].checked]:
+        notes.append(f"{', '.join(unchecked)}: {UNCHECKED}.")  # their outputs were not compared with a reference
+    right = [(subject.label, each) for subject in emulated for each in subject.profiles[-1].checked if not each.wrong]
+    notes += [f"{label}: {each}." for label, each in right]
     return Verdict(checks=(*checks, *_absent(subjects, rules, baseline)), notes=tuple(notes))
 
 

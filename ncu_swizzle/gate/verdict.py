@@ -21,7 +21,7 @@ from ncu_swizzle.reports.model import Profile
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
 MAX_SECTORS, MEMORY = "max-sectors", "memory"
 BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
-BOUNDS, TILES, RACES = "bounds", "tiles", "races"
+BOUNDS, TILES, RACES, OUTPUT = "bounds", "tiles", "races", "output"
 SUPPRESSIONS = "suppressions"
 
 # What each criterion requires, in one line.
@@ -36,6 +36,7 @@ CRITERIA: Mapping[str, str] = {
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",
     RACES: "Accesses to shared memory are ordered, and every wait ends.",
+    OUTPUT: "Outputs match their reference.",
     TILES: "wgmma reads the tiles that TMA wrote, as its descriptors say.",
     BUILT: "The kernel compiles, and its launch and arguments fit.",
     SUPPRESSIONS: "Suppressions name codes that exist, and hide something.",
@@ -257,6 +258,7 @@ ORDER = "docs/races.md says what orders accesses"
 # What compute-sanitizer checks: shared memory through the generic proxy, and barriers of a block.
 RACECHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool racecheck sees most of these"
 SYNCCHECK = f"{ORDER}; on a GPU, compute-sanitizer --tool synccheck sees some of these"
+RESULTS = "read each tile with the layout that it was written with; docs/results.md says what is compared"
 RACE_HINTS = {
     **dict.fromkeys((codes.RACE, codes.LANES, codes.SAME_PLACE, codes.SAME_VALUE, codes.POLLED), RACECHECK),
     **dict.fromkeys((codes.BARRIER_COUNT, codes.DIVERGENT, codes.MBARRIER), SYNCCHECK),
@@ -304,9 +306,11 @@ def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     for message, line, rule, code, through, related in model.violations(profile):
         inlined = tuple(Place(*each) for each in through)
         place = Place(*line, through=inlined) if line else Place(profile.report)
-        criterion, hint = {model.TILES_RULE: (TILES, PAGE), model.RACES_RULE: (RACES, RACE_HINTS.get(code, ORDER))}.get(
-            rule, (BOUNDS, SANITIZE)
-        )
+        criterion, hint = {
+            model.TILES_RULE: (TILES, PAGE),
+            model.RACES_RULE: (RACES, RACE_HINTS.get(code, ORDER)),
+            model.OUTPUT_RULE: (OUTPUT, RESULTS),
+        }.get(rule, (BOUNDS, SANITIZE))
         known = codes.CATALOGUE.get(code)
         outcome = Outcome.warning if known and known.severity is Severity.warning else Outcome.failed
         yield Check(

@@ -71,7 +71,7 @@ def output_errors(
                 "outputs are poisoned with NaN before the launch: these elements were probably never written",
             )
         index, values = expected[argument.name]
-        errors[argument.name] = worst = row_error(out[index].astype(np.float64), values)
+        errors[argument.name] = worst = output.row_error(out[index].astype(np.float64), values)
         if not worst <= argument.tolerance:  # NaN is wrong too
             raise WrongOutput(
                 f"{kernel.name}: {argument.name} differs from the reference: relative error {worst:.2g} "
@@ -79,16 +79,6 @@ def output_errors(
                 "read each tile with the same layout that it was written with",
             )
     return errors
-
-
-def row_error(out: np.ndarray, reference: np.ndarray) -> float:
-    """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis, (…, columns).
-
-    A row of zeros in the reference has error 0 if it matches, else infinity.
-    """
-    difference, size = (np.linalg.norm(np.atleast_1d(values), axis=-1) for values in (out - reference, reference))
-    unlike = np.where(difference == 0, 0.0, np.inf)  # for a row of zeros in the reference
-    return float(np.max(np.where(size > 0, difference / np.where(size > 0, size, 1.0), unlike)))
 
 
 def prepare(

@@ -261,3 +261,18 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def row_error(out: np.ndarray, reference: np.ndarray) -> float:
+    """Return the largest of `row_errors`."""
+    return float(np.max(row_errors(out, reference)))
+
+
+def row_errors(out: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Return |out - reference| / |reference| (2-norms) of each row along the last axis of (…, columns).
+
+    A row of zeros in the reference has error 0 if it matches, else infinity.
+    """
+    difference, size = (np.linalg.norm(np.atleast_1d(values), axis=-1) for values in (out - reference, reference))
+    unlike = np.where(difference == 0, 0.0, np.inf)  # for a row of zeros in the reference
+    return np.where(size > 0, difference / np.where(size > 0, size, 1.0), unlike)

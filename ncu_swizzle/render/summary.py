@@ -305,6 +305,10 @@ def _when(profile: Profile) -> str:
     return (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def _checked(profile: Profile) -> str:
+    return "; ".join(map(str, profile.checked)) or ", ".join(starmap(_error, profile.errors.items()))
+
+
 def _error(output: str, error: object) -> str:
     number = text.finite(error)
     shown = text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
@@ -324,7 +328,7 @@ _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Clock control", lambda p: p.machine.clock_control, False),
     ("When", _when, False),
     ("Commit", lambda p: p.commit, True),
-    ("Relative error", lambda p: ", ".join(starmap(_error, p.errors.items())) or "not checked", False),
+    ("Relative error", lambda p: _checked(p) or "not checked", False),
     ("Report file", lambda p: p.report, True),
     ("Report SHA-256, first 16 digits", lambda p: p.report_sha256[:16], True),
 )

@@ -68,6 +68,9 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_metrics(comparison))
     if left_out > 0:
         console.print(table_line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
+    for label, profile in zip(everything.labels, everything.profiles, strict=True):
+        for each in profile.checked if not any(each.wrong for each in profile.checked) else ():
+            console.print(table_line(f"{label}: {each}."))
     for warning in everything.warnings:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
     for finding in findings.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):

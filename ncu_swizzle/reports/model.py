@@ -27,11 +27,12 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
 
-SCHEMA = 10
+SCHEMA = 11
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
-# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings, `arrays` and `supposed`
+# `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings, `arrays` and
+# `supposed`, 10 `checked`
 READABLE = (*range(1, SCHEMA), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
@@ -135,6 +136,37 @@ class UnknownCounts:
         return cls(code=code, reason=reason, remedy=codes.CATALOGUE[code].remedy, offsets=tuple(offsets))
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckedOutput:
+    """An output of a launch that was executed without a GPU, compared with its reference.
+
+    Elements that threads of the executed blocks did not write, or whose contents are unknown, are not compared.
+    """
+
+    name: str
+    problem: Mapping[str, Count]  # which may be smaller than the profile's
+    checked: Count  # elements that were compared
+    elements: Count
+    blocks: Count  # that were executed
+    all_blocks: Count
+    error: Amount | None  # the largest relative error of a row (2-norm); None if it has NaN, as what was never written
+    tolerance: Amount
+    wrong: str = ""  # the first wrong element, and who wrote it; empty: all are right
+    inexact: tuple[str, ...] = ()  # instructions that reach it and are not bit-exact
+    unknown: str = ""  # why elements are unknown; empty: none is
+
+    def __str__(self) -> str:
+        """What was checked, and with what result."""
+        of = f"{self.checked:,} of {self.elements:,} elements"
+        at = ", ".join(f"{name}={size}" for name, size in self.problem.items())
+        where = f" at {at}" if at else ""
+        where += f" in {self.blocks:,} of {self.all_blocks:,} blocks" if self.blocks < self.all_blocks else ""
+        found = self.wrong or f"largest relative error {self.error or 0:.2g}"
+        unknown = f"; others are unknown: {self.unknown}" if self.unknown else ""
+        exact = f"; not bit-exact: {', '.join(self.inexact)}" if self.inexact else ""
+        return f"output {self.name} checked{where}, {of}, {found}{unknown}{exact}"
+
+
 @dataclass(frozen=True)
 class LayoutNote:
     """What the compiler of a Python kernel tells about accesses with conflicts: their operation, layouts, a remedy.
@@ -177,6 +209,7 @@ class Profile:
     timeline: Timeline | None = None  # of shared memory, if races were looked for
     simulated: Simulated | None = None  # an H100's simulated cycles, of an emulated profile
     arrays: tuple[SharedArray, ...] = ()  # of an emulated profile: the shared arrays that its PTX declares
+    checked: tuple[CheckedOutput, ...] = ()  # of an emulated profile: its outputs, if they were asked for
     supposed: tuple[SavedRequests, ...] = ()  # of its accesses with unknown counts: what some of the lanes may request
 
     @property
@@ -357,8 +390,9 @@ def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tupl
 
 
 BOUNDS_RULE, TILES_RULE, RACES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles", "ncu-swizzle.races"
+OUTPUT_RULE = "ncu-swizzle.output"
 # The code of a rule's findings if they have none, before schema 6.
-RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.RACE}
+RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.RACE, OUTPUT_RULE: codes.WRONG_OUTPUT}
 
 
 class Violation(NamedTuple):

@@ -378,7 +378,7 @@ def warnings_of(named: Named) -> list[str]:
             warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
     warnings += [note for _, profile in named for note in profile.notes]
     warnings += [warning for label, profile in named for warning in model.warnings_about(label, profile)]
-    if unchecked := [label for label, profile in named if profile.engine == EMULATED]:
+    if unchecked := [label for label, profile in named if profile.engine == EMULATED and not profile.checked]:
         warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
     for label, profile in named:
         if profile.missing:

@@ -27,6 +27,7 @@ REPORT = "report it where you got ncu-swizzle, with the call that you made"
 # Each call's module, imported when it is called.
 CALLS: Mapping[str, str] = {
     "list_kernels": "answer",
+    "judge": "calls",
     "lint": "calls",
     "check": "calls",
     "lines": "lines",

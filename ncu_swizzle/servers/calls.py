@@ -9,6 +9,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
+from ncu_swizzle.commands import judge as judging
 from ncu_swizzle.commands.answers import Comparison
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.fix import shown
@@ -78,6 +79,18 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
     worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
     following = Call("explain", {"kernel": worst, **caller.again(worst, launch)})
     return _judged_answer(verdict, following if worst and failing else None)
+
+
+def judge(caller: Caller, before: str, after: str, launch: LaunchGiven = LaunchGiven()) -> Answer:
+    """Answer whether a changed kernel does the work of the one before; both are executed, not on a GPU."""
+    words = [before, after]
+    description = launch.described(caller.entries(words, launch))
+    for lineup in naming.resolve(words, description):
+        caller.folders.target(lineup[-1])
+    found = judging.judged(words, description, caller.request(launch, "emulated"))
+    facts = {key: value for key, value in found.to_json().items() if key != "cases"}
+    summary = f"{found.after}: {found.outcome}" + "".join(f", {reason}" for reason in found.reasons)
+    return Answer(summary=summary, rows=tuple(found.to_json()["cases"]), facts=facts)
 
 
 def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:

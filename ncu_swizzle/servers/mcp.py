@@ -144,6 +144,12 @@ def check(
     """Judge kernels or profiles as CI does: pass, fail, or inconclusive if anything is unknown."""
 
 
+def judge(before: Kernel, after: Kernel, launch: Launch = None) -> None:
+    """Judge a changed kernel: same, refused with the reason, or unknown. Both are executed without a GPU, at several
+    sizes, on inputs that follow from their code; races, faults and hangs are refused.
+    """
+
+
 def read_report(
     path: Annotated[str, Field(description="A .ncu-rep file, a saved profile, or a run's folder.")],
     kernel: str = "",
@@ -152,7 +158,7 @@ def read_report(
     """Read a report: its kernels, or the counts and findings of one of them."""
 
 
-READING = (list_kernels, lint, explain, suggest, profile, compare, check, read_report)
+READING = (list_kernels, lint, explain, suggest, profile, compare, check, judge, read_report)
 
 
 class Answers:

@@ -39,7 +39,7 @@ def test_every_help_fits_a_screen_and_every_option_has_one(typed: Typed) -> None
     assert overview == typed("").stdout
     assert "3  a GPU, ncu, a permission is missing" in overview
     names = re.findall(r"^  ([a-z]+) {2,}\S", overview, re.MULTILINE)
-    assert len(names) == 14
+    assert len(names) == 15
     below = ("rules path", "rules apply", "serve mcp", "serve lsp")
     for line in ("", *names, *below):
         shown = typed(f"{line} --help").stdout.splitlines()

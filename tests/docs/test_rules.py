@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +11,7 @@ import pytest
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.boxes import Boxes
+from ncu_swizzle.reports import model
 from ncu_swizzle.reports.model import DURATION, WAVEFRONTS
 from tests.support import typed_lines
 from tests.support.gate_profiles import lasting, measured, named, scattered
@@ -37,6 +38,7 @@ MEMORY = tuple(code for code in codes.CATALOGUE if code.startswith("MEM"))
 NOTED = (codes.NOT_LAUNCHED, codes.UNCHECKED_BOUNDS, codes.UNFOLLOWED, codes.UNCHECKED_ORDER)
 QUICK = {"SW001", "SW020", "MEM001", "RACE001", "UN001", "UN005"}  # one of each kind; each takes half a second
 MARKS = {**{code: pytest.mark.long for code in codes.CATALOGUE if code not in QUICK}, codes.COMPILER: pytest.mark.slow}
+WRONG = model.finding(model.Violation("wrong", None, model.OUTPUT_RULE, codes.WRONG_OUTPUT))
 SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 
@@ -123,6 +125,7 @@ def test_what_is_typed_for_reports_finds_the_code(code: str, typed: Typed, tmp_p
     worse = {
         codes.TIME_LIMIT: lasting(good, 1e9),
         codes.SECTOR_LIMIT: scattered(good),
+        codes.WRONG_OUTPUT: replace(good, findings=(WRONG,)),
         codes.IMPLAUSIBLE: with_metrics(good, {WAVEFRONTS: 1}),
         codes.ABSENT: named(good, "kernel9"),
         codes.INCOMPARABLE: measured(good, gpu="NVIDIA A100-SXM4-80GB"),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from bench.oracles import tensor_cores
 from ncu_swizzle.base.errors import EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.explain import predict
-from ncu_swizzle.kernels import __main__, catalog, check, device, fills, naming, output, project, references, toolchain
+from ncu_swizzle.kernels import catalog, check, device, fills, naming, output, project, references, toolchain
 from ncu_swizzle.kernels.catalog import load, shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target, include_folder, read
 from ncu_swizzle.kernels.family import write as write_family_json
@@ -353,7 +353,7 @@ def test_rows_of_zeros_are_right_or_wrong_and_nan_is_never_right() -> None:
     for out, right, error in (
         ([0, 0], [0, 0], 0), ([0, 1], [0, 0], np.inf), ([0, np.nan], [0, 0], np.inf), ([1, 1], [1, np.nan], np.inf),
     ):  # fmt: skip
-        assert __main__.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error, out
+        assert output.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error, out
 
 
 @given(st.floats(1e-6, 0.5), st.integers(0, 2**32 - 1))
@@ -361,7 +361,7 @@ def test_one_wrong_row_counts_in_full(error: float, seed: int) -> None:
     reference = np.random.default_rng(seed).standard_normal((50, 16))
     out = reference.copy()
     out[7] *= 1 + error
-    assert __main__.row_error(out, reference) == pytest.approx(error, rel=1e-6)
+    assert output.row_error(out, reference) == pytest.approx(error, rel=1e-6)
 
 
 def test_a_tensor_map_that_cannot_be_is_refused_without_a_driver() -> None:

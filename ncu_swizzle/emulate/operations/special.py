@@ -182,13 +182,16 @@ def _packed_thread(m: Machine) -> Value:
 def _block(m: Machine, axis: int) -> Value:
     if m.grid[axis] == 1:  # there, the index may be a ticket
         return constant(0)
-    return Value(m.blocks[m.block_of, axis].astype(np.uint32)[:, None], tag=block_axis(axis))
+    # Blocks that are executed represent no others.
+    tag = None if m.device is not None else block_axis(axis)
+    return Value(m.blocks[m.block_of, axis].astype(np.uint32)[:, None], tag=tag)
 
 
 def _rank(m: Machine) -> Value:
     if m.cluster == (1, 1, 1):
         return constant(0)
-    return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=same_at_multiples(m.cluster))
+    tag = None if m.device is not None else same_at_multiples(m.cluster)
+    return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=tag)
 
 
 def _of_lanes(bits: Bits) -> Register:

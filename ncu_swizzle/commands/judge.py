@@ -1,0 +1,72 @@
+"""``ncu-swizzle judge``: whether a changed kernel may take the place of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncu_swizzle.base.errors import GateFailed, NotComparable, UsageError
+from ncu_swizzle.base.texts import in_json
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.reports.options import Formats
+
+if TYPE_CHECKING:
+    from ncu_swizzle.engines.judgement import Judgement
+
+Judging = Annotated[Request, Only("problem", "nvcc", "no_cache", "timeout_s")]
+
+
+@grouped
+def judge(
+    what: Annotated[list[str], typer.Argument(metavar="BEFORE [AFTER]", help="Two .cu files, or two kernels.")],
+    formats: Annotated[Formats, Only("json")],
+    request: Judging,
+    own: PairOptions,
+    sources: CatalogOptions,
+) -> None:
+    """Judge a changed kernel without a GPU: exit code 0, 1 or 5.
+
+    \b
+    ncu-swizzle judge before.cu after.cu --grid 8,8 --block 32,8 --arg …
+    ncu-swizzle judge kernel1 kernel2     two variants, shipped or described
+    ncu-swizzle judge my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
+    \f
+    Both are executed at several sizes, on inputs that follow from their machine code. Exit code 0: the second does what
+    the first does, without a race, an access out of bounds, or a hang that the first does not have; 1: it does not,
+    with the reason; 5: it cannot be told. docs/results.md says what is compared.
+    """
+    from ncu_swizzle.commands.console import Output
+
+    found = judged(what, own.described(request.problem, sources), request)
+    if not formats.write({"json": lambda: in_json(found.to_json(), indent=2) + "\n"}):
+        for line in found.lines():
+            Output().print(line, soft_wrap=True, markup=False)
+    conclude(found)
+
+
+def judged(what: Sequence[str], description: KernelDescription, request: Request) -> Judgement:
+    """Return the judgement on two kernels, or on the variants of one file."""
+    from ncu_swizzle.engines import judgement
+    from ncu_swizzle.engines.emulation import EmulationSettings
+    from ncu_swizzle.kernels import naming
+
+    lineups = naming.resolve(what, description)
+    targets = [lineup[-1] for lineup in lineups] if len(what) > 1 else lineups[0]
+    if len(targets) != 2:
+        raise UsageError(f"{len(targets)} versions are named, not two", "ncu-swizzle judge before.cu after.cu")
+    return judgement.judge(targets[0], targets[1], EmulationSettings.of(request, simulating=True))
+
+
+def conclude(found: Judgement) -> None:
+    """Raise GateFailed for a kernel that is refused, NotComparable for one that cannot be judged."""
+    from ncu_swizzle.engines.judgement import Judged
+
+    why = "; ".join(found.reasons)
+    if found.outcome is Judged.REFUSED:
+        raise GateFailed(f"{found.after} is refused: {why}", "fix it: the message names what is wrong, and where")
+    if found.outcome is Judged.UNKNOWN:
+        raise NotComparable(f"{found.after} cannot be judged: {why}", "measure both on a GPU, or try ncu-swizzle prove")

@@ -1,0 +1,199 @@
+"""Execute what counting leaves out: what lanes load from and store to all memories, atomics, and approximations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
+from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
+from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
+from ncu_swizzle.emulate.device_memory import Cells
+from ncu_swizzle.emulate.effects import BASES, operand_number
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_extend
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
+from ncu_swizzle.emulate.operands import Step, Use
+from ncu_swizzle.emulate.operations.floats import calculation, single
+from ncu_swizzle.emulate.operations.rounding import F32, F64
+from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
+from ncu_swizzle.smem.operations import Bools, Ints
+
+# In place of tables that have not been measured: the function of a float64, rounded to a float.
+APPROXIMATED: dict[str, Callable[[Bits], Bits]] = {
+    "LG2": np.log2,
+    "SIN": lambda x: np.sin(2 * np.pi * x),  # of turns, which the instruction before makes of radians
+    "COS": lambda x: np.cos(2 * np.pi * x),
+    "TANH": np.tanh,
+}
+
+
+def approximation(instruction: SassInstruction) -> Step | None:
+    """Return the step of a function whose results on hardware are not known bit by bit; None for other instructions."""
+    function = APPROXIMATED.get(instruction.modifiers[0]) if instruction.opcode in ("MUFU", "UMUFU") else None
+    target = operand_number(instruction.operands[0]) if function else None
+    if function is None or len(instruction.modifiers) > 1 or target is None:
+        return None
+    guard = operands.guard_operands(instruction.guard)
+    compute = calculation(
+        [single(instruction.operands[1])], lambda x: (function(x.astype(F64)).astype(F32).view(np.uint32),)
+    )
+    return lambda m: m.put(target, compute(m)[0], guard(m) if guard else None)
+
+
+def accesses_data(instruction: SassInstruction) -> bool:
+    """Return whether `DataAccess` executes an instruction."""
+    row = instruction.row
+    stores = row.global_access and not row.copies_to_shared and row.does(Memory.GLOBAL) != READ
+    return (
+        row.shared is Shared.GENERIC
+        or (row.shared is Shared.LANES and row.atomic)
+        or (stores and row.shared is Shared.NO)
+    )
+
+
+class DataAccess(MemoryInstruction):
+    """A load or store by generic addresses, a store to global memory, or an atomic operation."""
+
+    def __init__(self, instruction: SassInstruction, index: int) -> None:
+        super().__init__(instruction)
+        row = instruction.row
+        self.in_shared = row.shared is Shared.LANES
+        self.address = operands.address(self.memory) if self.in_shared else operands.wide_address(self.memory)
+        self.does = row.does(Memory.SHARED if self.in_shared or row.shared is Shared.GENERIC else Memory.GLOBAL)
+        self.request = SharedAccess(instruction, Use(index, matters=True, contents=True)) if self.in_shared else None
+        self.update = update_of(instruction) if self.does == ATOMIC else None
+        words = max(1, self.width // 4)
+        sources = [each for each in instruction.operands[self.position + 1 :] if each.kind == REG]
+        self.sources = [[operands.raw(source, k) for k in range(words)] for source in sources]
+        self.registers = [register for register in self.results if register < BASES[PRED]]
+        self.truths = [register for register in self.results if register >= BASES[PRED]]
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, condition = self.lanes(m)
+        address = self.address(m)
+        if self.request is not None:
+            self.request.record(m, selected, doubtful, condition, address)
+        if doubtful.any() or not known_in(address, selected):
+            self._lose(m, address, condition)
+            return
+        at = np.broadcast_to(address.bits, selected.shape)
+        high = at >> np.uint64(32) if not self.in_shared else np.full(selected.shape, SHARED_WINDOW)
+        in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
+        in_global = selected & ~in_shared & ~in_local
+        low = (at & np.uint32(0xFFFFFFFF)).astype(np.uint32)
+        if self.does == READ:
+            self._load(m, at, low, (in_shared, in_local, in_global), condition)
+            return
+        if in_local.any():
+            nowhere = np.zeros_like(in_local)
+            store_local(m, Value(low), selected=in_local, doubtful=nowhere, values=self.stored(m), size=self.width)
+        result = np.zeros((max(1, self.width // 4), *selected.shape), np.uint32)
+        sure = np.zeros(selected.shape, bool)
+        if in_shared.any():
+            cells, places = self._shared(m, low, in_shared)
+            self._change(m, cells, places, in_shared, result, sure)
+            m.shared_written = True
+        if in_global.any():
+            places = m.device.places(m, at.astype(np.uint64), in_global, self.width)
+            before = m.device.content[places + np.arange(self.width)[:, None]]
+            self._change(m, m.device, places, in_global, result, sure)
+            m.device.changed(places, self.width, before)
+            if self.does == ATOMIC:
+                m.device.note_read(m.now, places, self.width)
+            m.device.wrote(m, places, self.width, in_global)
+        for k, register in enumerate(self.registers):
+            m.put(register, Value(result[k], True if (sure | ~selected).all() else sure, m.now), condition)
+        for register in self.truths:  # false where software has to do it: additions of halves in shared memory
+            done = (
+                Value(in_global, True) if self.instruction.has("F16x2", "BF16x2", "BF16_V2") else unknown(m.now, bool)
+            )
+            m.put(register, done, condition)
+
+    def _shared(self, m: Machine, low: Bits, lanes: Bools) -> tuple[Cells, Ints]:
+        """Return shared memory, and where lanes access it, in their own block or another one of the cluster."""
+        rows, columns = np.nonzero(lanes)
+        address = low[rows, columns]
+        offset = (address & WINDOW).astype(np.int64)
+        wrong = (offset + self.width > m.shared_size) | (offset % self.width != 0)
+        if wrong.any():
+            first = int(wrong.argmax())
+            what = (
+                f"shared address {int(offset[first]):#x} is outside of the block's {m.shared_size} bytes, or misaligned"
+            )
+            whose = m.whose(int(rows[first]), int(columns[first]))
+            raise MemoryFault(self.instruction.offset, self.instruction.text, what, *whose)
+        blocks = m.view_blocks()[rows] if self.in_shared else m.clusters.at(m.view_blocks()[rows], address)
+        return Cells(m.shared.reshape(-1), m.shared_known.reshape(-1).view(np.uint8)), blocks * m.shared_size + offset
+
+    def _change(self, m: Machine, cells: Cells, places: Ints, lanes: Bools, result: Bits, sure: Bools) -> None:
+        """Store or update what lanes, (G, 32), access; an atomic's old words go to `result`, (words, G, 32)."""
+        if self.does != ATOMIC:
+            words = [narrow(value, lanes) for value in self.stored(m)]
+            cells.store(
+                places, self.width, np.stack([bits for bits, _ in words]), np.stack([known for _, known in words])
+            )
+            return
+        sources = [[narrow(read(m), lanes) for read in words] for words in self.sources]
+        _, known = cells.load(places, self.width)
+        known_operands = [known for words in sources for _, known in words]
+        every = np.logical_and.reduce([known.all(axis=0), *known_operands])
+        if self.update is None or not every.all():  # of lanes at the same place, a later one depends on an earlier one
+            for k in range(self.width):
+                cells.known[places + k] = 0
+            return
+        operand = [joined([bits for bits, _ in words]) for words in sources] or [
+            np.ones(len(places), np.uint32)
+        ]  # POPC counts lanes
+        old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
+        if self.instruction.has("CAST"):  # whether it has swapped
+            old = (old == operand[0]).astype(old.dtype)
+        for k, part in enumerate(split(old, result.shape[0])):
+            result[k][lanes] = part
+        sure[lanes] = True
+
+    def _load(
+        self, m: Machine, at: Bits, low: Bits, lanes: tuple[Bools, Bools, Bools], condition: Value | None
+    ) -> None:
+        in_shared, in_local, in_global = lanes
+        count = max(1, self.width // 4)
+        bits, known = np.zeros((count, *at.shape), np.uint32), np.ones((count, *at.shape), bool)
+        if in_shared.any():
+            cells, places = self._shared(m, low, in_shared)
+            bits[:, in_shared], known[:, in_shared] = cells.load(places, self.width)
+        for inside, load in ((in_local, load_local), (in_global, _load_global)):
+            if inside.any():
+                for k, value in enumerate(load(m, Value(low if inside is in_local else at), inside, self.width)):
+                    np.copyto(bits[k], value.bits, where=inside)
+                    np.copyto(known[k], np.asarray(value.known), where=inside)
+        values = [Value(bits[k], True if known[k].all() else known[k], m.now) for k in range(count)]
+        self.finish(m, sign_extend(self.instruction, values), condition)
+
+    def _lose(self, m: Machine, address: Value, condition: Value | None) -> None:
+        """Execute an access of unknown lanes, or to an unknown address."""
+        if self.does != READ:
+            origin = address.origin if address.known is not True else condition.origin if condition else None
+            lose_shared(m, origin)
+            if not self.in_shared:
+                forget_local(m, m.now)
+                m.device.lose(f"where {self.instruction.text} writes")
+        m.forget(self.results, m.now, condition)
+
+
+def _load_global(m: Machine, address: Value, lanes: Bools, size: int) -> list[Value]:
+    """Return what is in global memory, or among the parameters, to which a generic address may point."""
+    in_parameters = lanes & (address.bits.astype(np.uint64) >> np.uint64(32) == np.uint64(PARAMETER_WINDOW >> 32))
+    if not in_parameters.any():
+        values: list[Value] = m.device.values(m, address, lanes, size)
+        return values
+    return [unknown(m.now)] * max(1, size // 4)
+
+
+def narrow(value: Value, lanes: Bools) -> tuple[Bits, Bools]:
+    """Return the bits of some lanes, (G, 32), and whether they are known, (n,) each."""
+    bits, known = (np.broadcast_to(part, lanes.shape)[lanes] for part in (value.bits, np.asarray(value.known)))
+    return bits, known

@@ -1,0 +1,382 @@
+"""A target executed without a GPU on concrete inputs: what every output holds afterwards, compared with a reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.base import codes
+from ncu_swizzle.base.errors import ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin, open_cubin
+from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.device_memory import THREAD_BITS, DeviceMemory
+from ncu_swizzle.emulate.execution import Execution, execute
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.machine import coordinates
+from ncu_swizzle.emulate.requests import Clock
+from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
+from ncu_swizzle.engines import emulated_launch, module_image
+from ncu_swizzle.engines.emulated_launch import ArgumentValue
+from ncu_swizzle.engines.emulated_profile import Binary, source_stack
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.frontends.compiled import built
+from ncu_swizzle.kernels import check, fills, kernels_only, output, toolchain
+from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.family import Argument, Target
+from ncu_swizzle.kernels.toolchain import ARCH, disassembly
+from ncu_swizzle.reports import python_kernels
+from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
+from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.operations import Ints
+
+GAP = "nothing"  # in place of a buffer's name: what lies before all others
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExecutedTarget:
+    """A launch of a kernel that has been executed."""
+
+    target: Target
+    binary: Binary
+    code: Code
+    launch: Launch
+    execution: Execution
+
+    def relaunched(self, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
+        """Launch again on the same memory, with the buffers as they were before the first launch.
+
+        Variables of the module keep what they hold. Raises one of `emulate.faults`.
+        """
+        memory = self.execution.memory
+        self.execution.settle()
+        for argument in self.target.family.arguments:
+            if argument.shape:
+                where = self.where(argument)
+                memory.known[where], memory.by[where] = argument.name in inputs, 0
+                if argument.name in inputs:
+                    memory.content[where] = np.ascontiguousarray(inputs[argument.name]).view(np.uint8).ravel()
+        return replace(self, execution=execute(self.code, self.launch, memory, Clock(timeout_s=CHECK_S)))
+
+    def where(self, argument: Argument) -> slice:
+        """Return where a buffer lies in the memory's bytes."""
+        buffer = next(each for each in self.launch.buffers if each.name == argument.name)
+        return self.execution.memory.span(buffer.address, buffer.size)
+
+    def array(self, argument: Argument) -> np.ndarray:
+        """Return what a buffer holds, in its dtype and shape."""
+        content = self.execution.memory.content[self.where(argument)]
+        shape = fills.shape(argument, self.target.problem)
+        return content.view(fills.numpy_dtype(argument.dtype)).reshape(shape)
+
+    def known(self, argument: Argument) -> np.ndarray:
+        """Return which elements of a buffer are known, in its shape."""
+        known = self.execution.memory.known[self.where(argument)]
+        shape = fills.shape(argument, self.target.problem)
+        return np.asarray(known.reshape(*shape, -1).all(axis=-1))
+
+    def written(self, argument: Argument) -> np.ndarray:
+        """Return which elements of a buffer the launch has written, in its shape."""
+        shape = fills.shape(argument, self.target.problem)
+        return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
+
+    def writer(self, argument: Argument, at: int) -> tuple[Index, Index, Location | None] | None:
+        """Return who wrote an element last: thread, block, and the source line if known; None if nobody has."""
+        memory, place = self.execution.memory, self.where(argument).start
+        place += at * fills.numpy_dtype(argument.dtype).itemsize
+        if memory.by[place] <= 0:
+            return None
+        who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
+        thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
+        block = coordinates(who >> THREAD_BITS, self.launch.grid)
+        return thread, block, line_of(self.binary, instruction.offset)
+
+    @cached_property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The kernel's outputs."""
+        return tuple(argument for argument in self.target.family.arguments if argument.output)
+
+
+def concrete_launch(
+    target: Target, cubin: Cubin, symbol: str, inputs: Mapping[str, np.ndarray], apart: int = 0
+) -> Launch:
+    """Return the launch of a target with these contents of its buffers; outputs without any hold nothing.
+
+    `apart`: bytes by which all buffers are moved. Matrices behind tensor maps are buffers like others here. Raises what
+    `emulated_launch.launch` raises.
+    """
+    family, kernel, problem = target.family, target.kernel, target.problem
+    arguments = [kernel.boxed(argument) for argument in family.arguments]
+
+    def held(argument: Argument, *, passed: bool) -> ArgumentValue:
+        content = np.ascontiguousarray(inputs[argument.name]).tobytes() if argument.name in inputs else None
+        return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name, passed=passed)
+
+    values = [ArgumentValue(size=apart, name=GAP, passed=False)]
+    for argument in arguments:
+        if argument.shape and not argument.tensor_map:
+            values.append(held(argument, passed=argument.passed))
+        elif argument.tensor_map:
+            values.append(ArgumentValue(scalar=bytes(TENSOR_MAP_BYTES)))
+        else:
+            values.append(ArgumentValue(scalar=fills.scalar(argument, problem).tobytes()))
+    mapped = [argument for argument in arguments if argument.tensor_map]
+    values += [held(argument, passed=False) for argument in mapped]
+    places = list(emulated_launch.addresses(values))
+    at = {value.name: place for value, place in zip(values, places, strict=True) if value.buffer}
+    for number, argument in enumerate(arguments, 1):
+        if argument.tensor_map:
+            shape = fills.shape(argument, problem)
+            tile = check.tiled(at[argument.name], argument.dtype, shape, argument.box, argument.swizzle)
+            values[number] = ArgumentValue(scalar=tile.encoded())
+        elif not argument.shape:
+            values[number] = replace(values[number], scalar=fills.pointing(argument, values[number].scalar, at))
+    if not family.shipped:
+        passed = [argument for argument in family.arguments if argument.passed]
+        sizes = [emulated_launch.POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+        check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
+    launch = emulated_launch.launch(cubin, symbol, target.launch, values)
+    buffers = tuple(buffer for buffer in launch.buffers if buffer.name != GAP)
+    # The loader fills variables without an initial value with zeros.
+    zeroed, size = module_image.zeroed(cubin)
+    return replace(launch, buffers=buffers, memory={**launch.memory, **({zeroed: bytes(size)} if size else {})})
+
+
+# ---------------------------------------------------------------------------------------------- execution
+
+
+NO_REFERENCE = 'name a NumPy function in ncu-swizzle.toml: reference = "reference.py:FUNCTION"'
+CHECK_S = 20.0  # of CPU, for the execution that an output is checked with
+MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, that are executed in about that time
+
+
+def compiled(target: Target, settings: EmulationSettings) -> tuple[Target, Cubin]:
+    """Return a target as its front end has it, and its cubin; raise what compiling it raises."""
+    if target.kernel.library:
+        raise UsageError(f"{target.name} is a library kernel, with no source to execute", "name another kernel")
+    if target.python:
+        made = built(target, ARCH, settings.toolchain.timeout_s)
+        return made.target, open_cubin(made.code, made.target.source.name)
+    if target.compiled:
+        code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
+    else:
+        arch = target.family.architecture(target.kernel, ARCH)
+        code = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached).code
+    return target, open_cubin(code, target.source.name)
+
+
+def executed(
+    target: Target,
+    inputs: Mapping[str, np.ndarray],
+    settings: EmulationSettings,
+    *,
+    blocks: Ints | None = None,
+    timeout_s: float = CHECK_S,
+    apart: int = 0,
+) -> ExecutedTarget:
+    """Compile a target and execute it on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
+
+    Raises one of `emulate.faults`, with the source line; what compiling raises; and UsageError.
+    """
+    target, cubin = compiled(target, settings)
+    symbol = names.find(cubin, target.kernel.entry)
+    code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
+    launch = concrete_launch(target, cubin, symbol, inputs, apart)
+    roots = tuple(map(str, toolchain.source_roots(target.family)))
+    sources = {} if target.compiled else target.family.source_texts()
+    binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources)
+    memory = DeviceMemory.holding(launch.buffers, launch.memory)
+    try:
+        execution = execute(code, launch, memory, Clock(timeout_s=timeout_s), blocks)
+    except ProgramFailed as error:
+        line = line_of(binary, getattr(error, "offset", -1))
+        error.args = (f"{symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+        raise
+    return ExecutedTarget(target=target, binary=binary, code=code, launch=launch, execution=execution)
+
+
+def line_of(binary: Binary, offset: int) -> Location | None:
+    """Return the source line of an instruction; None if it is not known."""
+    table = python_kernels.lines(binary.cubin.data, binary.symbol)
+    return next(iter(source_stack(binary, table, offset)), None)
+
+
+def run(
+    target: Target,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    settings: EmulationSettings | None = None,
+    seed: int = 0,
+) -> ExecutedTarget:
+    """Execute all blocks of a target; buffers that `inputs` lack hold what describes them, random numbers by `seed`.
+
+    Raises UsageError for an input of another shape, and what `executed` raises.
+    """
+    settings = settings or EmulationSettings()
+    held = fills.inputs(target.family, target.problem, np.random.default_rng(seed))
+    buffers = {each.name: each for each in target.family.arguments if each.shape}
+    for name, array in (inputs or {}).items():
+        if name not in buffers:
+            raise UsageError(f"{target.name} has no buffer {name!r}", f"its buffers: {', '.join(buffers) or 'none'}")
+        wanted = fills.shape(buffers[name], target.problem)
+        if array.shape != wanted:
+            raise UsageError(f"{name} has shape {list(array.shape)}, not {list(wanted)}", f"reshape {name}")
+        held[name] = array.astype(fills.numpy_dtype(buffers[name].dtype))
+    return executed(target, held, settings, timeout_s=settings.limit_s)
+
+
+def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
+    """Return the outputs by name; raise ProgramFailed if one that was written is not known."""
+    for argument in ran.outputs:
+        unknown = ran.written(argument) & ~ran.known(argument)
+        if unknown.any():
+            what = f"{int(unknown.sum()):,} elements of {argument.name} are not known: {why_unknown(ran)}"
+            raise ProgramFailed(what, "docs/results.md says what is not computed")
+    return {argument.name: ran.array(argument).copy() for argument in ran.outputs}
+
+
+def why_unknown(ran: ExecutedTarget) -> str:
+    """Return why something that a launch has left is unknown."""
+    return (
+        ran.execution.memory.lost
+        or ", ".join(ran.execution.unknown)
+        or ("it depends on what only the hardware knows, such as a clock, or on memory that nothing wrote")
+    )
+
+
+# ---------------------------------------------------------------------------------------------- comparison
+
+
+def checked_size(target: Target) -> Target:
+    """Return the target at a size that takes some seconds: the largest sizes halved, as far as its kernels allow."""
+    parameters = {parameter.name: parameter for parameter in target.family.parameters}
+
+    def elements(at: Target) -> int:
+        return sum(math.prod(fills.shape(each, at.problem)) for each in at.family.arguments if each.shape)
+
+    def halved(at: Target, name: str) -> int:
+        multiple = parameters[name].multiple
+        return max(parameters[name].smallest, at.problem[name] // 2 // multiple * multiple)
+
+    while elements(target) > MOST_ELEMENTS or threads_of(target) > MOST_LANES:
+        smaller = [name for name in parameters if halved(target, name) < target.problem[name]]
+        if not smaller:
+            break
+        largest = max(smaller, key=lambda name: target.problem[name])
+        target = target.sized({**target.problem, largest: halved(target, largest)})
+    return target
+
+
+def threads_of(target: Target) -> int:
+    """Return how many threads a launch has."""
+    return math.prod(target.launch.grid) * math.prod(target.launch.block)
+
+
+def sampled_blocks(target: Target) -> Ints | None:
+    """Return evenly spaced blocks, (B, 3), of a launch that is too large to execute; None for all of a small one."""
+    launch = target.launch
+    total, threads = math.prod(launch.grid), math.prod(launch.block)
+    if total * threads <= MOST_LANES or launch.cluster:
+        return None
+    x, y, z = (*launch.grid, 1, 1)[:3]
+    chosen = np.unique(np.linspace(0, total - 1, max(1, MOST_LANES // threads)).astype(np.int64))
+    return np.stack(coordinates(chosen, (x, y, z)), axis=1)
+
+
+def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) -> tuple[CheckedOutput, ...]:
+    """Execute a target on random inputs, at a smaller size if it is large, and compare its outputs with the reference.
+
+    Raises UsageError without a reference, and what `executed` and the reference raise.
+    """
+    if not target.family.reference:
+        raise UsageError(f"{target.name} has no reference to compare with", NO_REFERENCE)
+    target = checked_size(target)
+    rng = np.random.default_rng(seed)
+    inputs = fills.inputs(target.family, target.problem, rng)
+    expected = output.expected_outputs(target.family, target.problem, inputs, rng)
+    ran = executed(target, inputs, settings, blocks=sampled_blocks(target))
+    return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
+
+
+def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.ndarray) -> CheckedOutput:
+    """Compare one output with its reference, as far as it is known."""
+    shape = fills.shape(argument, ran.target.problem)
+    blocks = math.prod(ran.launch.grid)
+    written = ran.written(argument)
+    known = ran.known(argument) | ~written
+    # What blocks that did not run would have written is not missing.
+    compared = known if ran.execution.ran == blocks else known & written
+    out = np.where(written, ran.array(argument).astype(np.float64), np.nan)
+    right = np.where(compared[index], values, 0)
+    found = np.where(compared[index], out[index], 0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = output.row_errors(found, right)
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    lost = int(np.count_nonzero(~known))
+    return CheckedOutput(
+        name=argument.name,
+        problem=ran.target.problem,
+        checked=int(np.count_nonzero(compared[index])),
+        elements=math.prod(shape),
+        blocks=ran.execution.ran,
+        all_blocks=blocks,
+        error=worst if math.isfinite(worst := float(errors.max(initial=0.0))) else None,
+        tolerance=argument.tolerance,
+        wrong=_first_wrong(ran, argument, index, found, right, errors) if errors.max() > argument.tolerance else "",
+        inexact=ran.execution.reasons(ran.where(argument)),
+        unknown=f"{lost:,} elements: {why_unknown(ran)}" if lost else "",
+    )
+
+
+def _first_wrong(
+    ran: ExecutedTarget, argument: Argument, index: Any, found: np.ndarray, right: np.ndarray, errors: np.ndarray
+) -> str:
+    """Describe the first wrong element of the first row that is wrong: what it should be, and who wrote it, where."""
+    shape = fills.shape(argument, ran.target.problem)
+    number = np.arange(math.prod(shape)).reshape(shape)[index].ravel()  # of each compared element, in memory order
+    row, columns = int((errors.ravel() > argument.tolerance).argmax()), found.size // errors.size
+    apart = np.abs(found - right).ravel()[row * columns :][:columns]
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    # More than rounding, which is all of the tolerance in none of a row's elements: 8 times their mean share of it.
+    usual = np.sqrt(np.mean(right.ravel()[row * columns :][:columns] ** 2))
+    at = row * columns + int((apart >= min(apart.max() / 2, max(8 * argument.tolerance * usual, 1e-300))).argmax())
+    place = ", ".join(str(int(each)) for each in np.unravel_index(number[at], shape))
+    named, wanted = f"{argument.name}[{place}]", f"{right.ravel()[at]:.6g}"
+    writer = ran.writer(argument, int(number[at]))
+    if writer is None:
+        return f"{named} was never written; it should be {wanted}"
+    thread, block, line = writer
+    where = f" at {line[0]}:{line[1]}" if line else ""
+    is_ = f"{found.ravel()[at]:.6g}"
+    return f"{named} is {is_}, not {wanted}, written by thread {thread} of block {block}{where}"
+
+
+def with_check(profile: Profile, target: Target, settings: EmulationSettings) -> Profile:
+    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one."""
+    wrongs: list[Finding] = []
+    outputs: tuple[CheckedOutput, ...] = ()
+    notes: list[str] = []
+    try:
+        outputs = check_outputs(target, settings)
+    except TimeLimit as error:
+        notes.append(f"outputs were not checked: {error}")
+    except MemoryFault as error:
+        wrongs.append(_finding(f"no output is right: {error}"))
+    wrongs += [_finding(str(each)) for each in outputs if each.wrong]
+    return replace(
+        profile,
+        checked=outputs,
+        errors={each.name: each.error for each in outputs if each.error is not None},
+        notes=(*profile.notes, *(f"{target.name}: {note}." for note in notes)),
+        findings=(*profile.findings, *wrongs),
+    )
+
+
+def _finding(message: str) -> Finding:
+    return finding(Violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT))
