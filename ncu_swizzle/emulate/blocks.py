@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.traffic import FIGURES, PATIENCE, TrafficLog
 from ncu_swizzle.smem.access import RESERVED_BYTES, Index
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests
 
 # The part of a grid that no block that ran represents yet, as disjoint sets of evenly spaced blocks.
@@ -208,6 +208,7 @@ class Batch:
     machine: Machine
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
+    apart: Mapping[int, Bools]  # see `State`
 
     @property
     def patterns(self) -> Mapping[int, LanePattern]:
@@ -268,6 +269,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies,
         traffic=requested,
+        apart=machine.apart,
     )
     if setting.races is not None:
         kinds = [batch.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
@@ -280,6 +282,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
+        apart={row: blocks[mine] for row, blocks in machine.apart.items()},
     )
 
 
@@ -312,6 +315,7 @@ class Totals:
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
     patterns: dict[int, LanePattern] = field(default_factory=dict)
     unsure: dict[int, Unknown] = field(default_factory=dict)
+    apart: set[int] = field(default_factory=set)  # rows of tallies that blocks of one kind may differ in
     unfollowed: dict[int, Unknown] = field(default_factory=dict)
     run: int = 0
     blocks: list[Index] = field(default_factory=list)  # the first that ran
@@ -333,6 +337,7 @@ class Totals:
         for number, ways in batch.machine.log.remote.items():
             self.remote[number] = max(ways, self.remote.get(number, 0))
         self.tallies = self.tallies + _weighted_sum(batch.tallies, weights)
+        self.apart |= {row for row, blocks in batch.apart.items() if (weights[blocks] > 1).any()}
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted_sum(figures, weights)
         for number, pattern in batch.patterns.items():
@@ -447,6 +452,7 @@ def _check_representatives(
     for number, (block, (signature, other)) in enumerate(expected.items()):
         why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
         rows, numbers = other.differences(batch.traffic_of(number))
+        rows = [row for row in rows if row not in totals.apart]
         totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
         totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
         if batch.signature(number) != signature:  # then no count is known

@@ -58,6 +58,11 @@ def is_control(instruction: SassInstruction) -> bool:
     return instruction.row.control or control_word(instruction) == PHASE_CHECK
 
 
+def steers(instruction: SassInstruction) -> bool:
+    """Return whether an instruction decides which threads run, or when they go on."""
+    return instruction.row.control or instruction.row.synchronises or instruction.has(INITIALISES)
+
+
 def control_word(instruction: SassInstruction) -> str:
     """Return the key of a control instruction's handler: the opcode, or PHASE_CHECK."""
     return PHASE_CHECK if instruction.opcode == "SYNCS" and instruction.has("PHASECHK") else instruction.opcode
@@ -88,6 +93,11 @@ def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     if guard is None or register is None or instruction.row.across_lanes:
         return None
     return register, guard.negated
+
+
+def guard_reads(instruction: SassInstruction) -> int:
+    """Return the guard as a bit set; nothing if it has none."""
+    return _registers(instruction.guard)
 
 
 def results(instruction: SassInstruction) -> int:
@@ -181,7 +191,7 @@ def effects(instruction: SassInstruction) -> Effects:
 
 def _effects(instruction: SassInstruction) -> Effects:
     row, count = instruction.row, results(instruction)
-    guard = _registers(instruction.guard)
+    guard = guard_reads(instruction)
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT, TENSOR, INSTRUCTION):
@@ -197,7 +207,7 @@ def _effects(instruction: SassInstruction) -> Effects:
     writes = _written(instruction, count)
     if row.writes != Memory.VOTED or instruction.has("RED"):  # other barriers count no votes
         writes |= row.writes << REGISTERS
-    if row.control or row.synchronises or instruction.has(INITIALISES):
+    if steers(instruction):
         roots = reads
     elif row.addressed:
         roots = addresses
@@ -226,7 +236,7 @@ def address_reads(instruction: SassInstruction) -> int:
     elif instruction.opcode == "UTMALDG":  # target, barrier and coordinates
         wide = 2 + coordinates(instruction)
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
-    guard = _registers(instruction.guard)
+    guard = guard_reads(instruction)
     return functools.reduce(operator.or_, (_address_registers(operand, wide) for operand in memory), guard)
 
 
@@ -235,7 +245,7 @@ def order_reads(instruction: SassInstruction) -> int:
     row = instruction.row
     if row.tensor or row.shared is Shared.WGMMA:
         return address_reads(instruction)
-    reads = _registers(instruction.guard)
+    reads = guard_reads(instruction)
     if instruction.opcode in ("NOP", "ELECT"):  # what is left of a __syncwarp(), and who starts a copy
         return reads
     if not row.orders or row.copies_to_shared:

@@ -208,6 +208,10 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
             self.repeats.decide(tag, bits)
 
+    def tells_apart(self, tag: Tag) -> bool:
+        """Return whether a decision by a value with this tag leaves some block of the view fewer others."""
+        return self.boxes.narrowed_by(np.unique(self.view_blocks()), *tag.lattice())
+
     def decide_request(self, tag: Tag | None, unit: int = 1) -> None:
         """Record that an address decides the wavefronts of a request: those of addresses 128 bytes apart are equal.
 

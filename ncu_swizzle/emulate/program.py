@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     reading_guard,
     results,
+    steers,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
@@ -104,6 +105,7 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
+    ends: frozenset[int] = frozenset()  # basic blocks after which nothing is counted, if there is a run for some counts
     probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
@@ -140,8 +142,10 @@ def prepare(
     wanted = replace(wanted, probed=probe is not None)
     needs = needed(flow, wanted)
     tallies = None
-    if wanted.traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
-        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else needs
+    if wanted.traffic:  # the same rows whatever else is wanted: counts of several runs are added up
+        other = wanted.order or wanted.guards
+        only_traffic = replace(wanted, order=False, valued=frozenset(), guards=frozenset())
+        counted = needed(flow, only_traffic) if other else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     steps: list[Step | None] = []
     unsupported = set()
@@ -149,15 +153,19 @@ def prepare(
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
             stand_in = instead(instruction, index) if instead and not instruction.never else None
+            idle = wanted.guards and not needs.needed[index] and not steers(instruction)
             step, emulated = (
                 (stand_in, True)
-                if stand_in
+                if stand_in or idle
                 else _enduring_step(instruction, index, needs, read_alike(flow, needs, index), failures)
             )
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
-            before += [tallies.step(instruction, index), traffic.traffic_step(instruction, index)] if tallies else []
+            if tallies and (not wanted.guards or index in wanted.guards):
+                before.append(tallies.step(instruction, index, apart=not wanted.guards))
+            if tallies and not wanted.guards:
+                before.append(traffic.traffic_step(instruction, index))
             before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []
         for first in reversed(before):
             step = both(first, step) if first else step
@@ -188,7 +196,8 @@ def prepare(
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
-        vectors=vectors(flow, needs.effects) if tallies else {},
+        vectors=vectors(flow, needs.effects) if tallies and not wanted.guards else {},
+        ends=frozenset(flow.leaders) - flow.leading_to(wanted.guards) if wanted.guards else frozenset(),
         probed=probe is not None,
     )
 

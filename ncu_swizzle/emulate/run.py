@@ -30,6 +30,7 @@ from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
+    APART_EFFORT,
     ASIDE_STEPS,
     COMPARED_EFFORT,
     FUTILE_EFFORT,
@@ -440,6 +441,8 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
     totals = counts_with_tickets(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
+    if totals.apart:
+        _count_apart(code, setting, totals)
     accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
     if check is not None and launch.uncompared:
         check.lacking[launch.uncompared] = None
@@ -461,6 +464,36 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),
     )
+
+
+def _count_apart(code: Code, setting: Setting, totals: Totals) -> None:
+    """Count the threads that guards select whose blocks are of more kinds than those of all else.
+
+    A run for them computes these guards and what steers threads, no accesses: many kinds of blocks take little.
+    """
+    program = setting.program
+    assert program.tallies is not None
+    clock = Clock(
+        timeout_s=setting.clock.left_s,
+        most_effort=APART_EFFORT,
+        by_step=True,
+        on_progress=lambda *_: setting.clock.tell(),
+    )
+    wanted = Demand(arrays=bool(setting.memory), traffic=True, guards=program.tallies.guards(totals.apart))
+    why = Unknown("whether its predicate holds, in blocks too many to run,", None, codes.NOT_RUN)
+    try:
+        apart = prepare(code, wanted)
+        counted = cover(replace(setting, program=apart, clock=clock), exhaustive=False)
+    except (NcuSwizzleError, Restart):
+        totals.unsure = {**dict.fromkeys(totals.apart, why), **totals.unsure}
+        return
+    totals.unsure = {**{row: counted.unsure[row] for row in totals.apart if row in counted.unsure}, **totals.unsure}
+    for row in totals.apart:
+        totals.tallies[row] = counted.tallies[row]
+    # Where threads go does not depend on what is computed besides: until they are done, both runs issue the same.
+    followed = {leader for leader in apart.flow.leaders if leader not in apart.ends and leader not in totals.unknown}
+    if any(number in counted.unknown or counted.issued[number] != totals.issued[number] for number in followed):
+        totals.unsure = {**dict.fromkeys(totals.apart, why), **totals.unsure}
 
 
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:

@@ -318,6 +318,7 @@ class State:
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
     tallies: Ints = _part(compare=False)  # (R, B): threads and diverging branches, see `traffic.Tallies`
     unsure: dict[int, Unknown] = _part(dict, compare=False)  # of these, by row
+    apart: dict[int, Bools] = _part(dict, compare=False)  # by row: blocks, (B,), for whose boxes it does not hold
     unfollowed: dict[int, Unknown] = _part(dict, compare=False)  # requests to global and local memory, by instruction
     wgmma: dict[int, tuple[Ints, int]] = _part(dict, compare=False)  # see `RequestLog`
     boxes: Boxes = _part(compare=False)

@@ -92,8 +92,11 @@ class Tallies:
                 count += 1
         return cls(leaders=leaders, guarded=guarded, branches=branches)
 
-    def step(self, instruction: SassInstruction, number: int) -> Step | None:
-        """Return the step that counts the threads for which a guard holds, at the first instruction of its row."""
+    def step(self, instruction: SassInstruction, number: int, *, apart: bool) -> Step | None:
+        """Return the step that counts the threads for which a guard holds, at the first instruction of its row.
+
+        `apart`: where it would tell blocks apart, its row is left to a run for such rows alone.
+        """
         row = self.guarded.get(number)
         if row is None or self._firsts[row] != number:
             return None
@@ -102,12 +105,21 @@ class Tallies:
 
         def step(m: Machine) -> None:
             condition = guard(m)
-            selected, doubtful = m.certain_mask(condition)
+            if apart and condition.tag is not None and m.tells_apart(condition.tag):
+                m.repeats.decide(condition.tag)
+                m.apart.setdefault(row, np.zeros(len(m.blocks), bool))[m.view_blocks()] = True
+                selected, doubtful = m.selection(condition)
+            else:
+                selected, doubtful = m.certain_mask(condition)
             if doubtful.any():
                 m.unsure.setdefault(row, Unknown("whether its predicate holds", condition.origin))
             m.tallies[row] += threads_by_block(m, selected)
 
         return step
+
+    def guards(self, rows: Iterable[int]) -> frozenset[int]:
+        """Return the instructions whose guards these rows count."""
+        return frozenset(self._firsts[row] for row in rows)
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
