@@ -394,7 +394,9 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
         vote = Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
-    for barrier, count in np.unique(named[executing], axis=0).tolist():
+    asked = named[executing]
+    asked = asked[:1] if (asked == asked[:1]).all() else np.unique(asked, axis=0)  # mostly all for the same
+    for barrier, count in asked.tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
         m.count_order(kept.warps[used])
         s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)

@@ -413,7 +413,7 @@ def copy_of_field(thing: Any) -> Any:
     if kind is np.ndarray:
         return thing.copy()
     if kind is list or kind is tuple:
-        return kind(map(copy_of_field, thing))
+        return kind([each if _is_fixed(type(each)) else copy_of_field(each) for each in thing])
     if kind is dict:
         return {key: copy_of_field(value) for key, value in thing.items()}
     if _is_fixed(kind):

@@ -270,10 +270,10 @@ class Waits:
         chosen = np.flatnonzero(blocks).tolist()
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
         arrived: list[int] = []
-        for block in chosen:
+        m.epochs[blocks] += not any(w.count for w in opened)
+        for block in chosen if m.arrivals or m.meeting or m.claims else ():
             arrived += m.arrivals.pop((barrier, block), [])
             m.meeting.pop((barrier, block), None)
-            m.epochs[block] += not any(w.count for w in opened)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
         if m.notes:
