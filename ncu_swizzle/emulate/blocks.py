@@ -157,6 +157,7 @@ GROWTH = 16  # of the number of blocks that run together: few until their kinds 
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
 EVERY_AXIS = 0b111
 MANY_WARPS = 512  # of a grid, that run together in less time than one by one
+MANY_STEPS = 4_000  # basic blocks that groups of warps run in a block, if it runs long
 QUICK_EFFORT = 1_000_000  # of blocks that run in less time than code is prepared
 FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
@@ -332,7 +333,7 @@ class Totals:
             self.ideal[number] = self.ideal.get(number, 0) + int(_weighted_sum(result.ideal, weights))
             for kept, made in ((self.requests, result.requests), (self.supposed, result.supposed)):
                 if made is not None:
-                    kept[number] = kept[number].plus(made) if number in kept else made
+                    kept[number] = kept[number].plus(made) if number in kept else made.chosen(slice(None))
         self.lost |= batch.machine.log.lost
         for number, ways in batch.machine.log.remote.items():
             self.remote[number] = max(ways, self.remote.get(number, 0))
@@ -393,6 +394,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         if setting.clock.expired and covered < blocks:
             raise ManyKinds(covered, blocks, setting.clock.timeout_s)
         setting.clock.tell(always=True)
+        del batch, boxes
     totals.classes = len(signatures)
     _check_representatives(setting, totals, expected if totals.run < blocks else {})
     return totals
@@ -404,13 +406,23 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     warps = math.prod(setting.extents) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
-        batch = _run_first(setting, unclaimed, warps) if size == 1 else run_batch(setting, unclaimed.pick(pinned, size))
+        batch = _run_chosen(setting, unclaimed, pinned, size) if most else _run_first(setting, unclaimed, warps)
         boxes = batch.machine.boxes
         weights = [unclaimed.claim(boxes, number) for number in range(len(batch.blocks))]
         yield batch, np.array(weights, object), boxes
         pinned |= boxes.pinned
         most = most or setting.blocks_at_once(batch)
-        size = min(most, GROWTH * size if warps > FEW_WARPS else most)
+        new = sum(weight > 0 for weight in weights)
+        grown = GROWTH * size if 2 * new > len(weights) else 2 * new  # of one kind, one is enough
+        # Blocks that run long go through many tiles, no two alike; most of the time, however many run, is overhead.
+        long = setting.clock.steps > MANY_STEPS and unclaimed.blocks <= most and sum(weights) == len(weights)
+        size = most if long or warps <= FEW_WARPS else min(most, grown)
+        del batch, boxes  # their requests may take as much memory as those of the next ones
+
+
+def _run_chosen(setting: Setting, unclaimed: Unclaimed, pinned: int, size: int) -> Batch:
+    """Run up to `size` blocks that likely differ, and those of their clusters, which run in any case."""
+    return run_batch(setting, whole_clusters(unclaimed.pick(pinned, size), setting.cluster)[0])
 
 
 def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
@@ -422,14 +434,14 @@ def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
     shared = max(1, setting.shared_size)
     together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
     if warps > MANY_WARPS or together < 2 or not setting.data:
-        return run_batch(setting, unclaimed.pick(0, 1))
+        return _run_chosen(setting, unclaimed, 0, 1)
     issued = setting.clock.issued
     try:
         with setting.clock.limited(ALONE_STEPS):
-            return run_batch(setting, unclaimed.pick(0, 1))
+            return _run_chosen(setting, unclaimed, 0, 1)
     except Spent:
         setting.clock.issued = issued
-        return run_batch(setting, unclaimed.pick(EVERY_AXIS, together))
+        return _run_chosen(setting, unclaimed, EVERY_AXIS, together)
 
 
 def _run_every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:

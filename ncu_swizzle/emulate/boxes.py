@@ -28,15 +28,15 @@ Chosen = Ints | slice  # some of the running blocks
 
 
 def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Chosen]:
-    """Return the blocks of each block's cluster, (B · size, 3), and the positions of the given ones among them."""
+    """Return the blocks of these blocks' clusters, (C · size, 3), and the positions of the given ones among them."""
     size, extent = math.prod(shape), np.array(shape)
     if size == 1:
         return blocks, slice(None)
     ranks = np.arange(size)
     inside = np.stack([ranks % shape[0], ranks // shape[0] % shape[1], ranks // (shape[0] * shape[1])], axis=1)
-    first = blocks // extent * extent
+    first, which = np.unique(blocks // extent * extent, axis=0, return_inverse=True)
     everyone: Ints = (first[:, None, :] + inside).reshape(-1, 3)
-    return everyone, np.arange(len(blocks)) * size + rank_of(blocks, shape)
+    return everyone, which.ravel() * size + rank_of(blocks, shape)
 
 
 def rank_of(blocks: Ints, shape: tuple[int, int, int]) -> Ints:

@@ -59,8 +59,8 @@ def is_control(instruction: SassInstruction) -> bool:
 
 
 def steers(instruction: SassInstruction) -> bool:
-    """Return whether an instruction decides which threads run, or when they go on."""
-    return instruction.row.control or instruction.row.synchronises or instruction.has(INITIALISES)
+    """Return whether an instruction may decide where the threads of a warp go, whenever others do something."""
+    return instruction.row.control or instruction.opcode == "BMOV"
 
 
 def control_word(instruction: SassInstruction) -> str:
@@ -207,7 +207,7 @@ def _effects(instruction: SassInstruction) -> Effects:
     writes = _written(instruction, count)
     if row.writes != Memory.VOTED or instruction.has("RED"):  # other barriers count no votes
         writes |= row.writes << REGISTERS
-    if steers(instruction):
+    if row.control or row.synchronises or instruction.has(INITIALISES):
         roots = reads
     elif row.addressed:
         roots = addresses

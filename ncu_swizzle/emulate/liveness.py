@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.effects import (
     PHASE_CHECK,
     REGISTERS,
     SHARED,
+    VOTED,
     Effects,
     address_reads,
     control_word,
@@ -75,6 +76,7 @@ class Slice:
     effects: tuple[Effects, ...]
     shared: bool
     local: bool
+    others: bool  # whether what other warps store, or vote for, matters
     live: dict[int, int]  # by first instruction of a basic block: what is live before it
     alive_after: tuple[int, ...]  # by instruction: what is live behind it
 
@@ -97,7 +99,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     if wanted.everything:
         every = (1 << REGISTERS) - 1
         return Slice(
-            needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True,
+            needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True, others=True,
             live=dict.fromkeys(flow.leaders, every), alive_after=(every,) * len(all_effects),
         )  # fmt: skip
     all_effects = _with_slots(flow, all_effects)
@@ -112,6 +114,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
         effects=all_effects,
         shared=bool(anywhere >> SHARED & 1),
         local=bool(anywhere >> LOCAL & 1 or anywhere >> FIRST_SLOT),
+        others=bool(anywhere & (1 << SHARED | 1 << GLOBAL | 1 << VOTED)),
         live=before,
         alive_after=tuple(alive_after),
     )

@@ -105,7 +105,8 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
-    ends: frozenset[int] = frozenset()  # basic blocks after which nothing is counted, if there is a run for some counts
+    # Of a run that counts threads alone: basic blocks from which on none is counted. No warp waits for another.
+    ends: frozenset[int] = frozenset()
     probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
@@ -147,6 +148,8 @@ def prepare(
         only_traffic = replace(wanted, order=False, valued=frozenset(), guards=frozenset())
         counted = needed(flow, only_traffic) if other else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
+    # If no warp reads what another writes, a warp's way is its own: some threads can be counted without the others.
+    apart = not (needs.others or wanted.guards or any(each.has("SPIN") for each in instructions))
     steps: list[Step | None] = []
     unsupported = set()
     failures: dict[int, str] = {}
@@ -163,7 +166,7 @@ def prepare(
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
             if tallies and (not wanted.guards or index in wanted.guards):
-                before.append(tallies.step(instruction, index, apart=not wanted.guards))
+                before.append(tallies.step(instruction, index, apart=apart))
             if tallies and not wanted.guards:
                 before.append(traffic.traffic_step(instruction, index))
             before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []

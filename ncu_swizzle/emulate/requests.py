@@ -41,7 +41,7 @@ ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
 BEGINNING = 50
 LONG_EFFORT = 12_000_000  # about as many microseconds; then counting is tried without following data
 WITHOUT_DATA_EFFORT = 16_000_000  # the limit of that try
-APART_EFFORT = 16_000_000  # limit of a run that counts threads alone
+APART_EFFORT = 32_000_000  # limit of a run that counts threads alone
 COMPARED_EFFORT = 4_000_000  # limit for comparing stored values; arithmetic takes longest
 FUTILE_EFFORT = 2_000_000  # after which that try ends if it followed every branch as with data
 

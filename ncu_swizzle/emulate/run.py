@@ -455,10 +455,11 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         classes=totals.classes,
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
-        requests={
-            program.instructions[number].offset: made.sorted_requests() for number, made in totals.requests.items()
-        },
         supposed={program.instructions[number].offset: made.sorted_requests() for number, made in _supposed(totals)},
+        requests={  # each takes the place of those that it sorts
+            program.instructions[number].offset: totals.requests.pop(number).sorted_requests()
+            for number in list(totals.requests)
+        },
         remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
         global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),

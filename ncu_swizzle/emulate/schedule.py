@@ -19,7 +19,6 @@ from ncu_swizzle.emulate.effects import control_word
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsupported
 from ncu_swizzle.emulate.loops import Circles, Loops
 from ncu_swizzle.emulate.state import Group, Unknown
-from ncu_swizzle.emulate.steps import whereabouts
 from ncu_swizzle.emulate.supposed import Supposing
 from ncu_swizzle.emulate.traffic import accesses, threads_by_block
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -49,8 +48,9 @@ class Schedule(Control):
         m, program = self.machine, self.program
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
-            if group.pc in program.ends and self._all_ended(group):
-                break
+            if group.pc in program.ends:
+                m.live[group.warps] &= ~group.mask
+                continue
             if self.loops is not None:
                 group = self.loops.arrive(group)
             last = program.flow.last[group.pc]
@@ -92,12 +92,6 @@ class Schedule(Control):
             m.tallies[tallies.leaders[group.pc]] += 32 * per_block if m.view.full else threads_by_block(m, group.mask)
         if m.watcher:
             m.watcher.issues(group.warps, group.pc, last)
-
-    def _all_ended(self, group: Group) -> bool:
-        """Return whether all threads are where nothing is counted any more."""
-        here = list(whereabouts(self.program, self.machine, group))
-        threads = sum(int(each.mask.sum()) for _, each in here)
-        return threads == int(self.machine.live.sum()) and all(pc in self.program.ends for pc, _ in here)
 
     def _doubt_what_depends_on_time(self, ran: Bools) -> None:
         """Record what waits make unknown about the instructions that ran, (n,)."""

@@ -100,7 +100,7 @@ def _same_bits_known(old: Value, new: Value, where: Bools, changes: bool) -> boo
 # ---------------------------------------------------------------------------------------------- threads
 
 
-def whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[int, Group]]:
+def _whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[int, Group]]:
     """Return where groups of threads continue; those of `group` run next."""
     after = program.flow.following
     waiting = [*(each.group for each in m.at_barrier), *(each.group for each in m.at_phase), *m.at_cluster]
@@ -109,7 +109,7 @@ def whereabouts(program: PreparedCode, m: Machine, group: Group) -> list[tuple[i
 
 def positions(program: PreparedCode, m: Machine, group: Group) -> int:
     """Return a number for where all threads are, and for the state of the mbarriers that hold them."""
-    here = {(pc, each.warps.tobytes(), each.mask.tobytes()) for pc, each in whereabouts(program, m, group)}
+    here = {(pc, each.warps.tobytes(), each.mask.tobytes()) for pc, each in _whereabouts(program, m, group)}
     barriers = (
         (at, each.phase.tobytes(), each.pending.tobytes(), each.transactions.tobytes())
         for at, each in m.mbarriers.at.items()
@@ -121,7 +121,7 @@ def what_matters(program: PreparedCode, m: Machine, group: Group) -> dict[int, B
     """Return the lanes, (W, 32), in which each register matters, given where their threads are."""
     lanes: dict[int, Bools] = {}
     unseen = m.live.copy()
-    for pc, group_here in whereabouts(program, m, group):
+    for pc, group_here in _whereabouts(program, m, group):
         unseen[group_here.warps] &= ~group_here.mask
         for number in numbers_in(program.live.get(pc, (1 << REGISTERS) - 1)):
             lanes.setdefault(number, np.zeros(m.live.shape, bool))[group_here.warps] |= group_here.mask

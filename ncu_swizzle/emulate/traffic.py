@@ -105,7 +105,7 @@ class Tallies:
 
         def step(m: Machine) -> None:
             condition = guard(m)
-            if apart and condition.tag is not None and m.tells_apart(condition.tag):
+            if apart and m.draw is None and condition.tag is not None and m.tells_apart(condition.tag):
                 m.repeats.decide(condition.tag)
                 m.apart.setdefault(row, np.zeros(len(m.blocks), bool))[m.view_blocks()] = True
                 selected, doubtful = m.selection(condition)

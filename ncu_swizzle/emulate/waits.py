@@ -309,6 +309,10 @@ class Waits:
         condition = guard(m) if guard else None
         selected, doubtful = m.selection(condition)
         result = operand_number(instruction.operands[0])
+        if self.program.ends:
+            m.put(result, truth(True), condition)
+            self.add(self.after(pc), group.warps, group.mask)
+            return
         memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
         address, state = operands.address(memory)(m), operands.raw(instruction.operands[-1])(m)
         asked = None if doubtful.any() else self._asked(address, state, selected)
