@@ -209,7 +209,7 @@ class Batch:
     machine: Machine
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
-    apart: Mapping[int, Bools]  # see `State`
+    apart: Mapping[int, Bools]  # by instruction, the blocks, (B,), whose boxes differ in its threads or requests
 
     @property
     def patterns(self) -> Mapping[int, LanePattern]:
@@ -251,9 +251,10 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
     if program.contents:
         machine.keep_contents(RESERVED_BYTES if program.allocates else 0)
     if program.tallies is not None:
-        # A trial without data is to be short.
-        patience = PATIENCE if setting.data else 0
-        machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience)
+        # A trial without data is to be short; a run for some counts alone has limits of its own.
+        patience = math.inf if program.ends else PATIENCE if setting.data else 0
+        apart = program.apart and setting.data
+        machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience, apart)
     schedule = Schedule(program=program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
     try:
         issued = schedule.run()
@@ -270,7 +271,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies,
         traffic=requested,
-        apart=machine.apart,
+        apart=machine.counted_apart(),
     )
     if setting.races is not None:
         kinds = [batch.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
@@ -283,7 +284,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
-        apart={row: blocks[mine] for row, blocks in machine.apart.items()},
+        apart={each: wide[mine] for each, wide in batch.apart.items()},
     )
 
 
@@ -316,7 +317,7 @@ class Totals:
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
     patterns: dict[int, LanePattern] = field(default_factory=dict)
     unsure: dict[int, Unknown] = field(default_factory=dict)
-    apart: set[int] = field(default_factory=set)  # rows of tallies that blocks of one kind may differ in
+    apart: set[int] = field(default_factory=set)  # instructions in whose threads or requests blocks of a kind differ
     unfollowed: dict[int, Unknown] = field(default_factory=dict)
     run: int = 0
     blocks: list[Index] = field(default_factory=list)  # the first that ran
@@ -338,7 +339,7 @@ class Totals:
         for number, ways in batch.machine.log.remote.items():
             self.remote[number] = max(ways, self.remote.get(number, 0))
         self.tallies = self.tallies + _weighted_sum(batch.tallies, weights)
-        self.apart |= {row for row, blocks in batch.apart.items() if (weights[blocks] > 1).any()}
+        self.apart |= {number for number, blocks in batch.apart.items() if (weights[blocks] > 1).any()}
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted_sum(figures, weights)
         for number, pattern in batch.patterns.items():
@@ -464,7 +465,9 @@ def _check_representatives(
     for number, (block, (signature, other)) in enumerate(expected.items()):
         why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
         rows, numbers = other.differences(batch.traffic_of(number))
-        rows = [row for row in rows if row not in totals.apart]
+        guarded = setting.program.tallies.guarded if setting.program.tallies else {}
+        rows = [row for row in rows if row not in {guarded.get(each) for each in totals.apart}]
+        numbers = [each for each in numbers if each not in totals.apart]
         totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
         totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
         if batch.signature(number) != signature:  # then no count is known

@@ -95,11 +95,6 @@ def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     return register, guard.negated
 
 
-def guard_reads(instruction: SassInstruction) -> int:
-    """Return the guard as a bit set; nothing if it has none."""
-    return _registers(instruction.guard)
-
-
 def results(instruction: SassInstruction) -> int:
     """Return how many leading operands are written."""
     opcode, row, operands = instruction.opcode, instruction.row, instruction.operands
@@ -191,7 +186,7 @@ def effects(instruction: SassInstruction) -> Effects:
 
 def _effects(instruction: SassInstruction) -> Effects:
     row, count = instruction.row, results(instruction)
-    guard = guard_reads(instruction)
+    guard = _registers(instruction.guard)
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT, TENSOR, INSTRUCTION):
@@ -236,7 +231,7 @@ def address_reads(instruction: SassInstruction) -> int:
     elif instruction.opcode == "UTMALDG":  # target, barrier and coordinates
         wide = 2 + coordinates(instruction)
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
-    guard = guard_reads(instruction)
+    guard = _registers(instruction.guard)
     return functools.reduce(operator.or_, (_address_registers(operand, wide) for operand in memory), guard)
 
 
@@ -245,7 +240,7 @@ def order_reads(instruction: SassInstruction) -> int:
     row = instruction.row
     if row.tensor or row.shared is Shared.WGMMA:
         return address_reads(instruction)
-    reads = guard_reads(instruction)
+    reads = _registers(instruction.guard)
     if instruction.opcode in ("NOP", "ELECT"):  # what is left of a __syncwarp(), and who starts a copy
         return reads
     if not row.orders or row.copies_to_shared:

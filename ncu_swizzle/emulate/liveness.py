@@ -32,7 +32,6 @@ from ncu_swizzle.emulate.effects import (
     address_reads,
     control_word,
     effects,
-    guard_reads,
     is_control,
     operand_number,
     order_reads,
@@ -57,12 +56,12 @@ class Demand:
     order: bool = False  # what orders accesses to shared memory is noted, and what copies and wgmmas read there
     probed: bool = False  # addresses of global memory and of tiles matter
     valued: frozenset[int] = frozenset()  # stores whose values matter
-    guards: frozenset[int] = frozenset()  # instructions for which threads alone are counted, and nothing else is
+    counted: frozenset[int] = frozenset()  # instructions of which threads and requests are counted, and nothing else
 
     def addresses(self, row: Opcode) -> bool:
         """Whether addresses that decide nothing in shared memory matter."""
         probed = self.probed and (row.global_access or row.probed)
-        return probed or (self.traffic and not self.guards and (row.global_access or row.local_access))
+        return probed or (self.traffic and not self.counted and (row.global_access or row.local_access))
 
 
 NOTHING_MORE = Demand()
@@ -86,9 +85,9 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     listed = []
     for number, instruction in enumerate(flow.instructions):
         effect = _opaque_aware(flow.instructions[number], wanted)
-        if wanted.guards and not steers(instruction):
-            guard = guard_reads(instruction) if number in wanted.guards else 0
-            effect = replace(effect, roots=guard, reads=effect.reads | guard)
+        if wanted.counted and not steers(instruction):
+            roots = effect.roots | address_reads(instruction) if number in wanted.counted else 0
+            effect = replace(effect, roots=roots, reads=effect.reads | roots)
         more = address_reads(instruction) if wanted.addresses(instruction.row) else 0
         more |= order_reads(instruction) if wanted.order and not instruction.never else 0
         reads = effect.reads | more

@@ -208,9 +208,23 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
             self.repeats.decide(tag, bits)
 
-    def tells_apart(self, tag: Tag) -> bool:
-        """Return whether a decision by a value with this tag leaves some block of the view fewer others."""
-        return self.boxes.narrowed_by(np.unique(self.view_blocks()), *tag.lattice())
+    def leaves_apart(self, tag: Tag, bits: int = 32) -> bool:
+        """Return whether a decision by the lower bits of a value would narrow boxes; note that it has not."""
+        blocks, lattice = np.unique(self.view_blocks()), tag.lattice(bits)
+        if self.draw is not None or not self.boxes.narrowed_by(blocks, *lattice).any():
+            return False
+        self.apart.setdefault((self.now, *lattice), np.zeros(len(self.blocks), bool))[blocks] = True
+        return True
+
+    def counted_apart(self) -> dict[int, Bools]:
+        """Return the blocks, (B,), by instruction, whose boxes are wider than what was left apart allows."""
+        wide: dict[int, Bools] = {}
+        for (number, stride, dims), blocks in self.apart.items():
+            which = np.flatnonzero(blocks)
+            narrowed = which[self.boxes.narrowed_by(which, stride, dims)]
+            if len(narrowed):
+                wide.setdefault(number, np.zeros(len(self.blocks), bool))[narrowed] = True
+        return wide
 
     def decide_request(self, tag: Tag | None, unit: int = 1) -> None:
         """Record that an address decides the wavefronts of a request: those of addresses 128 bytes apart are equal.

@@ -105,8 +105,9 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
-    # Of a run that counts threads alone: basic blocks from which on none is counted. No warp waits for another.
+    # Of a run for some counts alone: basic blocks from which on nothing is counted. No warp waits for another.
     ends: frozenset[int] = frozenset()
+    apart: bool = False  # whether there can be such a run
     probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
@@ -144,19 +145,19 @@ def prepare(
     needs = needed(flow, wanted)
     tallies = None
     if wanted.traffic:  # the same rows whatever else is wanted: counts of several runs are added up
-        other = wanted.order or wanted.guards
-        only_traffic = replace(wanted, order=False, valued=frozenset(), guards=frozenset())
+        other = wanted.order or wanted.counted
+        only_traffic = replace(wanted, order=False, valued=frozenset(), counted=frozenset())
         counted = needed(flow, only_traffic) if other else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
     # If no warp reads what another writes, a warp's way is its own: some threads can be counted without the others.
-    apart = not (needs.others or wanted.guards or any(each.has("SPIN") for each in instructions))
+    apart = not (needs.others or wanted.counted or any(each.has("SPIN") for each in instructions))
     steps: list[Step | None] = []
     unsupported = set()
     failures: dict[int, str] = {}
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
             stand_in = instead(instruction, index) if instead and not instruction.never else None
-            idle = wanted.guards and not needs.needed[index] and not steers(instruction)
+            idle = wanted.counted and not needs.needed[index] and not steers(instruction)
             step, emulated = (
                 (stand_in, True)
                 if stand_in or idle
@@ -165,10 +166,8 @@ def prepare(
             if step and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
-            if tallies and (not wanted.guards or index in wanted.guards):
-                before.append(tallies.step(instruction, index, apart=apart))
-            if tallies and not wanted.guards:
-                before.append(traffic.traffic_step(instruction, index))
+            if tallies and (not wanted.counted or index in wanted.counted):
+                before += [tallies.step(instruction, index, apart=apart), traffic.traffic_step(instruction, index)]
             before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []
         for first in reversed(before):
             step = both(first, step) if first else step
@@ -199,8 +198,9 @@ def prepare(
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
-        vectors=vectors(flow, needs.effects) if tallies and not wanted.guards else {},
-        ends=frozenset(flow.leaders) - flow.leading_to(wanted.guards) if wanted.guards else frozenset(),
+        apart=apart,
+        vectors=vectors(flow, needs.effects) if tallies and not wanted.counted else {},
+        ends=frozenset(flow.leaders) - flow.leading_to(wanted.counted) if wanted.counted else frozenset(),
         probed=probe is not None,
     )
 

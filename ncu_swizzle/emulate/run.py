@@ -43,7 +43,7 @@ from ncu_swizzle.emulate.requests import (
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, figures_of
+from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, accesses, figures_of
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests, merged_requests
@@ -468,33 +468,43 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
 
 
 def _count_apart(code: Code, setting: Setting, totals: Totals) -> None:
-    """Count the threads that guards select whose blocks are of more kinds than those of all else.
+    """Count the threads and requests in which blocks differ that are of one kind in all else.
 
-    A run for them computes these guards and what steers threads, no accesses: many kinds of blocks take little.
+    A run for them computes their guards and addresses, and what steers threads: many kinds of blocks take little.
     """
     program = setting.program
     assert program.tallies is not None
+    guarded = {each: row for each in totals.apart if (row := program.tallies.guarded.get(each)) is not None}
+    rows, numbers = set(guarded.values()), {each for each in totals.apart if accesses(program.instructions[each])}
     clock = Clock(
         timeout_s=setting.clock.left_s,
         most_effort=APART_EFFORT,
         by_step=True,
         on_progress=lambda *_: setting.clock.tell(),
     )
-    wanted = Demand(arrays=bool(setting.memory), traffic=True, guards=program.tallies.guards(totals.apart))
-    why = Unknown("whether its predicate holds, in blocks too many to run,", None, codes.NOT_RUN)
+    wanted = Demand(arrays=bool(setting.memory), traffic=True, counted=frozenset(totals.apart))
     try:
-        apart = prepare(code, wanted)
+        apart = replace(prepare(code, wanted), vectors=program.vectors)
         counted = cover(replace(setting, program=apart, clock=clock), exhaustive=False)
+        # Where threads go does not depend on what is computed besides: until they are done, both issue the same.
+        followed = {at for at in apart.flow.leaders if at not in apart.ends and at not in totals.unknown}
+        if any(number in counted.unknown or counted.issued[number] != totals.issued[number] for number in followed):
+            raise Restart
     except (NcuSwizzleError, Restart):
-        totals.unsure = {**dict.fromkeys(totals.apart, why), **totals.unsure}
+        why = "whether its predicate holds", "its address"
+        guard, address = (Unknown(f"{each}, in blocks too many to run,", None, codes.NOT_RUN) for each in why)
+        totals.unsure = {**dict.fromkeys(rows, guard), **totals.unsure}
+        totals.unfollowed = {**dict.fromkeys(numbers, address), **totals.unfollowed}
         return
-    totals.unsure = {**{row: counted.unsure[row] for row in totals.apart if row in counted.unsure}, **totals.unsure}
-    for row in totals.apart:
+    totals.unsure = {**{row: counted.unsure[row] for row in rows if row in counted.unsure}, **totals.unsure}
+    unfollowed = {number: counted.unfollowed[number] for number in numbers if number in counted.unfollowed}
+    totals.unfollowed = {**unfollowed, **totals.unfollowed}
+    for row in rows:
         totals.tallies[row] = counted.tallies[row]
-    # Where threads go does not depend on what is computed besides: until they are done, both runs issue the same.
-    followed = {leader for leader in apart.flow.leaders if leader not in apart.ends and leader not in totals.unknown}
-    if any(number in counted.unknown or counted.issued[number] != totals.issued[number] for number in followed):
-        totals.unsure = {**dict.fromkeys(totals.apart, why), **totals.unsure}
+    for number in numbers & counted.traffic.keys():
+        totals.traffic[number] = counted.traffic[number]
+    for number in numbers & counted.patterns.keys():
+        totals.patterns[number] = counted.patterns[number]
 
 
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:

@@ -95,7 +95,7 @@ class Tallies:
     def step(self, instruction: SassInstruction, number: int, *, apart: bool) -> Step | None:
         """Return the step that counts the threads for which a guard holds, at the first instruction of its row.
 
-        `apart`: where it would tell blocks apart, its row is left to a run for such rows alone.
+        `apart`: where it would tell blocks apart, it is left to a run for such counts alone.
         """
         row = self.guarded.get(number)
         if row is None or self._firsts[row] != number:
@@ -105,9 +105,8 @@ class Tallies:
 
         def step(m: Machine) -> None:
             condition = guard(m)
-            if apart and m.draw is None and condition.tag is not None and m.tells_apart(condition.tag):
+            if apart and condition.tag is not None and m.leaves_apart(condition.tag):
                 m.repeats.decide(condition.tag)
-                m.apart.setdefault(row, np.zeros(len(m.blocks), bool))[m.view_blocks()] = True
                 selected, doubtful = m.selection(condition)
             else:
                 selected, doubtful = m.certain_mask(condition)
@@ -116,10 +115,6 @@ class Tallies:
             m.tallies[row] += threads_by_block(m, selected)
 
         return step
-
-    def guards(self, rows: Iterable[int]) -> frozenset[int]:
-        """Return the instructions whose guards these rows count."""
-        return frozenset(self._firsts[row] for row in rows)
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
@@ -171,9 +166,11 @@ class TrafficLog:
         instructions: Sequence[SassInstruction],
         vectors: Mapping[int, Vector],
         clock: Clock,
-        patience: int = PATIENCE,
+        patience: float = PATIENCE,
+        apart: bool = False,
     ) -> None:
         self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
+        self.apart = apart  # whether addresses that tell blocks apart are left to a run of their own
         self.vectors = vectors
         self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
         self._counted: dict[int, Ints] = {}
@@ -200,12 +197,12 @@ class TrafficLog:
             self.miss(number, "its address", m.draw.origin)
             return False
         blocks = np.unique(m.view_blocks())
-        if self.clock.effort > self.patience and (
-            m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.would_fail(tag)
-        ):
+        narrowed = not self.apart and bool(m.boxes.narrowed_by(blocks, stride, dims).any())
+        if self.clock.effort > self.patience and (narrowed or m.repeats.would_fail(tag)):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
-        m.boxes.decide(blocks, tag, bits)
+        if not (self.apart and m.leaves_apart(tag, bits)):
+            m.boxes.decide(blocks, tag, bits)
         m.repeats.follow(tag)
         return True
 
