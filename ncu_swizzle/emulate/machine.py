@@ -208,13 +208,26 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
             self.repeats.decide(tag, bits)
 
-    def leaves_apart(self, tag: Tag, bits: int = 32) -> bool:
-        """Return whether a decision by the lower bits of a value would narrow boxes; note that it has not."""
+    def decide_count(self, tag: Tag | None, bits: int = 32, *, apart: bool) -> None:
+        """Record a decision by a value that changes counts of the current instruction alone, not what threads do.
+
+        `apart`: boxes that it would narrow are not; a run of its own is to count the instruction.
+        """
+        if tag is None:
+            return
         blocks, lattice = np.unique(self.view_blocks()), tag.lattice(bits)
-        if self.draw is not None or not self.boxes.narrowed_by(blocks, *lattice).any():
-            return False
-        self.apart.setdefault((self.now, *lattice), np.zeros(len(self.blocks), bool))[blocks] = True
-        return True
+        if apart and self.draw is None and self.boxes.narrowed_by(blocks, *lattice).any():
+            self.apart.setdefault((self.now, *lattice), np.zeros(len(self.blocks), bool))[blocks] = True
+        else:
+            self.boxes.decide(blocks, tag, bits)
+
+    def counted_mask(self, guard: Value | None, *, apart: bool) -> tuple[Bools, Bools]:
+        """Return what `certain_mask` does, for a guard that decides a count alone: see `decide_count`."""
+        if guard is None or guard.tag is None or (self.log is not None and self.log.supposing):
+            return self.certain_mask(guard)
+        self.decide_count(guard.tag, apart=apart)
+        self.repeats.decide(guard.tag)
+        return self.selection(guard)
 
     def counted_apart(self) -> dict[int, Bools]:
         """Return the blocks, (B,), by instruction, whose boxes are wider than what was left apart allows."""

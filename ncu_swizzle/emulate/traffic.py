@@ -105,11 +105,7 @@ class Tallies:
 
         def step(m: Machine) -> None:
             condition = guard(m)
-            if apart and condition.tag is not None and m.leaves_apart(condition.tag):
-                m.repeats.decide(condition.tag)
-                selected, doubtful = m.selection(condition)
-            else:
-                selected, doubtful = m.certain_mask(condition)
+            selected, doubtful = m.counted_mask(condition, apart=apart)
             if doubtful.any():
                 m.unsure.setdefault(row, Unknown("whether its predicate holds", condition.origin))
             m.tallies[row] += threads_by_block(m, selected)
@@ -201,8 +197,7 @@ class TrafficLog:
         if self.clock.effort > self.patience and (narrowed or m.repeats.would_fail(tag)):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
-        if not (self.apart and m.leaves_apart(tag, bits)):
-            m.boxes.decide(blocks, tag, bits)
+        m.decide_count(tag, bits, apart=self.apart)
         m.repeats.follow(tag)
         return True
 
@@ -401,7 +396,7 @@ class _Access:
         if log is None or self.index in m.unfollowed:
             return
         condition = self.guard(m) if self.guard else None
-        selected, doubtful = m.certain_mask(condition)
+        selected, doubtful = m.counted_mask(condition, apart=log.apart)
         if doubtful.any():
             log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
         else:
@@ -482,6 +477,8 @@ class _Copy(_Access):
         if not known_in(reads, selected):
             m.traffic.miss(self.index, "which lanes write zeros", reads.origin)
             return None
-        m.decide(reads.tag)
+        m.decide_count(reads.tag, apart=m.traffic.apart)
+        if reads.tag is not None:
+            m.repeats.decide(reads.tag)
         lanes: Bools = selected & reads.bits
         return lanes
