@@ -252,7 +252,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine.keep_contents(RESERVED_BYTES if program.allocates else 0)
     if program.tallies is not None:
         # A trial without data is to be short; a run for some counts alone has limits of its own.
-        patience = math.inf if program.ends else PATIENCE if setting.data else 0
+        patience = math.inf if program.alone else PATIENCE if setting.data else 0
         apart = program.apart and setting.data and setting.draw is None
         machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience, apart)
     schedule = Schedule(program=program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)

@@ -384,7 +384,7 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
     guard = operands.guard_operands(instruction.guard)
     kept, selected = s.known_lanes(group, pc, guard(m) if guard else None)
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
-    if s.program.ends:
+    if s.program.alone:
         s.add(s.after(pc), kept.warps, selected)
         return
     s.enter(kept)
@@ -454,7 +454,7 @@ def _phase_check(s: Control, group: Group, pc: int, instruction: SassInstruction
 
 @handles("UCGABAR_ARV", "UCGABAR_WAIT")
 def _cluster_barrier(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
-    if instruction.opcode == "UCGABAR_WAIT" and not s.program.ends:
+    if instruction.opcode == "UCGABAR_WAIT" and not s.program.alone:
         s.machine.at_cluster.append(Group(pc, group.warps, group.mask))
         return
     s.machine.cluster_arrivals[group.warps] += 1

@@ -105,8 +105,8 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
-    # Of a run for some counts alone: basic blocks from which on nothing is counted. No warp waits for another.
-    ends: frozenset[int] = frozenset()
+    alone: bool = False  # whether this is for a run that takes some counts alone, in which no warp waits for another
+    ends: frozenset[int] = frozenset()  # there, basic blocks from which on nothing is counted
     apart: bool = False  # whether there can be such a run
     probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
@@ -200,6 +200,7 @@ def prepare(
         tallies=tallies,
         apart=apart,
         vectors=vectors(flow, needs.effects) if tallies and not wanted.counted else {},
+        alone=bool(wanted.counted),
         ends=frozenset(flow.leaders) - flow.leading_to(wanted.counted) if wanted.counted else frozenset(),
         probed=probe is not None,
     )

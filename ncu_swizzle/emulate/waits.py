@@ -309,7 +309,7 @@ class Waits:
         condition = guard(m) if guard else None
         selected, doubtful = m.selection(condition)
         result = operand_number(instruction.operands[0])
-        if self.program.ends:
+        if self.program.alone:
             m.put(result, truth(True), condition)
             self.add(self.after(pc), group.warps, group.mask)
             return
