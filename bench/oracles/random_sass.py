@@ -193,7 +193,7 @@ MAGIC = ("0xaaaaaaab", "0x55555556", "0x66666667", "0xcccccccd", "0x24924925", "
 
 
 def of_blocks(chance: Random) -> Code:
-    """Return a kernel that stores to shared memory at addresses and under predicates made from the block."""
+    """Return a kernel that accesses memory at addresses and under predicates made from the block."""
     lines = ["S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "S2R R2, SR_CTAID.Y", "ISETP.GE.AND P0, PT, R1, 0x5, PT"]
     lines += [f"MOV R{d}, R{d % 3}" for d in range(3, 8)]
     for _ in range(chance.randrange(2, 9)):
@@ -214,6 +214,9 @@ def of_blocks(chance: Random) -> Code:
         f"IMAD R8, R{chance.randrange(8)}, {scale:#x}, R0",
         "LOP3.LUT R8, R8, 0x3ffc, RZ, 0xc0, !PT",
         "STS [R8+0x400], R0",
+        f"IMAD.WIDE.U32 R10, R{chance.randrange(8)}, {chance.choice((4, 36, 128)):#x}, RZ",
+        "LDG.E R12, [R10.64]",
+        "@!P0 STG.E [R10.64+0x40], R0",
         "@P0 STS [R0.X4+0x400], R0",
         "@P0 BRA {end}",
         "STS [RZ+0x400], R0",

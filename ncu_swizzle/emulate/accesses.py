@@ -187,7 +187,7 @@ class RequestLog:
             repeat.requests.append(LoopRequests(number=number, seen=entry, times=1, tag=tag, source_tag=source_tag))
         # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
-            self.counts()
+            self._count()
         return entry
 
     def add(self, request: LoopRequests) -> None:
@@ -234,7 +234,19 @@ class RequestLog:
             self.lost.add(number)
 
     def counts(self) -> Mapping[int, AccessCounts]:
-        """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
+        """Return the counts of all requests, by instruction, and keep none of them. Those without a rule are missed."""
+        self._count()
+        counts, self._counted = self._counted, {}
+        for number, (warps, wavefronts) in self.machine.wgmma.items():
+            if (warps % WARPS).any():
+                self.miss(number, "not all warps of a warpgroup execute it", None, codes.NO_RULE)
+            # `wavefronts` are those of a warpgroup, and each of its four warps was counted.
+            total = warps * wavefronts // WARPS
+            counts[number] = AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
+        return counts
+
+    def _count(self) -> None:
+        """Count all requests that were seen since the last time."""
         for number, requests in self.seen.items():
             remaining = [seen for seen in requests.values() if seen.count]
             if not remaining:  # all of them were taken back
@@ -247,14 +259,6 @@ class RequestLog:
         self.seen.clear()
         self._warps.clear()
         self._bytes = 0
-        counts = dict(self._counted)
-        for number, (warps, wavefronts) in self.machine.wgmma.items():
-            if (warps % WARPS).any():
-                self.miss(number, "not all warps of a warpgroup execute it", None, codes.NO_RULE)
-            # `wavefronts` are those of a warpgroup, and each of its four warps was counted.
-            total = warps * wavefronts // WARPS
-            counts[number] = AccessCounts(wavefronts=total, ideal=total, known=True, requests=None)
-        return counts
 
     def _evaluate(self, number: int, seen: Sequence[SharedRequests]) -> AccessCounts | None:
         op = operation_name(self.instructions[number])

@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.traffic import FIGURES, PATIENCE, TrafficLog
 from ncu_swizzle.smem.access import RESERVED_BYTES, Index
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests
 
 # The part of a grid that no block that ran represents yet, as disjoint sets of evenly spaced blocks.
@@ -157,6 +157,7 @@ GROWTH = 16  # of the number of blocks that run together: few until their kinds 
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
 EVERY_AXIS = 0b111
 MANY_WARPS = 512  # of a grid, that run together in less time than one by one
+MANY_STEPS = 4_000  # basic blocks that groups of warps run in a block, if it runs long
 QUICK_EFFORT = 1_000_000  # of blocks that run in less time than code is prepared
 FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
@@ -208,6 +209,7 @@ class Batch:
     machine: Machine
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
+    apart: Mapping[int, Bools]  # by instruction, the blocks, (B,), whose boxes differ in its threads or requests
 
     @property
     def patterns(self) -> Mapping[int, LanePattern]:
@@ -249,9 +251,10 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
     if program.contents:
         machine.keep_contents(RESERVED_BYTES if program.allocates else 0)
     if program.tallies is not None:
-        # A trial without data is to be short.
-        patience = PATIENCE if setting.data else 0
-        machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience)
+        # A trial without data is to be short; a run for some counts alone has limits of its own.
+        patience = math.inf if program.alone else PATIENCE if setting.data else 0
+        apart = program.apart and setting.data and setting.draw is None
+        machine.traffic = TrafficLog(machine, program.instructions, program.vectors, setting.clock, patience, apart)
     schedule = Schedule(program=program, machine=machine, clock=setting.clock, shortcuts=setting.shortcuts)
     try:
         issued = schedule.run()
@@ -268,6 +271,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies,
         traffic=requested,
+        apart=machine.counted_apart(),
     )
     if setting.races is not None:
         kinds = [batch.signature(block) + machine.ordering_of(block) for block in range(len(everyone))]
@@ -280,6 +284,7 @@ def run_batch(setting: Setting, blocks: Ints, *, again: bool = False) -> Batch:
         machine=machine,
         tallies=machine.tallies[:, mine],
         traffic={number: figures[:, mine] for number, figures in requested.items()},
+        apart={each: wide[mine] for each, wide in batch.apart.items()},
     )
 
 
@@ -312,6 +317,7 @@ class Totals:
     traffic: dict[int, Any] = field(default_factory=dict)  # (FIGURES,)
     patterns: dict[int, LanePattern] = field(default_factory=dict)
     unsure: dict[int, Unknown] = field(default_factory=dict)
+    apart: set[int] = field(default_factory=set)  # instructions in whose threads or requests blocks of a kind differ
     unfollowed: dict[int, Unknown] = field(default_factory=dict)
     run: int = 0
     blocks: list[Index] = field(default_factory=list)  # the first that ran
@@ -328,11 +334,12 @@ class Totals:
             self.ideal[number] = self.ideal.get(number, 0) + int(_weighted_sum(result.ideal, weights))
             for kept, made in ((self.requests, result.requests), (self.supposed, result.supposed)):
                 if made is not None:
-                    kept[number] = kept[number].plus(made) if number in kept else made
+                    kept[number] = kept[number].plus(made) if number in kept else made.chosen(slice(None))
         self.lost |= batch.machine.log.lost
         for number, ways in batch.machine.log.remote.items():
             self.remote[number] = max(ways, self.remote.get(number, 0))
         self.tallies = self.tallies + _weighted_sum(batch.tallies, weights)
+        self.apart |= {number for number, blocks in batch.apart.items() if (weights[blocks] > 1).any()}
         for number, figures in batch.traffic.items():
             self.traffic[number] = self.traffic.get(number, 0) + _weighted_sum(figures, weights)
         for number, pattern in batch.patterns.items():
@@ -388,6 +395,7 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         if setting.clock.expired and covered < blocks:
             raise ManyKinds(covered, blocks, setting.clock.timeout_s)
         setting.clock.tell(always=True)
+        del batch, boxes
     totals.classes = len(signatures)
     _check_representatives(setting, totals, expected if totals.run < blocks else {})
     return totals
@@ -399,13 +407,23 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     warps = math.prod(setting.extents) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
-        batch = _run_first(setting, unclaimed, warps) if size == 1 else run_batch(setting, unclaimed.pick(pinned, size))
+        batch = _run_chosen(setting, unclaimed, pinned, size) if most else _run_first(setting, unclaimed, warps)
         boxes = batch.machine.boxes
         weights = [unclaimed.claim(boxes, number) for number in range(len(batch.blocks))]
         yield batch, np.array(weights, object), boxes
         pinned |= boxes.pinned
         most = most or setting.blocks_at_once(batch)
-        size = min(most, GROWTH * size if warps > FEW_WARPS else most)
+        new = sum(weight > 0 for weight in weights)
+        grown = GROWTH * size if 2 * new > len(weights) else 2 * new  # of one kind, one is enough
+        # Blocks that run long go through many tiles, no two alike; most of the time, however many run, is overhead.
+        long = setting.clock.steps > MANY_STEPS and unclaimed.blocks <= most and sum(weights) == len(weights)
+        size = most if long or warps <= FEW_WARPS else min(most, grown)
+        del batch, boxes  # their requests may take as much memory as those of the next ones
+
+
+def _run_chosen(setting: Setting, unclaimed: Unclaimed, pinned: int, size: int) -> Batch:
+    """Run up to `size` blocks that likely differ, and those of their clusters, which run in any case."""
+    return run_batch(setting, whole_clusters(unclaimed.pick(pinned, size), setting.cluster)[0])
 
 
 def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
@@ -417,14 +435,14 @@ def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
     shared = max(1, setting.shared_size)
     together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
     if warps > MANY_WARPS or together < 2 or not setting.data:
-        return run_batch(setting, unclaimed.pick(0, 1))
+        return _run_chosen(setting, unclaimed, 0, 1)
     issued = setting.clock.issued
     try:
         with setting.clock.limited(ALONE_STEPS):
-            return run_batch(setting, unclaimed.pick(0, 1))
+            return _run_chosen(setting, unclaimed, 0, 1)
     except Spent:
         setting.clock.issued = issued
-        return run_batch(setting, unclaimed.pick(EVERY_AXIS, together))
+        return _run_chosen(setting, unclaimed, EVERY_AXIS, together)
 
 
 def _run_every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
@@ -447,6 +465,9 @@ def _check_representatives(
     for number, (block, (signature, other)) in enumerate(expected.items()):
         why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
         rows, numbers = other.differences(batch.traffic_of(number))
+        guarded = setting.program.tallies.guarded if setting.program.tallies else {}
+        rows = [row for row in rows if row not in {guarded.get(each) for each in totals.apart}]
+        numbers = [each for each in numbers if each not in totals.apart]
         totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
         totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
         if batch.signature(number) != signature:  # then no count is known

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.dependence import BLOCK_AXES, MOST_STRIDE, Steps, Tag, is_open
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.smem.operations import Bools, Ints
 
 # Blocks that run in clusters: all blocks of a cluster run side by side, in the order of their ranks.
 
@@ -28,15 +28,15 @@ Chosen = Ints | slice  # some of the running blocks
 
 
 def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Chosen]:
-    """Return the blocks of each block's cluster, (B · size, 3), and the positions of the given ones among them."""
+    """Return the blocks of these blocks' clusters, (C · size, 3), and the positions of the given ones among them."""
     size, extent = math.prod(shape), np.array(shape)
     if size == 1:
         return blocks, slice(None)
     ranks = np.arange(size)
     inside = np.stack([ranks % shape[0], ranks // shape[0] % shape[1], ranks // (shape[0] * shape[1])], axis=1)
-    first = blocks // extent * extent
+    first, which = np.unique(blocks // extent * extent, axis=0, return_inverse=True)
     everyone: Ints = (first[:, None, :] + inside).reshape(-1, 3)
-    return everyone, np.arange(len(blocks)) * size + rank_of(blocks, shape)
+    return everyone, which.ravel() * size + rank_of(blocks, shape)
 
 
 def rank_of(blocks: Ints, shape: tuple[int, int, int]) -> Ints:
@@ -119,13 +119,14 @@ class Boxes:
             if dims >> axis & 1:
                 self._pin(which, axis)
 
-    def narrowed_by(self, which: Ints, stride: Steps, dims: int) -> bool:
-        """Return whether a decision at this stride, or by the index itself in these dimensions, narrows any of them."""
-        return any(
-            bool((self.low[which, axis] < self.high[which, axis]).any())
-            and bool(dims >> axis & 1 or (self.step[which, axis] % stride[axis]).any())
-            for axis in range(BLOCK_AXES)
-        )
+    def narrowed_by(self, which: Ints, stride: Steps, dims: int) -> Bools:
+        """Return which are narrowed, (n,), by a decision at this stride, or by the index itself in these dimensions."""
+        narrowed = np.zeros(len(which), bool)
+        for axis in range(BLOCK_AXES):
+            if dims >> axis & 1 or stride[axis] > 1:
+                wide = self.low[which, axis] < self.high[which, axis]
+                narrowed |= wide if dims >> axis & 1 else wide & (self.step[which, axis] % stride[axis] != 0)
+        return narrowed
 
     def keep_within(self, tag: Tag, which: Ints, down: Ints, up: Ints) -> None:
         """Narrow to the blocks in which a value with this tag falls by at most `down` and grows by at most `up`."""

@@ -384,6 +384,9 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
     guard = operands.guard_operands(instruction.guard)
     kept, selected = s.known_lanes(group, pc, guard(m) if guard else None)
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+    if s.program.alone:
+        s.add(s.after(pc), kept.warps, selected)
+        return
     s.enter(kept)
     executing = selected.any(axis=1)
     named = _named_barriers(m, instruction, selected)
@@ -394,7 +397,9 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
         vote = Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
         mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
-    for barrier, count in np.unique(named[executing], axis=0).tolist():
+    asked = named[executing]
+    asked = asked[:1] if (asked == asked[:1]).all() else np.unique(asked, axis=0)  # mostly all for the same
+    for barrier, count in asked.tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
         m.count_order(kept.warps[used])
         s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
@@ -449,7 +454,7 @@ def _phase_check(s: Control, group: Group, pc: int, instruction: SassInstruction
 
 @handles("UCGABAR_ARV", "UCGABAR_WAIT")
 def _cluster_barrier(s: Control, group: Group, pc: int, instruction: SassInstruction) -> None:
-    if instruction.opcode == "UCGABAR_WAIT":
+    if instruction.opcode == "UCGABAR_WAIT" and not s.program.alone:
         s.machine.at_cluster.append(Group(pc, group.warps, group.mask))
         return
     s.machine.cluster_arrivals[group.warps] += 1

@@ -58,6 +58,11 @@ def is_control(instruction: SassInstruction) -> bool:
     return instruction.row.control or control_word(instruction) == PHASE_CHECK
 
 
+def steers(instruction: SassInstruction) -> bool:
+    """Return whether an instruction may decide where the threads of a warp go, whenever others do something."""
+    return instruction.row.control or instruction.opcode == "BMOV"
+
+
 def control_word(instruction: SassInstruction) -> str:
     """Return the key of a control instruction's handler: the opcode, or PHASE_CHECK."""
     return PHASE_CHECK if instruction.opcode == "SYNCS" and instruction.has("PHASECHK") else instruction.opcode

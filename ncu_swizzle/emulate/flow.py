@@ -214,6 +214,17 @@ class Flow:
         """The instructions at which all threads of a warp reconverge, whatever path they took."""
         return frozenset(n for n, each in enumerate(self.instructions) if each.opcode == "WARPSYNC" and each.has("ALL"))
 
+    def leading_to(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Return the first instructions of the basic blocks from which a thread may come to one of these."""
+        leading = {self.first(number) for number in numbers}
+        while True:
+            ends = leading | {ANYWHERE} if leading.intersection(self.anywhere) else leading
+            others = (leader for leader in self.leaders if leader not in leading)
+            found = [leader for leader in others if not ends.isdisjoint(self.successors(self.last[leader]))]
+            if not found:
+                return frozenset(leading)
+            leading.update(found)
+
     def reached(self, first: Iterable[int], ends: Collection[int], whole: bool) -> frozenset[int]:
         """Return what can run from some instructions on, called functions included, until one of `ends` has.
 

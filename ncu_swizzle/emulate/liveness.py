@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.effects import (
     PHASE_CHECK,
     REGISTERS,
     SHARED,
+    VOTED,
     Effects,
     address_reads,
     control_word,
@@ -35,6 +36,7 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     order_reads,
     reading_guard,
+    steers,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
@@ -54,11 +56,12 @@ class Demand:
     order: bool = False  # what orders accesses to shared memory is noted, and what copies and wgmmas read there
     probed: bool = False  # addresses of global memory and of tiles matter
     valued: frozenset[int] = frozenset()  # stores whose values matter
+    counted: frozenset[int] = frozenset()  # instructions of which threads and requests are counted, and nothing else
 
     def addresses(self, row: Opcode) -> bool:
         """Whether addresses that decide nothing in shared memory matter."""
         probed = self.probed and (row.global_access or row.probed)
-        return probed or (self.traffic and (row.global_access or row.local_access))
+        return probed or (self.traffic and not self.counted and (row.global_access or row.local_access))
 
 
 NOTHING_MORE = Demand()
@@ -72,6 +75,7 @@ class Slice:
     effects: tuple[Effects, ...]
     shared: bool
     local: bool
+    others: bool  # whether what other warps store, or vote for, matters
     live: dict[int, int]  # by first instruction of a basic block: what is live before it
     alive_after: tuple[int, ...]  # by instruction: what is live behind it
 
@@ -81,6 +85,9 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     listed = []
     for number, instruction in enumerate(flow.instructions):
         effect = _opaque_aware(flow.instructions[number], wanted)
+        if wanted.counted and not steers(instruction):
+            roots = effect.roots | address_reads(instruction) if number in wanted.counted else 0
+            effect = replace(effect, roots=roots, reads=effect.reads | roots)
         more = address_reads(instruction) if wanted.addresses(instruction.row) else 0
         more |= order_reads(instruction) if wanted.order and not instruction.never else 0
         reads = effect.reads | more
@@ -91,7 +98,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
     if wanted.everything:
         every = (1 << REGISTERS) - 1
         return Slice(
-            needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True,
+            needed=(True,) * len(all_effects), effects=all_effects, shared=True, local=True, others=True,
             live=dict.fromkeys(flow.leaders, every), alive_after=(every,) * len(all_effects),
         )  # fmt: skip
     all_effects = _with_slots(flow, all_effects)
@@ -106,6 +113,7 @@ def needed(flow: Flow, wanted: Demand = NOTHING_MORE) -> Slice:
         effects=all_effects,
         shared=bool(anywhere >> SHARED & 1),
         local=bool(anywhere >> LOCAL & 1 or anywhere >> FIRST_SLOT),
+        others=bool(anywhere & (1 << SHARED | 1 << GLOBAL | 1 << VOTED)),
         live=before,
         alive_after=tuple(alive_after),
     )

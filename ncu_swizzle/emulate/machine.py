@@ -209,6 +209,37 @@ class Machine(State, RegisterFile, LaunchedGrid):
             self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
             self.repeats.decide(tag, bits)
 
+    def decide_count(self, tag: Tag | None, bits: int = 32, *, apart: bool) -> None:
+        """Record a decision by a value that changes counts of the current instruction alone, not what threads do.
+
+        `apart`: boxes that it would narrow are not; a run of its own is to count the instruction.
+        """
+        if tag is None:
+            return
+        blocks, lattice = np.unique(self.view_blocks()), tag.lattice(bits)
+        if apart and self.draw is None and self.boxes.narrowed_by(blocks, *lattice).any():
+            self.apart.setdefault((self.now, *lattice), np.zeros(len(self.blocks), bool))[blocks] = True
+        else:
+            self.boxes.decide(blocks, tag, bits)
+
+    def counted_mask(self, guard: Value | None, *, apart: bool) -> tuple[Bools, Bools]:
+        """Return what `certain_mask` does, for a guard that decides a count alone: see `decide_count`."""
+        if guard is None or guard.tag is None or (self.log is not None and self.log.supposing):
+            return self.certain_mask(guard)
+        self.decide_count(guard.tag, apart=apart)
+        self.repeats.decide(guard.tag)
+        return self.selection(guard)
+
+    def counted_apart(self) -> dict[int, Bools]:
+        """Return the blocks, (B,), by instruction, whose boxes are wider than what was left apart allows."""
+        wide: dict[int, Bools] = {}
+        for (number, stride, dims), blocks in self.apart.items():
+            which = np.flatnonzero(blocks)
+            narrowed = which[self.boxes.narrowed_by(which, stride, dims)]
+            if len(narrowed):
+                wide.setdefault(number, np.zeros(len(self.blocks), bool))[narrowed] = True
+        return wide
+
     def decide_request(self, tag: Tag | None, unit: int = 1) -> None:
         """Record that an address decides the wavefronts of a request: those of addresses 128 bytes apart are equal.
 

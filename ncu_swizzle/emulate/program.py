@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     reading_guard,
     results,
+    steers,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
@@ -104,6 +105,9 @@ class PreparedCode:
     unwritten: set[int] = field(default_factory=set)  # instructions that have read a register that nothing wrote
     tallies: Tallies | None = None  # what is counted besides issues and wavefronts, if anything
     vectors: Mapping[int, Vector] = field(default_factory=dict)  # by access to global memory, if that is counted
+    alone: bool = False  # whether this is for a run that takes some counts alone, in which no warp waits for another
+    ends: frozenset[int] = frozenset()  # there, basic blocks from which on nothing is counted
+    apart: bool = False  # whether there can be such a run
     probed: bool = False  # whether a probe's steps run, too: they see only what certainly happens
 
     def source_of(self, origin: int | None) -> str:
@@ -140,24 +144,30 @@ def prepare(
     wanted = replace(wanted, probed=probe is not None)
     needs = needed(flow, wanted)
     tallies = None
-    if wanted.traffic:  # the same rows whether order is noted or not: blocks of both kinds are added up
-        counted = needed(flow, replace(wanted, order=False, valued=frozenset())) if wanted.order else needs
+    if wanted.traffic:  # the same rows whatever else is wanted: counts of several runs are added up
+        other = wanted.order or wanted.counted
+        only_traffic = replace(wanted, order=False, valued=frozenset(), counted=frozenset())
+        counted = needed(flow, only_traffic) if other else needs
         tallies = Tallies.of(flow, counted.effects, counted.alive_after)
+    # If no warp reads what another writes, a warp's way is its own: some threads can be counted without the others.
+    apart = not (needs.others or wanted.counted or any(each.has("SPIN") for each in instructions))
     steps: list[Step | None] = []
     unsupported = set()
     failures: dict[int, str] = {}
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
             stand_in = instead(instruction, index) if instead and not instruction.never else None
+            idle = wanted.counted and not needs.needed[index] and not steers(instruction)
             step, emulated = (
                 (stand_in, True)
-                if stand_in
+                if stand_in or idle
                 else _enduring_step(instruction, index, needs, read_alike(flow, needs, index), failures)
             )
             if step and not stand_in and accesses.ends_spin_loop(instructions, flow.first(index), index):
                 step = accesses.SpinLoop(instruction, index, step).step
             before = [probe(instruction)] if probe else []
-            before += [tallies.step(instruction, index), traffic.traffic_step(instruction, index)] if tallies else []
+            if tallies and (not wanted.counted or index in wanted.counted):
+                before += [tallies.step(instruction, index, apart=apart), traffic.traffic_step(instruction, index)]
             before += [_awaiting(instruction, code), _noting(instruction)] if wanted.order else []
         for first in reversed(before):
             step = both(first, step) if first else step
@@ -188,7 +198,10 @@ def prepare(
         allocates=any(instruction.opcode == "UTCATOMSWS" for instruction in instructions),
         failures=failures,
         tallies=tallies,
-        vectors=vectors(flow, needs.effects) if tallies else {},
+        apart=apart,
+        vectors=vectors(flow, needs.effects) if tallies and not wanted.counted else {},
+        alone=bool(wanted.counted),
+        ends=frozenset(flow.leaders) - flow.leading_to(wanted.counted) if wanted.counted else frozenset(),
         probed=probe is not None,
     )
 

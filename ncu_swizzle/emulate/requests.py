@@ -41,6 +41,7 @@ ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
 BEGINNING = 50
 LONG_EFFORT = 12_000_000  # about as many microseconds; then counting is tried without following data
 WITHOUT_DATA_EFFORT = 16_000_000  # the limit of that try
+APART_EFFORT = 32_000_000  # limit of a run that counts threads alone
 COMPARED_EFFORT = 4_000_000  # limit for comparing stored values; arithmetic takes longest
 FUTILE_EFFORT = 2_000_000  # after which that try ends if it followed every branch as with data
 
@@ -62,6 +63,7 @@ class Clock:
     most_steps: float | None = None
     effort: int = 0
     most_effort: float = math.inf
+    by_step: bool = False  # whether effort is that of what is executed, not of all that is issued
     lost: int = 0  # branches on unknown conditions
     aside: Callable[[], None] | None = None  # called once, after a given effort
     aside_effort: int = 0
@@ -79,11 +81,11 @@ class Clock:
     def _spent(self) -> bool:
         return self.effort > self.most_effort or (self.most_steps is not None and self.steps > self.most_steps)
 
-    def ran(self, warps: int, instructions: int) -> None:
-        """Record that warps ran instructions of a basic block, and report progress."""
+    def ran(self, warps: int, instructions: int, executed: int) -> None:
+        """Record that warps ran instructions of a basic block, of which some are executed, and report progress."""
         self.issued += warps * instructions
         self.steps += 1
-        self.effort += (warps + BEGINNING) * instructions
+        self.effort += (warps + BEGINNING) * (executed if self.by_step else instructions)
         self.tell()
         if self.aside is not None and self.effort > self.aside_effort:
             aside, self.aside = self.aside, None

@@ -30,6 +30,7 @@ from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import (
+    APART_EFFORT,
     ASIDE_STEPS,
     COMPARED_EFFORT,
     FUTILE_EFFORT,
@@ -42,7 +43,7 @@ from ncu_swizzle.emulate.requests import (
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, figures_of
+from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, accesses, figures_of
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests, merged_requests
@@ -440,6 +441,8 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
     totals = counts_with_tickets(setting, cover(replace(setting, races=check), exhaustive), exhaustive)
+    if totals.apart:
+        _count_apart(code, setting, totals)
     accesses = global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive, check)
     if check is not None and launch.uncompared:
         check.lacking[launch.uncompared] = None
@@ -452,15 +455,56 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
         classes=totals.classes,
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
-        requests={
-            program.instructions[number].offset: made.sorted_requests() for number, made in totals.requests.items()
-        },
         supposed={program.instructions[number].offset: made.sorted_requests() for number, made in _supposed(totals)},
+        requests={  # each takes the place of those that it sorts
+            program.instructions[number].offset: totals.requests.pop(number).sorted_requests()
+            for number in list(totals.requests)
+        },
         remote={program.instructions[number].offset: ways for number, ways in sorted(totals.remote.items())},
         global_accesses=accesses,
         tiles=followed_tiles(code, setting, launch.buffers),
         hazards=Hazards() if check is None else check.hazards(),
     )
+
+
+def _count_apart(code: Code, setting: Setting, totals: Totals) -> None:
+    """Count the threads and requests in which blocks differ that are of one kind in all else.
+
+    A run for them computes their guards and addresses, and what steers threads: many kinds of blocks take little.
+    """
+    program = setting.program
+    assert program.tallies is not None
+    guarded = {each: row for each in totals.apart if (row := program.tallies.guarded.get(each)) is not None}
+    rows, numbers = set(guarded.values()), {each for each in totals.apart if accesses(program.instructions[each])}
+    clock = Clock(
+        timeout_s=setting.clock.left_s,
+        most_effort=APART_EFFORT,
+        by_step=True,
+        on_progress=lambda *_: setting.clock.tell(),
+    )
+    wanted = Demand(arrays=bool(setting.memory), traffic=True, counted=frozenset(totals.apart))
+    try:
+        apart = replace(prepare(code, wanted), vectors=program.vectors)
+        counted = cover(replace(setting, program=apart, clock=clock), exhaustive=False)
+        # Where threads go does not depend on what is computed besides: until they are done, both issue the same.
+        followed = {at for at in apart.flow.leaders if at not in apart.ends and at not in totals.unknown}
+        if any(number in counted.unknown or counted.issued[number] != totals.issued[number] for number in followed):
+            raise Restart
+    except (NcuSwizzleError, Restart):
+        why = "whether its predicate holds", "its address"
+        guard, address = (Unknown(f"{each}, in blocks too many to run,", None, codes.NOT_RUN) for each in why)
+        totals.unsure = {**dict.fromkeys(rows, guard), **totals.unsure}
+        totals.unfollowed = {**dict.fromkeys(numbers, address), **totals.unfollowed}
+        return
+    totals.unsure = {**{row: counted.unsure[row] for row in rows if row in counted.unsure}, **totals.unsure}
+    unfollowed = {number: counted.unfollowed[number] for number in numbers if number in counted.unfollowed}
+    totals.unfollowed = {**unfollowed, **totals.unfollowed}
+    for row in rows:
+        totals.tallies[row] = counted.tallies[row]
+    for number in numbers & counted.traffic.keys():
+        totals.traffic[number] = counted.traffic[number]
+    for number in numbers & counted.patterns.keys():
+        totals.patterns[number] = counted.patterns[number]
 
 
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:

@@ -48,6 +48,9 @@ class Schedule(Control):
         m, program = self.machine, self.program
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
+            if group.pc in program.ends:
+                m.live[group.warps] &= ~group.mask
+                continue
             if self.loops is not None:
                 group = self.loops.arrive(group)
             last = program.flow.last[group.pc]
@@ -178,7 +181,7 @@ class Schedule(Control):
         How often their loop runs depends on the time of the others, so it is unknown.
         """
         m, instruction = self.machine, self.program.instructions[last]
-        self.clock.ran(len(group.warps), last + 1 - group.pc)
+        self.clock.ran(len(group.warps), last + 1 - group.pc, len(self.program.runs[group.pc]) + 1)
         if self.clock.expired:
             raise Endless(instruction.offset, instruction.text, self.clock.timeout_s, self.clock.issued)
         if not self.circles.closed(group):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes, Repeats
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Steps, Tag
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.values import Bits, Value
@@ -318,6 +318,9 @@ class State:
     missed: dict[int, Unknown] = _part(dict, compare=False)  # requests, by instruction
     tallies: Ints = _part(compare=False)  # (R, B): threads and diverging branches, see `traffic.Tallies`
     unsure: dict[int, Unknown] = _part(dict, compare=False)  # of these, by row
+    # Decisions that narrowed no boxes, as a run of their own may count what they decide: by instruction, stride and
+    # dimensions (`Tag.lattice`), the blocks, (B,).
+    apart: dict[tuple[int, Steps, int], Bools] = _part(dict, compare=False)
     unfollowed: dict[int, Unknown] = _part(dict, compare=False)  # requests to global and local memory, by instruction
     wgmma: dict[int, tuple[Ints, int]] = _part(dict, compare=False)  # see `RequestLog`
     boxes: Boxes = _part(compare=False)
@@ -412,7 +415,8 @@ def copy_of_field(thing: Any) -> Any:
     if kind is np.ndarray:
         return thing.copy()
     if kind is list or kind is tuple:
-        return kind(map(copy_of_field, thing))
+        kinds: list[Any] = [type(each) for each in thing]
+        return kind([a if _is_fixed(of) else copy_of_field(a) for a, of in zip(thing, kinds, strict=True)])
     if kind is dict:
         return {key: copy_of_field(value) for key, value in thing.items()}
     if _is_fixed(kind):

@@ -92,8 +92,11 @@ class Tallies:
                 count += 1
         return cls(leaders=leaders, guarded=guarded, branches=branches)
 
-    def step(self, instruction: SassInstruction, number: int) -> Step | None:
-        """Return the step that counts the threads for which a guard holds, at the first instruction of its row."""
+    def step(self, instruction: SassInstruction, number: int, *, apart: bool) -> Step | None:
+        """Return the step that counts the threads for which a guard holds, at the first instruction of its row.
+
+        `apart`: where it would tell blocks apart, it is left to a run for such counts alone.
+        """
         row = self.guarded.get(number)
         if row is None or self._firsts[row] != number:
             return None
@@ -102,7 +105,7 @@ class Tallies:
 
         def step(m: Machine) -> None:
             condition = guard(m)
-            selected, doubtful = m.certain_mask(condition)
+            selected, doubtful = m.counted_mask(condition, apart=apart)
             if doubtful.any():
                 m.unsure.setdefault(row, Unknown("whether its predicate holds", condition.origin))
             m.tallies[row] += threads_by_block(m, selected)
@@ -159,9 +162,11 @@ class TrafficLog:
         instructions: Sequence[SassInstruction],
         vectors: Mapping[int, Vector],
         clock: Clock,
-        patience: int = PATIENCE,
+        patience: float = PATIENCE,
+        apart: bool = False,
     ) -> None:
         self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
+        self.apart = apart  # whether addresses that tell blocks apart are left to a run of their own
         self.vectors = vectors
         self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
         self._counted: dict[int, Ints] = {}
@@ -188,12 +193,11 @@ class TrafficLog:
             self.miss(number, "its address", m.draw.origin)
             return False
         blocks = np.unique(m.view_blocks())
-        if self.clock.effort > self.patience and (
-            m.boxes.narrowed_by(blocks, stride, dims) or m.repeats.would_fail(tag)
-        ):
+        narrowed = not self.apart and bool(m.boxes.narrowed_by(blocks, stride, dims).any())
+        if self.clock.effort > self.patience and (narrowed or m.repeats.would_fail(tag)):
             self.miss(number, "its address, in blocks or iterations too many to run,", None, codes.NOT_RUN)
             return False
-        m.boxes.decide(blocks, tag, bits)
+        m.decide_count(tag, bits, apart=self.apart)
         m.repeats.follow(tag)
         return True
 
@@ -392,7 +396,7 @@ class _Access:
         if log is None or self.index in m.unfollowed:
             return
         condition = self.guard(m) if self.guard else None
-        selected, doubtful = m.certain_mask(condition)
+        selected, doubtful = m.counted_mask(condition, apart=log.apart)
         if doubtful.any():
             log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
         else:
@@ -473,6 +477,8 @@ class _Copy(_Access):
         if not known_in(reads, selected):
             m.traffic.miss(self.index, "which lanes write zeros", reads.origin)
             return None
-        m.decide(reads.tag)
+        m.decide_count(reads.tag, apart=m.traffic.apart)
+        if reads.tag is not None:
+            m.repeats.decide(reads.tag)
         lanes: Bools = selected & reads.bits
         return lanes

@@ -270,10 +270,10 @@ class Waits:
         chosen = np.flatnonzero(blocks).tolist()
         voted = _vote(opened, m, chosen[0]) if len(chosen) == 1 else None
         arrived: list[int] = []
-        for block in chosen:
+        m.epochs[blocks] += not any(w.count for w in opened)
+        for block in chosen if m.arrivals or m.meeting or m.claims else ():
             arrived += m.arrivals.pop((barrier, block), [])
             m.meeting.pop((barrier, block), None)
-            m.epochs[block] += not any(w.count for w in opened)
             if m.claims and not any(w.count and block in m.block_of[w.group.warps] for w in opened):
                 m.claims[0][block] = 0
         if m.notes:
@@ -309,6 +309,10 @@ class Waits:
         condition = guard(m) if guard else None
         selected, doubtful = m.selection(condition)
         result = operand_number(instruction.operands[0])
+        if self.program.alone:
+            m.put(result, truth(True), condition)
+            self.add(self.after(pc), group.warps, group.mask)
+            return
         memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
         address, state = operands.address(memory)(m), operands.raw(instruction.operands[-1])(m)
         asked = None if doubtful.any() else self._asked(address, state, selected)

@@ -131,7 +131,7 @@ class AccessRequests:
         frequent = np.sort(np.argsort(-self.times, kind="stable")[:DISTINCT_REQUESTS])
         return replace(self.chosen(frequent), complete=False)
 
-    def chosen(self, rows: Ints) -> AccessRequests:
+    def chosen(self, rows: Ints | slice) -> AccessRequests:
         """Return some of the requests."""
         source = None if self.source is None else self.source[rows]
         return replace(

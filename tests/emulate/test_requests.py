@@ -238,6 +238,25 @@ def test_addresses_are_followed_through_iterations_and_blocks() -> None:
     assert "whether its predicate holds" in str(store.traffic_unknown), "nothing wrote it"
 
 
+def test_blocks_that_differ_in_threads_and_sectors_alone_are_run_for_these_alone() -> None:
+    # P1, and where R6 points, differ from block to block; what follows the barrier does not.
+    lines = (
+        "S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "LDC.64 R2, c[0x0][0x210]", "IMAD R4, R1, R1, RZ",
+        "LOP3.LUT R4, R4, 0x1f, RZ, 0xc0, !PT", "ISETP.GT.U32.AND P1, PT, R4, R0, PT", "@P1 IADD3 R4, R4, 0x1, RZ",
+        "IMAD R6, R4, 0x24, R0", "IMAD.WIDE.U32 R6, R6, 0x4, R2", "@P1 LDG.E R9, [R6.64]",
+        "IMAD R8, R0, 0x4, RZ", "@!P1 LDG.E R9, [R6.64+0x40]", "BAR.SYNC 0x0", "MOV R5, RZ",
+        "VIADD R5, R5, 0x1", "STS [R8+0x400], R0", "ISETP.LT.AND P0, PT, R5, 0x30, PT", "@P0 BRA 0xe0", "EXIT",
+    )  # fmt: skip
+    launch = Launch(grid=(64, 1, 1), block=(32, 1, 1), parameters=pointers(9))
+    kernel = code(*lines, shared_bytes=0x800)
+    few, every = emulate(kernel, launch), emulate(kernel, launch, plain=True, exhaustive=True)
+    assert few.rows == every.rows
+    assert few.blocks_run == 1
+    load = few.rows[9].traffic
+    assert load.predicated_on == sum(min(block * block % 32, 32) for block in range(64))
+    assert load.sectors
+
+
 @pytest.mark.long
 def test_an_iteration_stands_for_others_where_lanes_advance_by_steps_of_their_own() -> None:
     # R2 moves in lanes 8 to 23 alone, R8 by 4 or 8 bytes: one lane's steps are not those of all.
