@@ -44,6 +44,7 @@ from ncu_swizzle.gate.linting import lint_every_launch
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.naming import Named, TargetOrFile
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import Companions, Destination, Engine, Judging, LintOptions
@@ -229,7 +230,8 @@ def compare(
     made for; given alone, everything in it.
     """
     description = own.described(request.problem, sources)
-    profiles = _gathered(entries, replace(request, options=options), on_progress, description)
+    named = {word: meaning.entries for word, meaning in _named(entries, description).items()}
+    profiles = _gathered(entries, named, replace(request, options=options), on_progress)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -273,12 +275,13 @@ def check(
     description, request = own.described(request.problem, sources), replace(request, options=options)
 
     def gather(request: Request, engine: Engine) -> list[model.Profile]:
-        return _gathered(entries, request, on_progress, description, engine)
+        return _gathered(entries, judged, request, on_progress, engine)
 
-    words = [entry for entry in entries if isinstance(entry, str | Path)]
-    rest, files = checking.split_by_launch([str(word) for word in words], description)
+    named = _named(entries, description, unlaunched=not description.pair)
+    files = [file for meaning in named.values() for file in meaning.unlaunched]
     kernels = lint_every_launch(files, description, request, rules, on_progress)
-    entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
+    judged = {word: checking.entries_of([meaning], description) for word, meaning in named.items()}
+    entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or judged[str(entry)])
     verdict = checking.judge_profiles(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)
@@ -287,23 +290,25 @@ def check(
     return verdict
 
 
+def _named(entries: Sequence[Entry], description: KernelDescription, unlaunched: bool = False) -> dict[str, Named]:
+    """Return what the words among the entries name."""
+    words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+    return dict(zip(words, naming.resolve(words, description, saved=True, unlaunched=unlaunched), strict=True))
+
+
 def _gathered(
     entries: Sequence[Entry],
+    named: Mapping[str, Sequence[TargetOrFile]],
     request: Request,
     on_progress: Progress,
-    description: KernelDescription,
     gate: Engine | None = None,
 ) -> list[model.Profile]:
-    """Return the profiles of the entries; `gate` is the engine of a check, which takes one kernel of each.
+    """Return the profiles of the entries, whose words are `named`; `gate` is the engine of a check.
 
     A run that is the only entry means everything in it, and a result before and after both; of a check, a run means
     its kernel, and before and after the latter.
     """
-    words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-    engine = gate or (choose_engine(request) if words else None)
-    kernels = [word for word in words if naming.is_kernel_file(word) or not Path(word).exists()]
-    targets = dict(zip(kernels, naming.resolve_saved(kernels, description) if kernels else (), strict=True))
-    first = -1 if gate and description.pair else 0
+    engine = gate or (choose_engine(request) if named else None)
     alone = not gate and len(entries) == 1
     profiles: list[model.Profile] = []
     for entry in entries:
@@ -316,7 +321,7 @@ def _gathered(
         elif alone and is_folder(Path(entry)):
             profiles += run_folder.load(Path(entry)).profiles
         elif engine:
-            profiles += gather(targets.get(str(entry), [Path(entry)])[first:], request, engine, on_progress)
+            profiles += gather(named[str(entry)], request, engine, on_progress)
     return profiles
 
 

@@ -239,6 +239,7 @@ def check(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, linting, reporting
+    from ncu_swizzle.kernels import naming
 
     if not profiles:
         raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
@@ -248,18 +249,19 @@ def check(
         saving = ("profiles", "baseline", "save_baseline")
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
-            gather = checking.named_by(profiles, description, progress)
-            gathered = gather(request, checking.engine_for(request))
+            entries = checking.entries_of(naming.resolve(profiles, description, saved=True), description)
+            gathered = checking.gathering(entries, progress)(request, checking.engine_for(request))
         file = Path(judging.baseline) if judging.baseline else paths.BASELINE
         reporting.show_saved(checking.save(gathered, file), Output())
         return
     with output.progress() as progress:
         rules = checking.policy(judging, sources, Path.cwd())
-        rest, files = checking.split_by_launch(profiles, description)
+        named = naming.resolve(profiles, description, saved=True, unlaunched=not description.pair)
+        files = [file for word in named for file in word.unlaunched]
         kernels = linting.lint_every_launch(files, description, request, rules, progress)
         verdict = None
-        if rest:
-            gather = checking.named_by(rest, description, progress)
+        if entries := checking.entries_of(named, description):
+            gather = checking.gathering(entries, progress)
             verdict = checking.judge_profiles(gather, rules, replace(request, build=build))
         verdict = checking.with_degrees(verdict, kernels) if kernels or verdict is None else verdict
     reporting.show(verdict, outputs, Output())

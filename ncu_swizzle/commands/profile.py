@@ -19,11 +19,12 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import OfPrograms, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
 if TYPE_CHECKING:
     from ncu_swizzle.commands.run_kernel import Lineup
+    from ncu_swizzle.kernels.family import Family, Kernel
     from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.sweep.plan import Plan
 
@@ -209,7 +210,6 @@ def _time(
     """Build, check and time kernels of one family, and print that."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.measured import time_together
-    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
     if not kernels:
@@ -218,7 +218,7 @@ def _time(
         raise UsageError(f"--reference {companions.reference}: only auto or none with --no-ncu", "name it as a kernel")
     more = ["--repeats", str(profiling.repeats or REPEATS)]
     more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
-    family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
+    family, chosen = _one_family(kernels, own.described(request.problem, sources))
     timing = time_together(family, chosen or family.kernels, request, companions.reference == AUTO, more)
     if not formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
         listing.show_times(timing, Output())
@@ -251,13 +251,13 @@ def _refuse_filters(kernels: Sequence[str], filters: Launches, pairs: Pairs) -> 
 
     Also catches a program without ``--`` before it.
     """
-    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
 
     given = (*filters.given, *(["--pair"] if pairs.pair else []))
     for kernel in kernels:
         if kernel.endswith(".ncu-rep"):
             raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
-        if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
+        if is_file(Path(kernel)) and not is_kernel_file(kernel):
             raise UsageError(
                 f"{kernel} is a file, not a kernel of the catalogue",
                 f"put -- before a program: ncu-swizzle profile -- {kernel}",
@@ -339,12 +339,40 @@ def planned(
     them conflict. A family that has variants of its own, or other sources than Python, stays as it is.
     """
     from ncu_swizzle.frontends.compiled import tuned
-    from ncu_swizzle.kernels import naming
     from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.sweep import plan
 
     description = own.described({name: values[0] for name, values in sizes.items()}, sources)
-    family, chosen = naming.resolve_together(kernels, description, families=True)
+    family, chosen = _one_family(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)
     return plan.make_plan(family, chosen, plan.items_of(variants), sizes)
+
+
+def _one_family(
+    words: Sequence[str], description: KernelDescription, families: bool = False
+) -> tuple[Family, list[Kernel]]:
+    """Return the family that words are of, and the named kernels; none for a file, or a family's name (`families`).
+
+    Raises UsageError for a file and other words, and for several families.
+    """
+    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
+
+    files = [word for word in words if is_kernel_file(word)]
+    if files and len(words) > 1:
+        raise UsageError(
+            f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
+        )
+    if not files:  # the family's sizes are checked later
+        description = replace(description, problem={})
+    named = naming.resolve(list(dict.fromkeys(words)), description, families=families)
+    targets = [target for word in named for target in word.targets]
+    family = targets[0].family
+    for target in targets:
+        if target.family is not family:
+            raise UsageError(
+                f"{target.name} does not belong to the family {family.name}", "name kernels of a single family"
+            )
+    whole = files or (families and list(words) == [family.name])
+    return family, [] if whole else [target.kernel for target in targets]

@@ -149,17 +149,16 @@ def lineup_of(word: str, description: KernelDescription, companions: Companions 
     A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": the catalogue's baseline, and the
     library's kernel if it is available.
     """
-    catalog, (names,) = naming.catalog_with([word], description)
-    target = catalog.target(names[-1], description.problem)
-
-    def companion(asked: str, usual: str) -> TargetOrFile | None:
-        name = usual if asked == AUTO else asked
-        return None if name in ("", NONE) else naming.entry_of(catalog, name, description)
-
+    typed = [name for name in (companions.baseline, companions.reference) if name not in ("", AUTO, NONE)]
+    (named, *others) = naming.resolve([word], description, beside=typed)
+    target = named.targets[-1]
+    beside = {name: other.entries[0] for name, other in zip(typed, others, strict=True)}
+    baseline = next((kernel for kernel in target.family.kernels if kernel.name == target.kernel.baseline), None)
+    usual = replace(target, kernel=baseline) if baseline else None
     return Lineup(
         target=target,
-        before=companion(companions.baseline, target.kernel.baseline),
-        after=companion(companions.reference, ""),
+        before=usual if companions.baseline == AUTO else beside.get(companions.baseline),
+        after=beside.get(companions.reference),
         library=companions.reference == AUTO,
     )
 

@@ -104,7 +104,7 @@ class ExplainQuery:
 
 def _located(what: str) -> tuple[str, str]:
     """Split off the line number of a source; other text is returned whole."""
-    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
 
     file, colon, number = what.rpartition(":")
-    return (file, number) if colon and number.isdecimal() and naming.is_kernel_file(file) else (what, "")
+    return (file, number) if colon and number.isdecimal() and is_kernel_file(file) else (what, "")

@@ -18,7 +18,7 @@ from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import kernels_only, limits
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts, split_name
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.project import KernelSpec, Variant
 from ncu_swizzle.kernels.signature import KernelSignature, signature_of
@@ -154,6 +154,16 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
         )
     init = shlex.join(["ncu-swizzle", "init", as_word(str(source))])
     raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
+
+
+def describing(*files: Path | str) -> str:
+    """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
+    sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
+    if sources:
+        return shlex.join(["ncu-swizzle", "init", *map(as_word, sources)])
+    first, entry = split_name(str(files[0]))
+    lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
+    return Hint(lint, Typed("--grid 128 --arg …"))
 
 
 def several(source: Path, names: Sequence[str]) -> str:

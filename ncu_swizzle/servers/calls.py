@@ -19,7 +19,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import line_accesses
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict, files_in
 from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.family import SOURCE, Target
+from ncu_swizzle.kernels.family import SOURCE, Target, split_name
 from ncu_swizzle.render import findings
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.model import Profile
@@ -111,7 +111,7 @@ def _fixing(
         return None
     family, kernel = chosen.family, chosen.kernel
     source = os.path.realpath(chosen.source)
-    file = next((file for file in files if os.path.realpath(naming.split_name(file)[0]) == source), "")
+    file = next((file for file in files if os.path.realpath(split_name(file)[0]) == source), "")
     named = file or (kernel.name if kernel.name in files or family.shipped else shown_path(source))
     if source.endswith(SOURCE) and not family.shipped:
         return Call("fix", {"file": named, **caller.again(named, launch)})
@@ -165,11 +165,10 @@ def rewrite(caller: Caller, file: str) -> Answer:
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
     description = launch.described(caller.sources(file, launch))
-    for kernel in naming.resolve_sources([file], description):
-        if isinstance(kernel, Target):
-            caller.folders.target(kernel)
-            if write:  # the package's own kernels may be read from anywhere
-                caller.folders.path(kernel.source)
+    for target in naming.resolve([file], description, every=True)[0].targets:
+        caller.folders.target(target)
+        if write:  # the package's own kernels may be read from anywhere
+            caller.folders.path(target.source)
     return fix_all(
         file,
         FixQuery(
