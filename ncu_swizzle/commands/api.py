@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
+import functools
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,10 +26,10 @@ from ncu_swizzle.commands import gate as linting
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
-from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.groups import Emulating, OfPrograms, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.groups import Call, Emulating, OfPrograms, Only, Pairs, keyworded, with_options
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
+from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob, RunOptions, UserProgram
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
@@ -56,11 +56,27 @@ Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
 # Profiles that are made.
 
 
+def _with_function(call: Call, known: Sequence[str]) -> Call:
+    """Return a call of `profile` whose kernel, if it is a function, is one record with what it is called with."""
+    refuse_while_imported()
+    positional, keywords = call
+    kernel, *others = positional or (keywords.get("kernel", ""),)
+    called = live.called(kernel, keywords.get("outputs", ()), keywords, known)
+    return ((called, *others), keywords) if called else call
+
+
+@functools.partial(keyworded, prepared=_with_function)
 def profile(
     kernel: str | Path | Callable[..., Any],
     *,
-    outputs: Texts = (),
-    **options: Any,
+    outputs: Texts = (),  # noqa: ARG001 - of a function, see `_with_function`
+    companions: Companions,
+    request: Request,
+    options: Options,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+    on_progress: Progress = silent,
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
@@ -76,30 +92,12 @@ def profile(
     and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
     `outputs` names those that it writes.
     """
-    refuse_while_imported()
-    called = live.called(kernel, outputs, options, KEYWORDS)
-    return _profiled(kernel, called=called, **options)
-
-
-@keyworded
-def _profiled(
-    kernel: str | Path,
-    *,
-    called: live.LiveKernel | None,
-    companions: Companions,
-    request: Request,
-    options: Options,
-    destination: Destination,
-    own: PairOptions,
-    sources: CatalogOptions,
-    on_progress: Progress = silent,
-) -> Result:
     request = replace(request, options=options)
     with _in_python(), scratch() as temporary:
-        description = own.described(request.problem, sources)
-        if called:
-            description = called.description(description, temporary)
-        lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, companions)
+        description, word = own.described(request.problem, sources), str(kernel)
+        if isinstance(kernel, live.LiveKernel):
+            description, word = kernel.description(description, temporary), kernel.entry
+        lineup = run_kernel.lineup_of(word, description, companions)
         name = lineup.target.name
         saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
         result = run_kernel.profile(lineup, request, saved, progress=on_progress)
@@ -111,14 +109,6 @@ def _profiled(
         reason=result.engine.reason,
         folder=result.folder if destination.export else None,
     )
-
-
-KEYWORDS = tuple(name for name in keyword_names(_profiled) if name != "called")  # of `profile`
-_typed = [
-    *(one for one in inspect.signature(profile).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD),
-    *(one for name, one in inspect.signature(_profiled).parameters.items() if name in KEYWORDS),
-]
-vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_typed)
 
 
 @contextlib.contextmanager
@@ -157,12 +147,11 @@ def profile_program(
     build.refuse_without_launches(words)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / "run", destination.force_overwrite)
-        if len(words) == 1 and words[0].endswith(LAUNCHES):
-            path = Path(folder, words[0])
-            result = program_job.profile_launches(path, request, str(baseline), forced, saved, progress=on_progress)
-        else:
-            command = program_job.UserProgram(words, Path(folder).absolute())
-            result = program_job.profile_program(command, request, str(baseline), forced, saved, progress=on_progress)
+        how = RunOptions(request, str(baseline), forced, saved)
+        is_launches = len(words) == 1 and words[0].endswith(LAUNCHES)
+        program_ = UserProgram(words, Path(folder).absolute())
+        job = LaunchesJob(Path(folder, words[0]), how) if is_launches else ProgramJob(program_, how)
+        result = job.profile(on_progress)
         profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,

@@ -6,7 +6,7 @@
     lint("my.cu", grid=128, nvcc="/opt/cuda/bin/nvcc")
 
 Each command says which records it takes. A function has every option that its command has, and `help` and notebooks
-list them.
+list them: one expansion, `expanded`, with an adapter for Python and one for the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shlex
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
 from enum import Enum, StrEnum
 from inspect import Parameter
 from pathlib import Path
@@ -43,7 +43,7 @@ T = TypeVar("T")
 RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "overwrite", "pair": "pairs"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Hearing:
     """A callback that hears of progress in records, for callers in this package: with what is done, in words."""
 
@@ -65,70 +65,107 @@ Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "no_cache",
 OfPrograms = Annotated[Request, Only("engine", "ncu", "nvcc", "exhaustive", "no_cache", *SPENT)]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
+class Adapter:
+    """How a record's fields appear to a caller: as keywords of Python, or as options of the command line.
+
+    `parameter` returns what a field of this type, in a record of this title, becomes, None if a caller cannot set it;
+    `value` returns what a caller gave as the field's type, and raises UsageError.
+    """
+
+    parameter: Callable[[Field[Any], Any, str], Parameter | None]
+    value: Callable[[Field[Any], Any, Any], Any]
+
+
+@dataclass(frozen=True)
 class RecordParameter:
-    """A parameter that is a record: its class, and those of its fields that a caller sets one by one."""
+    """A parameter that is a record: its class, the fields that a caller sets one by one, and the records in it."""
 
     kind: type
-    fields: tuple[dataclasses.Field[Any], ...]
+    fields: tuple[tuple[Field[Any], Any, Parameter], ...]  # with its type, and what it is to the caller
+    records: Mapping[str, RecordParameter]
 
     @classmethod
-    def of(cls, hint: Any) -> RecordParameter | None:
-        """Return a parameter's record type; None if it is not a record."""
+    def of(cls, hint: Any, adapter: Adapter) -> RecordParameter | None:
+        """Return a parameter's record; None if its type is not one."""
         kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             return None
         only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
-        # A field that is itself a record, such as a request's options, is a separate parameter.
-        single = (field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field)))
-        return cls(kind, tuple(field for field in single if only is None or field.name in only))
-
-    def record(self, keywords: dict[str, Any]) -> Any:
-        """Take the record's fields out of keywords, and return it. Raises UsageError for an invalid choice."""
-        hints = typing.get_type_hints(self.kind)
-        given = {field: RENAMED.get(field.name, field.name) for field in self.fields}
-        return self.kind(
-            **{
-                field.name: _value(field, keywords.pop(name), hints[field.name])
-                for field, name in given.items()
-                if name in keywords
-            }
+        hints, group = typing.get_type_hints(kind, include_extras=True), getattr(kind, "group", "")
+        # A field that is a record, such as a request's options, is a separate parameter; unless all fields are records.
+        single = [field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field))]
+        inner = {} if single else {name: cls.of(hint, adapter) for name, hint in hints.items()}
+        taken = (
+            (field, hints[field.name], parameter)
+            for field in single
+            if (only is None or field.name in only)
+            and (parameter := adapter.parameter(field, hints[field.name], group))
         )
+        return cls(kind, tuple(taken), {name: record for name, record in inner.items() if record})
+
+    def parameters(self) -> list[Parameter]:
+        """Return what a caller sets."""
+        inner = (parameter for record in self.records.values() for parameter in record.parameters())
+        return [*(parameter for _, _, parameter in self.fields), *inner]
+
+    def record(self, given: dict[str, Any], adapter: Adapter) -> Any:
+        """Take the fields out of what a caller gave, and return the record. Raises UsageError for an invalid value."""
+        values = {name: record.record(given, adapter) for name, record in self.records.items()}
+        for field, hint, parameter in self.fields:
+            if parameter.name in given:
+                values[field.name] = adapter.value(field, given.pop(parameter.name), hint)
+        return self.kind(**values)
 
 
-def keyworded(function: Callable[..., T]) -> Callable[..., T]:
-    """Return the function with a keyword for each field of its parameters that are records."""
+def expanded(
+    function: Callable[..., Any], adapter: Adapter
+) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Return a function's parameters, with the fields of records in their place, and what puts the records back."""
     hints = typing.get_type_hints(function, include_extras=True)
     records: dict[str, RecordParameter] = {}
     parameters: list[Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if record := RecordParameter.of(hints[parameter.name]):
-            records[parameter.name] = record
-            parameters += map(_keyword, record.fields)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if record := RecordParameter.of(hints[name], adapter):
+            records[name] = record
+            parameters += record.parameters()
         else:
             parameters.append(parameter)
-    available = [
-        one.name for one in parameters if one.kind in (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    ]
+
+    def arguments(given: dict[str, Any]) -> dict[str, Any]:
+        made = {name: record.record(given, adapter) for name, record in records.items()}
+        return {**given, **made}
+
+    return parameters, arguments
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]  # what is passed by position, and by keyword
+
+
+def keyworded(
+    function: Callable[..., T], prepared: Callable[[Call, Sequence[str]], Call] = lambda call, _: call
+) -> Callable[..., T]:
+    """Return the function with a keyword for each field of its parameters that are records.
+
+    `prepared` returns the call to make instead of one, whose keywords can be anything; it also gets all known names.
+    """
+    parameters, arguments = expanded(function, Adapter(_keyword, _value))
+    named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    available = [parameter.name for parameter in parameters if parameter.kind in named]
 
     @functools.wraps(function)
     def call(*positional: Any, **keywords: Any) -> T:
+        positional, keywords = prepared((positional, keywords), available)
         on_progress = keywords.get("on_progress")
         if on_progress and not isinstance(on_progress, Hearing):
             keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
-        made = {name: record.record(keywords) for name, record in records.items()}
-        refuse_others(keywords, available)
-        return function(*positional, **made, **keywords)
+        given = arguments(keywords)
+        refuse_others(keywords, available)  # what is left of them
+        return function(*positional, **given)
 
     del vars(call)["__wrapped__"]  # whose signature is not what a caller types
     vars(call)["__signature__"] = inspect.signature(function).replace(parameters=parameters)
     return call
-
-
-def keyword_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the keywords that a function takes."""
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY)
 
 
 def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
@@ -139,17 +176,17 @@ def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None
             raise UsageError(f"unknown option {name!r}{meant}", f"options here: {', '.join(available)}")
 
 
-def default_of(field: dataclasses.Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
     """Return the value of a field that is not given."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _keyword(field: dataclasses.Field[Any]) -> Parameter:
+def _keyword(field: Field[Any], hint: Any, group: str) -> Parameter:  # noqa: ARG001 - an adapter's
     name = RENAMED.get(field.name, field.name)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default_of(field), annotation=field.type)
 
 
-def _value(field: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
+def _value(field: Field[Any], value: Any, hint: Any) -> Any:
     """Return a value as the field's type says: Python passes a text for a path, one value for several, and numbers."""
     if value is None:
         return default_of(field)
@@ -219,26 +256,15 @@ MORE = "More options"  # the group of what is not common, unless its record has 
 def grouped(command: Command) -> Command:
     """Return the command for typer, with its dataclass parameters expanded into options."""
     hints = typing.get_type_hints(command, include_extras=True)
-    records: dict[str, RecordParameter] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        if record := RecordParameter.of(hints[parameter.name]):
-            options = tuple(field for field in record.fields if KEY in field.metadata)
-            records[parameter.name] = replace(record, fields=options)
-            kinds = typing.get_type_hints(record.kind)
-            panel = getattr(record.kind, "group", "") or MORE
-            parameters += (_parameter(field, _value_type(kinds[field.name], field), panel) for field in options)
-        else:
-            hint = hints[parameter.name]
-            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters, arguments = expanded(command, Adapter(_option, _parsed))
+    parameters = [
+        parameter.replace(annotation=hints.get(parameter.name, parameter.annotation), kind=Parameter.KEYWORD_ONLY)
+        for parameter in (*parameters, HELP_ALL)
+    ]
 
-    parameters.append(HELP_ALL)
-
-    def call(**given: Any) -> None:
-        del given[HELP_ALL.name]
-        for name, record in records.items():
-            typed = {field.name: _parsed(field, given.pop(field.name)) for field in record.fields}
-            given[name] = record.kind(**typed)
+    def call(**typed: Any) -> None:
+        del typed[HELP_ALL.name]
+        given = arguments(typed)
         try:
             command(**given)
         except Untrusted as error:
@@ -275,7 +301,7 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
     return values
 
 
-def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
+def _value_type(hint: Any, field: Field[Any]) -> type:
     """Return the type of a single value of a field; str unless it is one of these."""
     if choices := field.metadata[KEY].choices:
         return StrEnum("Choice", [(choice, choice) for choice in choices])  # type: ignore[return-value]
@@ -293,16 +319,20 @@ def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
     return plain.get(hint, str)
 
 
-def _parameter(field: dataclasses.Field[Any], kind: type, panel: str) -> inspect.Parameter:
-    described: Option = field.metadata[KEY]
+def _option(field: Field[Any], hint: Any, group: str) -> Parameter | None:
+    """Return an option of the command line; None if the field is none."""
+    described: Option | None = field.metadata.get(KEY)
+    if described is None:
+        return None
+    kind = _value_type(hint, field)
+    annotation: Any = kind
     default = default_of(field)
-    hint: Any = kind
     if isinstance(default, tuple | dict):
-        default, hint = [], list[kind]  # type: ignore[valid-type]
+        default, annotation = [], list[kind]  # type: ignore[valid-type]
     elif described.choices:
         default = kind(default) if default else None
     if default is None:
-        hint = kind | None
+        annotation = kind | None
     flags = described.flags or (f"--{field.name.replace('_', '-')}",)
     presented = typer.Option(
         *flags,
@@ -310,14 +340,12 @@ def _parameter(field: dataclasses.Field[Any], kind: type, panel: str) -> inspect
         help=described.help,
         min=described.minimum,
         max=described.maximum,
-        rich_help_panel=None if described.common else panel,
+        rich_help_panel=None if described.common else group or MORE,
     )
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, presented]
-    )
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, presented])
 
 
-def _parsed(field: dataclasses.Field[Any], value: Any) -> Any:
+def _parsed(field: Field[Any], value: Any, hint: Any) -> Any:  # noqa: ARG001 - an adapter's
     """Return a command-line value as the field's type: a tuple, a dictionary, or the default for no choice."""
     default = default_of(field)
     if isinstance(default, dict):

@@ -232,7 +232,8 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
 
 
 def show_several(outcomes: Sequence[KernelOutcome]) -> None:
-    """Print the result of each of several kernels, and which failed."""
+    """Print the result of each of several kernels, and which failed; then raise ProgramFailed if one did."""
+    from ncu_swizzle.commands import run_kernel
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import terminal
     from ncu_swizzle.render.listing import table_line
@@ -244,6 +245,7 @@ def show_several(outcomes: Sequence[KernelOutcome]) -> None:
         else:
             console.print(table_line(f"failed: {outcome.name}: {outcome.error}", style="red"))
         console.print()
+    run_kernel.refuse_failed(outcomes)
 
 
 def show_findings(shown: Sequence[pack.LaunchFindings], formats: Formats) -> None:

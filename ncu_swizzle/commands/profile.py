@@ -23,9 +23,9 @@ from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescript
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
 if TYPE_CHECKING:
-    from ncu_swizzle.commands.run_kernel import Lineup
+    from ncu_swizzle.commands.run_kernel import KernelsJob
+    from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob
     from ncu_swizzle.kernels.family import Family, Kernel
-    from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.sweep.plan import Plan
 
 REPEATS = 15  # timed samples per kernel
@@ -64,20 +64,31 @@ class Profiling:
 TIMING = ("kernels", "reference", "problem", "timeout_s", "no_cache", "no_ncu", "repeats", "seed", "json")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """All options of `profile`."""
+
+    companions: Companions = Companions()
+    request: Request = Request()
+    destination: Destination = Destination()
+    formats: Formats = Formats()
+    options: Options = Options()
+    filters: Launches = Launches()
+    pairs: Pairs = Pairs()
+    own: PairOptions = PairOptions()
+    sources: CatalogOptions = CatalogOptions()
+    build: NewBuild = NewBuild()
+    profiling: Profiling = Profiling()
+
+    def described(self) -> KernelDescription:
+        """Return what describes the kernels. Raises UsageError."""
+        return self.own.described(self.request.problem, self.sources)
+
+
 @grouped
 def profile(
     context: typer.Context,
-    companions: Companions,
-    request: Request,
-    destination: Destination,
-    formats: Formats,
-    options: Options,
-    filters: Launches,
-    pairs: Pairs,
-    own: PairOptions,
-    sources: CatalogOptions,
-    build: NewBuild,
-    profiling: Profiling,
+    typed: ProfileOptions,
     kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Measure a kernel and its baseline, or a program; write a page.
@@ -114,78 +125,61 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
-    profiling.refuse_alone()
-    rest, kernel = after_dashes(context), kernels[0] if kernels else ""
-    if profiling.no_ncu:
+    typed.profiling.refuse_alone()
+    program = after_dashes(context)
+    if typed.profiling.no_ncu:
         refuse_typed(context, TIMING, "--no-ncu", PairOptions, CatalogOptions)
-        _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
-        return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
+        _refuse_program(kernels, program, "--no-ncu times kernels, not programs")
+        _time(kernels, typed)
+        return
+    job = _parsed(typed, kernels, program)
+    with output.progress() as progress:
+        result = job.profile(progress)
+    if isinstance(result, list):
+        output.show_several(result)
+    else:
+        output.show(result, typed.formats)
+
+
+def _parsed(
+    typed: ProfileOptions, kernels: Sequence[str], program: tuple[str, ...]
+) -> KernelsJob | ProgramJob | LaunchesJob:
+    """Return what is profiled: kernels, a program or captured launches. Raises UsageError for what does not fit."""
+    kernel = kernels[0] if kernels else ""
+    is_launches = kernel.endswith(LAUNCHES)
     if len(kernels) > 1:
-        _refuse_several(kernels, formats)
+        _refuse_several(kernels, typed.formats)
     if kernel:
-        _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
-    if request.engine == AUTO and not kernel.endswith(LAUNCHES):
+        _refuse_program(kernels, program, f"-- starts a program, and {kernel} is to be profiled")
+    if typed.request.engine == AUTO and not is_launches:
         from ncu_swizzle.kernels import device
 
         device.ask_ahead()
-    build.refuse_without_launches(kernels or rest)
-    extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
-    request = with_options(replace(request, build=build), options, launch_count=profiling.launch_count, extra=extra)
-    if kernel and not kernel.endswith(LAUNCHES):
-        _refuse_filters(kernels, filters, pairs)
+    typed.build.refuse_without_launches(kernels or program)
+    extra = bounds.split_all(typed.profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    request = replace(typed.request, build=typed.build)
+    request = with_options(request, typed.options, launch_count=typed.profiling.launch_count, extra=extra)
+    if kernel and not is_launches:
+        _refuse_filters(kernels, typed.filters, typed.pairs)
         from ncu_swizzle.commands import run_kernel
 
-        description = own.described(request.problem, sources)
-        lineups = run_kernel.lineups_of(kernels, description, companions)
-        if len(kernels) > 1:
-            return _each(lineups, request, destination)
-        with output.progress() as progress:
-            result = run_kernel.profile(lineups[0], request, destination, progress)
-    else:
-        if kernel:
-            own.described(request.problem, sources).refuse_beside(kernel)
-        request = with_options(request, request.options, launches=filters)
-        result = _launches(rest, kernel, request, companions, pairs, destination=destination)
-    output.show(result, formats)
-    return None
-
-
-def _each(lineups: Sequence[Lineup], request: Request, destination: Destination) -> None:
-    """Profile several kernels, and print what became of each."""
-    from ncu_swizzle.commands import run_kernel
-
-    with output.progress() as progress:
-        outcomes = run_kernel.profile_each(lineups, request, destination, progress)
-    output.show_several(outcomes)
-    run_kernel.conclude(outcomes)
-
-
-def _launches(
-    program: tuple[str, ...],
-    file: str,
-    request: Request,
-    companions: Companions,
-    pairs: Pairs,
-    destination: Destination,
-) -> JobResult:
-    """Profile a program, or the launches of a file; raise UsageError if there is neither."""
-    if file:
-        _refuse_beside_launches(file, request, companions)
+        lineups = run_kernel.lineups_of(kernels, typed.described(), typed.companions)
+        return run_kernel.KernelsJob(lineups, request, typed.destination, apart=len(kernels) > 1)
+    request = with_options(request, request.options, launches=typed.filters)
+    if kernel:
+        typed.described().refuse_beside(kernel)
+        _refuse_beside_launches(kernel, request, typed.companions)
     elif program:
-        _refuse_companions(companions, request)
+        _refuse_companions(typed.companions, request)
     else:
         raise UsageError(
             "nothing to profile: give a kernel, or a program after --",
             "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
-    from ncu_swizzle.commands import run_program
+    from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob, RunOptions, UserProgram
 
-    baseline, forced = companions.baseline, pairs.forced()
-    with output.progress() as progress:
-        if file:
-            return run_program.profile_launches(Path(file), request, baseline, forced, destination, progress=progress)
-        started = run_program.UserProgram(program, Path.cwd())
-        return run_program.profile_program(started, request, baseline, forced, destination, progress=progress)
+    how = RunOptions(request, typed.companions.baseline, typed.pairs.forced(), typed.destination)
+    return LaunchesJob(Path(kernel), how) if kernel else ProgramJob(UserProgram(program, Path.cwd()), how)
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
@@ -197,30 +191,22 @@ def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) ->
         raise UsageError(why, Typed(shlex.join([*(word for word in typed if word not in kernels), "--", *program])))
 
 
-def _time(
-    kernels: Sequence[str],
-    request: Request,
-    companions: Companions,
-    own: PairOptions,
-    *,
-    sources: CatalogOptions,
-    profiling: Profiling,
-    formats: Formats,
-) -> None:
+def _time(kernels: Sequence[str], typed: ProfileOptions) -> None:
     """Build, check and time kernels of one family, and print that."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.measured import time_together
     from ncu_swizzle.render import listing
 
+    reference, profiling = typed.companions.reference, typed.profiling
     if not kernels:
         raise UsageError("nothing to time: name a kernel", "ncu-swizzle profile --no-ncu kernel2")
-    if companions.reference not in (AUTO, NONE):
-        raise UsageError(f"--reference {companions.reference}: only auto or none with --no-ncu", "name it as a kernel")
+    if reference not in (AUTO, NONE):
+        raise UsageError(f"--reference {reference}: only auto or none with --no-ncu", "name it as a kernel")
     more = ["--repeats", str(profiling.repeats or REPEATS)]
     more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
-    family, chosen = _one_family(kernels, own.described(request.problem, sources))
-    timing = time_together(family, chosen or family.kernels, request, companions.reference == AUTO, more)
-    if not formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
+    family, chosen = _one_family(kernels, typed.described())
+    timing = time_together(family, chosen or family.kernels, typed.request, reference == AUTO, more)
+    if not typed.formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
         listing.show_times(timing, Output())
 
 

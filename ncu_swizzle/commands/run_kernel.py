@@ -310,37 +310,43 @@ class KernelOutcome:
     error: NcuSwizzleError | None = None
 
 
-def profile_each(
-    lineups: Sequence[Lineup],
-    request: Request,
-    destination: Destination = Destination(),
-    progress: Progress = silent,
-) -> list[KernelOutcome]:
-    """Return what became of each kernel, in order. A failing one does not stop the others.
+@dataclass(frozen=True)
+class KernelsJob:
+    """Kernels to be profiled: one into a run's folder, or each into its own (`apart`), in the destination if named."""
 
-    Each has its own folder: in the destination, if it is named. Before anything runs, raises what
-    `refuse_to_overwrite` raises.
-    """
-    places = [_place(lineup.target, destination) for lineup in lineups]
-    for place in places:
-        run_folder.refuse_to_overwrite(place)
-    # A GPU measures one kernel after the other.
-    emulated = all(engine_for(lineup.target, request).name != NCU for lineup in lineups)
-    jobs = pool.jobs_for(request.jobs) if emulated and len(lineups) > 1 else 1
-    given = replace(request, jobs=1) if jobs > 1 else request
-    found = pool.in_order(pool.outcomes(_profiled, given, list(zip(lineups, places, strict=True)), jobs, progress))
-    return [
-        KernelOutcome(lineup.target.name, outcome.value, outcome.error)
-        for lineup, outcome in zip(lineups, found, strict=True)
-    ]
+    lineups: Sequence[Lineup]
+    request: Request
+    destination: Destination
+    apart: bool
+
+    def profile(self, progress: Progress = silent) -> JobResult | list[KernelOutcome]:
+        """Return the result of one kernel, or what became of each: one that fails does not stop the others.
+
+        Before any of several runs, raises what `refuse_to_overwrite` raises.
+        """
+        if not self.apart:
+            return profile(self.lineups[0], self.request, self.destination, progress)
+        destinations = [_destination(lineup.target, self.destination) for lineup in self.lineups]
+        for destination in destinations:
+            run_folder.refuse_to_overwrite(destination)
+        # A GPU measures one kernel after the other.
+        emulated = all(engine_for(lineup.target, self.request).name != NCU for lineup in self.lineups)
+        jobs = pool.jobs_for(self.request.jobs) if emulated and len(self.lineups) > 1 else 1
+        request = replace(self.request, jobs=1) if jobs > 1 else self.request
+        tasks = list(zip(self.lineups, destinations, strict=True))
+        outcomes = pool.in_order(pool.outcomes(_profiled, request, tasks, jobs, progress))
+        return [
+            KernelOutcome(lineup.target.name, outcome.value, outcome.error)
+            for lineup, outcome in zip(self.lineups, outcomes, strict=True)
+        ]
 
 
-def _profiled(request: Request, given: tuple[Lineup, Destination], progress: Progress) -> JobResult:
-    lineup, place = given
-    return profile(lineup, request, place, progress)
+def _profiled(request: Request, task: tuple[Lineup, Destination], progress: Progress) -> JobResult:
+    lineup, destination = task
+    return profile(lineup, request, destination, progress)
 
 
-def conclude(outcomes: Sequence[KernelOutcome]) -> None:
+def refuse_failed(outcomes: Sequence[KernelOutcome]) -> None:
     """Raise ProgramFailed if a kernel failed."""
     failed = [outcome for outcome in outcomes if outcome.error]
     if failed:
@@ -352,6 +358,6 @@ def conclude(outcomes: Sequence[KernelOutcome]) -> None:
         )
 
 
-def _place(target: Target, destination: Destination) -> Destination:
+def _destination(target: Target, destination: Destination) -> Destination:
     export = destination.export
     return replace(destination, export=export / slug(target.name)) if export else destination

@@ -1,5 +1,6 @@
 """Functions with tensors, as `ncu_swizzle.profile` takes them; the notebook; programs and companions."""
 
+import inspect
 import json
 import os
 import shutil
@@ -16,8 +17,7 @@ from hypothesis import strategies as st
 
 import ncu_swizzle
 from ncu_swizzle.base.errors import ProgramFailed, UsageError
-from ncu_swizzle.commands import live, run_kernel
-from ncu_swizzle.commands.api import KEYWORDS
+from ncu_swizzle.commands import api, live, run_kernel
 from ncu_swizzle.commands.run_program import program_name
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
@@ -33,6 +33,8 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.places import PROGRAMS, ROOT
 from tests.support.process import Done, Typed
 from tests.support.repositories import TURN
+
+KEYWORDS = tuple(inspect.signature(api.profile).parameters)
 
 
 def kernel(x: Any, y: Any, n: int, BLOCK: int = 1) -> None:  # noqa: N803 - as in Triton
