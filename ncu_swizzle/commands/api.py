@@ -7,11 +7,10 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -93,14 +92,17 @@ def profile(
     `outputs` names those that it writes.
     """
     request = replace(request, options=options)
-    with _in_python(), scratch() as temporary:
+    with scratch() as temporary:
         description, word = own.described(request.problem, sources), str(kernel)
         if isinstance(kernel, live.LiveKernel):
             description, word = kernel.description(description, temporary), kernel.entry
-        lineup = run_kernel.lineup_of(word, description, companions)
-        name = lineup.target.name
-        saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
-        result = run_kernel.profile(lineup, request, saved, progress=on_progress)
+        try:
+            lineup = run_kernel.lineup_of(word, description, companions)
+            name = lineup.target.name
+            saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
+            result = run_kernel.profile(lineup, request, saved, progress=on_progress)
+        except LaunchLacking as error:
+            raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
     compared = Comparison.of(result.comparison)
     return Result(
         profile=next(profile for profile in compared.profiles if profile.kernel.name == name),
@@ -109,15 +111,6 @@ def profile(
         reason=result.engine.reason,
         folder=result.folder if destination.export else None,
     )
-
-
-@contextlib.contextmanager
-def _in_python() -> Iterator[None]:
-    """State in keywords what a kernel's launch lacks."""
-    try:
-        yield
-    except LaunchLacking as error:
-        raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
 
 
 @keyworded

@@ -94,7 +94,7 @@ def _file(source: Path, config: str) -> Path:
 
 def _described(source: Path, kernel: CompiledKernel, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
-    same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
+    same = [spec for spec in old if files.is_same_file(spec.source, source)]
     names = {kernel.spelled, function(kernel.spelled)}
     return any(spec.launch.entry in names or (only and not spec.launch.entry) for spec in same)
 

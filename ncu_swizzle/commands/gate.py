@@ -80,7 +80,7 @@ def lint(
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
     if options.run:  # its launches are gone
-        lasting = (replace(each, hint=BUILD if files[0] in each.hint else each.hint) for each in verdict.checks)
+        lasting = (replace(check, hint=BUILD if files[0] in check.hint else check.hint) for check in verdict.checks)
         verdict = replace(verdict, checks=tuple(lasting))
     alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())

@@ -70,73 +70,54 @@ class Adapter:
     """How a record's fields appear to a caller: as keywords of Python, or as options of the command line.
 
     `parameter` returns what a field of this type, in a record of this title, becomes, None if a caller cannot set it;
-    `value` returns what a caller gave as the field's type, and raises UsageError.
+    `value` returns what a caller gave as the field's type, and raises UsageError; `plain` is for what is not a record.
     """
 
     parameter: Callable[[Field[Any], Any, str], Parameter | None]
     value: Callable[[Field[Any], Any, Any], Any]
+    plain: Callable[[Parameter, Any], Parameter]
 
 
-@dataclass(frozen=True)
-class RecordParameter:
-    """A parameter that is a record: its class, the fields that a caller sets one by one, and the records in it."""
-
-    kind: type
-    fields: tuple[tuple[Field[Any], Any, Parameter], ...]  # with its type, and what it is to the caller
-    records: Mapping[str, RecordParameter]
-
-    @classmethod
-    def of(cls, hint: Any, adapter: Adapter) -> RecordParameter | None:
-        """Return a parameter's record; None if its type is not one."""
-        kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-            return None
-        only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
-        hints, group = typing.get_type_hints(kind, include_extras=True), getattr(kind, "group", "")
-        # A field that is a record, such as a request's options, is a separate parameter; unless all fields are records.
-        single = [field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field))]
-        inner = {} if single else {name: cls.of(hint, adapter) for name, hint in hints.items()}
-        taken = (
-            (field, hints[field.name], parameter)
-            for field in single
-            if (only is None or field.name in only)
-            and (parameter := adapter.parameter(field, hints[field.name], group))
-        )
-        return cls(kind, tuple(taken), {name: record for name, record in inner.items() if record})
-
-    def parameters(self) -> list[Parameter]:
-        """Return what a caller sets."""
-        inner = (parameter for record in self.records.values() for parameter in record.parameters())
-        return [*(parameter for _, _, parameter in self.fields), *inner]
-
-    def record(self, given: dict[str, Any], adapter: Adapter) -> Any:
-        """Take the fields out of what a caller gave, and return the record. Raises UsageError for an invalid value."""
-        values = {name: record.record(given, adapter) for name, record in self.records.items()}
-        for field, hint, parameter in self.fields:
-            if parameter.name in given:
-                values[field.name] = adapter.value(field, given.pop(parameter.name), hint)
-        return self.kind(**values)
+Take = Callable[[dict[str, Any]], Any]  # takes its own out of what a caller gave, and returns what that makes
 
 
-def expanded(
-    function: Callable[..., Any], adapter: Adapter
-) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
-    """Return a function's parameters, with the fields of records in their place, and what puts the records back."""
+def expanded(function: Callable[..., Any], adapter: Adapter) -> tuple[list[Parameter], Take]:
+    """Return a function's parameters, with fields in the place of records, and what makes the records by name."""
     hints = typing.get_type_hints(function, include_extras=True)
-    records: dict[str, RecordParameter] = {}
+    records: dict[str, Take] = {}
     parameters: list[Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if record := RecordParameter.of(hints[name], adapter):
-            records[name] = record
-            parameters += record.parameters()
+        if record := _record(hints[name], adapter):
+            parameters += record[0]
+            records[name] = record[1]
         else:
-            parameters.append(parameter)
+            parameters.append(adapter.plain(parameter, hints[name]))
+    return parameters, lambda given: {name: take(given) for name, take in records.items()}
 
-    def arguments(given: dict[str, Any]) -> dict[str, Any]:
-        made = {name: record.record(given, adapter) for name, record in records.items()}
-        return {**given, **made}
 
-    return parameters, arguments
+def _record(hint: Any, adapter: Adapter) -> tuple[list[Parameter], Take] | None:
+    """Return what a caller sets of a record, and what makes it; None for a parameter of another type."""
+    kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return None
+    # A field that is a record, such as a request's options, is a separate parameter; unless all fields are records.
+    single = [field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field))]
+    if not single:
+        parameters, records = expanded(kind, adapter)
+        return parameters, lambda given: kind(**records(given))
+    only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
+    hints, group = typing.get_type_hints(kind), getattr(kind, "group", "")
+    settable = [
+        (field, hints[field.name], parameter)
+        for field in single
+        if (only is None or field.name in only) and (parameter := adapter.parameter(field, hints[field.name], group))
+    ]
+
+    def take(given: dict[str, Any]) -> Any:
+        own = [(field, hint, parameter.name) for field, hint, parameter in settable if parameter.name in given]
+        return kind(**{field.name: adapter.value(field, given.pop(name), hint) for field, hint, name in own})
+
+    return [parameter for _, _, parameter in settable], take
 
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # what is passed by position, and by keyword
@@ -149,7 +130,7 @@ def keyworded(
 
     `prepared` returns the call to make instead of one, whose keywords can be anything; it also gets all known names.
     """
-    parameters, arguments = expanded(function, Adapter(_keyword, _value))
+    parameters, records = expanded(function, Adapter(_keyword, _value, lambda parameter, _: parameter))
     named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     available = [parameter.name for parameter in parameters if parameter.kind in named]
 
@@ -159,9 +140,9 @@ def keyworded(
         on_progress = keywords.get("on_progress")
         if on_progress and not isinstance(on_progress, Hearing):
             keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
-        given = arguments(keywords)
+        made = records(keywords)
         refuse_others(keywords, available)  # what is left of them
-        return function(*positional, **given)
+        return function(*positional, **made, **keywords)
 
     del vars(call)["__wrapped__"]  # whose signature is not what a caller types
     vars(call)["__signature__"] = inspect.signature(function).replace(parameters=parameters)
@@ -255,18 +236,17 @@ MORE = "More options"  # the group of what is not common, unless its record has 
 
 def grouped(command: Command) -> Command:
     """Return the command for typer, with its dataclass parameters expanded into options."""
-    hints = typing.get_type_hints(command, include_extras=True)
-    parameters, arguments = expanded(command, Adapter(_option, _parsed))
-    parameters = [
-        parameter.replace(annotation=hints.get(parameter.name, parameter.annotation), kind=Parameter.KEYWORD_ONLY)
-        for parameter in (*parameters, HELP_ALL)
-    ]
+
+    def plain(parameter: Parameter, hint: Any) -> Parameter:
+        return parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)
+
+    parameters, records = expanded(command, Adapter(_option, _parsed, plain))
+    parameters.append(HELP_ALL)
 
     def call(**typed: Any) -> None:
         del typed[HELP_ALL.name]
-        given = arguments(typed)
         try:
-            command(**given)
+            command(**records(typed), **typed)
         except Untrusted as error:
             raise Untrusted(str(error), _typed_with_trust() if error.hint == TRUST else error.hint) from error
         except LaunchLacking as error:
@@ -290,14 +270,14 @@ def _typed_with_trust() -> str:
 def sizes(texts: Sequence[str]) -> dict[str, int]:
     """Return texts such as ``n=2048,m=64`` as one dictionary."""
     values = {}
-    for part in (part for text in texts for part in text.split(",") if part):
-        name, equals, value = part.partition("=")
+    for size in (size for text in texts for size in text.split(",") if size):
+        name, equals, value = size.partition("=")
         if not equals or not value.strip().isdecimal():
-            raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
+            raise typer.BadParameter(f"{size!r} is not NAME=SIZE, such as seq=1024")
         try:
             values[name.strip()] = parse_integer(value)
         except ValueError as error:
-            raise typer.BadParameter(f"{part!r}: {error}") from error
+            raise typer.BadParameter(f"{size!r}: {error}") from error
     return values
 
 

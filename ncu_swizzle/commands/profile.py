@@ -56,8 +56,8 @@ class Profiling:
 
     def refuse_alone(self) -> None:
         """Raise UsageError for options that only --no-ncu has a use for."""
-        given = {"--repeats": self.repeats, "--seed": self.seed}
-        if others := [flag for flag, value in given.items() if value is not None and not self.no_ncu]:
+        values = {"--repeats": self.repeats, "--seed": self.seed}
+        if others := [flag for flag, value in values.items() if value is not None and not self.no_ncu]:
             raise UsageError(f"{others[0]}: only with --no-ncu", f"--no-ncu {others[0]}, or leave it out")
 
 
@@ -163,7 +163,8 @@ def _parsed(
         _refuse_filters(kernels, typed.filters, typed.pairs)
         from ncu_swizzle.commands import run_kernel
 
-        lineups = run_kernel.lineups_of(kernels, typed.described(), typed.companions)
+        description = typed.described()
+        lineups = [run_kernel.lineup_of(word, description, typed.companions) for word in dict.fromkeys(kernels)]
         return run_kernel.KernelsJob(lineups, request, typed.destination, apart=len(kernels) > 1)
     request = with_options(request, request.options, launches=typed.filters)
     if kernel:
@@ -223,11 +224,11 @@ def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
 
 def _refuse_beside_launches(path: str, request: Request, companions: Companions) -> None:
     """Raise UsageError if ncu's own options are given for captured launches."""
-    own = [given for given in request.options.launches.given if given not in ("--kernel-name", "--launch-skip")]
-    given = [*own, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
-    if given:
+    filters = [flag for flag in request.options.launches.given if flag not in ("--kernel-name", "--launch-skip")]
+    flags = [*filters, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
+    if flags:
         raise UsageError(
-            f"{', '.join(given)}: not for captured launches, which are emulated",
+            f"{', '.join(flags)}: not for captured launches, which are emulated",
             f"ncu-swizzle profile -k NAME -s N -c N {path} selects launches",
         )
 
@@ -239,7 +240,7 @@ def _refuse_filters(kernels: Sequence[str], filters: Launches, pairs: Pairs) -> 
     """
     from ncu_swizzle.kernels.family import is_kernel_file
 
-    given = (*filters.given, *(["--pair"] if pairs.pair else []))
+    flags = (*filters.given, *(["--pair"] if pairs.pair else []))
     for kernel in kernels:
         if kernel.endswith(".ncu-rep"):
             raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
@@ -248,17 +249,17 @@ def _refuse_filters(kernels: Sequence[str], filters: Launches, pairs: Pairs) -> 
                 f"{kernel} is a file, not a kernel of the catalogue",
                 f"put -- before a program: ncu-swizzle profile -- {kernel}",
             )
-        if given:
+        if flags:
             raise UsageError(
-                f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
+                f"{', '.join(flags)}: only for programs, and {kernel} is a single kernel",
                 "ncu-swizzle profile OPTIONS -- ./app profiles a program",
             )
 
 
 def _refuse_companions(companions: Companions, request: Request) -> None:
     """Raise UsageError if options for catalogue kernels are given for a program."""
-    given = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
-    if misplaced := [option for option, is_given in given.items() if is_given]:
+    typed = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
+    if misplaced := [flag for flag, is_typed in typed.items() if is_typed]:
         raise UsageError(
             f"{', '.join(misplaced)}: only for kernels of the catalogue, not for a program",
             "put the program's own arguments after its name: ncu-swizzle profile -- ./app --size 4096",
@@ -343,6 +344,7 @@ def _one_family(
     Raises UsageError for a file and other words, and for several families.
     """
     from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.catalog import Catalog
     from ncu_swizzle.kernels.family import is_kernel_file
 
     files = [word for word in words if is_kernel_file(word)]
@@ -353,12 +355,8 @@ def _one_family(
     if not files:  # the family's sizes are checked later
         description = replace(description, problem={})
     named = naming.resolve(list(dict.fromkeys(words)), description, families=families)
-    targets = [target for word in named for target in word.targets]
-    family = targets[0].family
-    for target in targets:
-        if target.family is not family:
-            raise UsageError(
-                f"{target.name} does not belong to the family {family.name}", "name kernels of a single family"
-            )
-    whole = files or (families and list(words) == [family.name])
-    return family, [] if whole else [target.kernel for target in targets]
+    by_name = {target.family.name: target.family for word in named for target in word.targets}
+    catalog = Catalog(tuple(by_name.values()))
+    if files:
+        return catalog.families[0], []
+    return catalog.family_or_kernels(words) if families else catalog.named_together(list(dict.fromkeys(words)))

@@ -14,7 +14,7 @@ from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, LaunchOptions, PairOptions
 from ncu_swizzle.reports.options import Formats
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     described = [target for target in described if not entry or target.is_called(entry)]
     if described and entry:  # which may be the name of its description
         entry = described[0].kernel.entry
-    spec = KernelSpec.named(entry or "any", source)
     own = (*described[0].family.options, *described[0].kernel.options) if described else ()
     arch = description.launch.arch or (described[0].family.arch if described else "")
-    spec = replace(spec, options=(*own, *description.options, *options), launch=replace(spec.launch, arch=arch))
+    launch = LaunchOptions(entry=entry or "any", arch=arch)
+    spec = KernelSpec(name=launch.entry, source=source, launch=launch, options=(*own, *description.options, *options))
     family = build.family_without_launch(spec)
     launches = (typed,) if typed.block or typed.dynamic else tuple(map(KnownLaunch.of, described))
     yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)

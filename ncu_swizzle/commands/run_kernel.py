@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base import paths, pool
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.base.errors import BadFile, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
@@ -136,11 +136,6 @@ class Lineup:
     before: TargetOrFile | None = None
     after: TargetOrFile | None = None
     library: bool = False
-
-
-def lineups_of(words: Sequence[str], description: KernelDescription, companions: Companions) -> list[Lineup]:
-    """Return the lineup of each word, once."""
-    return [lineup_of(word, description, companions) for word in dict.fromkeys(words)]
 
 
 def lineup_of(word: str, description: KernelDescription, companions: Companions = Companions()) -> Lineup:
@@ -300,14 +295,7 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
 
 # Several kernels in turn, each into its own folder.
 
-
-@dataclass(frozen=True)
-class KernelOutcome:
-    """What became of one kernel: its result, or the error that it ended with."""
-
-    name: str
-    result: JobResult | None = None
-    error: NcuSwizzleError | None = None
+Outcomes = list[tuple[str, pool.Outcome]]  # what became of each kernel: its result, or the error that it ended with
 
 
 @dataclass(frozen=True)
@@ -319,7 +307,7 @@ class KernelsJob:
     destination: Destination
     apart: bool
 
-    def profile(self, progress: Progress = silent) -> JobResult | list[KernelOutcome]:
+    def profile(self, progress: Progress = silent) -> JobResult | Outcomes:
         """Return the result of one kernel, or what became of each: one that fails does not stop the others.
 
         Before any of several runs, raises what `refuse_to_overwrite` raises.
@@ -335,10 +323,7 @@ class KernelsJob:
         request = replace(self.request, jobs=1) if jobs > 1 else self.request
         tasks = list(zip(self.lineups, destinations, strict=True))
         outcomes = pool.in_order(pool.outcomes(_profiled, request, tasks, jobs, progress))
-        return [
-            KernelOutcome(lineup.target.name, outcome.value, outcome.error)
-            for lineup, outcome in zip(self.lineups, outcomes, strict=True)
-        ]
+        return list(zip((lineup.target.name for lineup in self.lineups), outcomes, strict=True))
 
 
 def _profiled(request: Request, task: tuple[Lineup, Destination], progress: Progress) -> JobResult:
@@ -346,16 +331,12 @@ def _profiled(request: Request, task: tuple[Lineup, Destination], progress: Prog
     return profile(lineup, request, destination, progress)
 
 
-def refuse_failed(outcomes: Sequence[KernelOutcome]) -> None:
+def refuse_failed(outcomes: Outcomes) -> None:
     """Raise ProgramFailed if a kernel failed."""
-    failed = [outcome for outcome in outcomes if outcome.error]
-    if failed:
-        first = failed[0]
-        assert first.error is not None
+    failed = [(name, outcome.error) for name, outcome in outcomes if outcome.error]
+    for name, error in failed[:1]:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise ProgramFailed(
-            f"{len(failed)} of {len(outcomes)} kernels failed; {first.name}: {first.error}{more}", first.error.hint
-        )
+        raise ProgramFailed(f"{len(failed)} of {len(outcomes)} kernels failed; {name}: {error}{more}", error.hint)
 
 
 def _destination(target: Target, destination: Destination) -> Destination:

@@ -307,7 +307,7 @@ def explanation(query: ExplainQuery) -> Explanation:
         if word.unlaunched:
             return Explanation(every_launch=every_launch.answer(query, word.unlaunched))
         return _of_kernels(query, own_kernels.examined(query, word))
-    own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
+    query.kernel.description.refuse_beside(query.what)
     if is_tile:
         return Explanation(tiles=banks.tile_pictures(query))
     if is_expression:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.base import pool
-from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError, as_word
+from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import exists, is_file, is_folder
+from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -44,27 +45,16 @@ def is_layout(what: str) -> bool:
     return (":" in what or what.startswith("(")) and not named
 
 
-def refuse_description(what: str, query: KernelQuery) -> None:
-    """Raise UsageError if options that describe a kernel are given for something else."""
-    query.description.refuse_beside(what)
-
-
 def named(query: ExplainQuery, unlaunched: bool) -> Named:
     """Return what a text names: kernels, or something saved; files too of which no launch is described (`unlaunched`).
 
     Raises UnknownKernel, BadFile and UsageError.
     """
-    what = query.subject
-    path, is_saved_ = Path(what), is_saved(what)
-    may_be_built = unlaunched and is_folder(path) and not exists(path / RUN_MANIFEST)
-    if is_saved_ and not may_be_built:
+    path = Path(query.subject)
+    is_build = unlaunched and not exists(path / RUN_MANIFEST) and is_folder(path) and fatbin.built_files_in(path)
+    if is_saved(query.subject) and not is_build:
         return Named(saved=path)
-    try:
-        return naming.resolve([what], query.kernel.description, unlaunched=unlaunched)[0]
-    except UnknownKernel:
-        if is_saved_:
-            return Named(saved=path)
-        raise
+    return naming.resolve([query.subject], query.kernel.description, unlaunched=unlaunched)[0]
 
 
 def is_saved(what: str) -> bool:
@@ -104,7 +94,7 @@ def _examined(kernel: KernelQuery, target: Target, progress: Progress) -> Target
 def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:
     """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
     what, kernel = query.subject, query.kernel
-    refuse_description(what, kernel)
+    kernel.description.refuse_beside(what)
     settings = ReplaySettings.of(kernel.request)
     profiles = saved_profiles(Path(what), settings, kernel.progress)
     with_requests = [profile for profile in profiles if profile.requests]

@@ -85,17 +85,18 @@ def resolve(
     Raises UnknownKernel, BadProblem, BadFile, LaunchLacking, and UsageError for options that describe a file if there
     is none. With `every`, what is not described is skipped instead, if there are other words.
     """
-    found: dict[str, Named] = {}
+    meanings: dict[str, Named] = {}
     for word in words if unlaunched else ():
         if files := _files_without_launch(word, description, runs=every):
-            found[word] = Named(unlaunched=files)
-    left = tuple(word for word in dict.fromkeys(words) if word not in found)
-    if every:
-        found |= {word: _every_kernel(word, description, alone=len(words) == 1) for word in left}
-        return [found[word] for word in words]
-    together = _Words(left, description)
-    found |= {word: together.named(word, saved, families) for word in left}
-    return [*(found[word] for word in words), *(together.named(word, saved=True) for word in beside)]
+            meanings[word] = Named(unlaunched=files)
+    others = tuple(word for word in dict.fromkeys(words) if word not in meanings)
+    together = _Words(others, description)
+    for word in others:
+        if every:
+            meanings[word] = _every_kernel(word, description, alone=len(words) == 1)
+        else:
+            meanings[word] = together.named(word, saved, families)
+    return [*(meanings[word] for word in words), *(together.named(word, saved=True) for word in beside)]
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,9 @@ class _Words:
         # What a file declares of itself goes before the project.
         own = [spec for path, _ in self.files.values() for spec in declared(path, self.description.sources.trust)]
         others = specs(self.project) if self.project else ()
-        known = (*own, *(spec for spec in others if not any(is_same_file(spec.source, one.source) for one in own)))
+        described = (*own, *(spec for spec in others if not any(is_same_file(spec.source, one.source) for one in own)))
         families = {
-            word: descriptions.family_of(path, self.description.of_entry(entry), known)
+            word: descriptions.family_of(path, self.description.of_entry(entry), described)
             for word, (path, entry) in self.files.items()
         }
         names = [family.name for family in families.values()]
@@ -238,10 +239,9 @@ def _every_kernel(word: str, description: KernelDescription, alone: bool) -> Nam
         nearest = project_file(sources.config, Path.cwd(), sources.trust)
         descriptions.refuse_unfinished([word], nearest)
         targets = (descriptions.with_project(nearest).target(word),)
-    adapted = (
-        replace(target, family=descriptions.for_compiler(target.family, description.launch)) for target in targets
-    )
-    return Named(targets=tuple(adapted), skipped=skipped)
+    typed = description.launch
+    targets = tuple(replace(target, family=descriptions.for_compiler(target.family, typed)) for target in targets)
+    return Named(targets=targets, skipped=skipped)
 
 
 def _in_source(word: str, description: KernelDescription, alone: bool) -> Named:

@@ -15,7 +15,7 @@ from typing import Any
 from ncu_swizzle.base import bounds, child, errors, paths
 from ncu_swizzle.base.bounds import LONGEST_ANSWER
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
-from ncu_swizzle.base.files import parse_json, read_bytes, write_json
+from ncu_swizzle.base.files import is_same_file, parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.base.validate import from_plain
@@ -289,7 +289,7 @@ def _of_file(caller: Caller, file: str) -> Answer:
     described = [
         (family, kernel)
         for family, kernel in descriptions.catalogue(CatalogOptions(config))
-        if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
+        if not family.shipped and is_same_file(family.source(kernel), source)
     ]
     settings = EmulationSettings(Toolchain(timeout_s=caller.timeout_s))
     spec = KernelSpec(name=source.stem, source=source)

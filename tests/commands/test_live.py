@@ -23,7 +23,7 @@ from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.kernels.naming import TargetOrFile
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import Profile
@@ -72,9 +72,10 @@ class Turned:
 
 
 def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
-    called = live.called(Decorated(kernel), outputs, {"args": args, "grid": grid, **keywords}, KEYWORDS)
+    keywords |= {"args": args, "grid": grid}
+    called = live.called(Decorated(kernel), outputs, keywords, KEYWORDS)
     assert called is not None
-    return called.description(KernelDescription(), folder)
+    return called.description(KernelDescription(launch=LaunchOptions(grid=keywords["grid"])), folder)
 
 
 def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
