@@ -347,6 +347,8 @@ def _one_family(
     from ncu_swizzle.kernels.catalog import Catalog
     from ncu_swizzle.kernels.family import is_kernel_file
 
+    if not words:
+        raise UsageError("nothing to sweep: name a family", "ncu-swizzle sweep gemm --problem n=1024,2048")
     files = [word for word in words if is_kernel_file(word)]
     if files and len(words) > 1:
         raise UsageError(

@@ -314,7 +314,10 @@ class KernelsJob:
         """
         if not self.apart:
             return profile(self.lineups[0], self.request, self.destination, progress)
-        destinations = [_destination(lineup.target, self.destination) for lineup in self.lineups]
+        export = self.destination.export
+        destinations = [
+            replace(self.destination, export=export and export / slug(lineup.target.name)) for lineup in self.lineups
+        ]
         for destination in destinations:
             run_folder.refuse_to_overwrite(destination)
         # A GPU measures one kernel after the other.
@@ -337,8 +340,3 @@ def refuse_failed(outcomes: Outcomes) -> None:
     for name, error in failed[:1]:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise ProgramFailed(f"{len(failed)} of {len(outcomes)} kernels failed; {name}: {error}{more}", error.hint)
-
-
-def _destination(target: Target, destination: Destination) -> Destination:
-    export = destination.export
-    return replace(destination, export=export / slug(target.name)) if export else destination

@@ -177,16 +177,12 @@ class _Words:
 
     @cached_property
     def catalog(self) -> Catalog:
-        if self.files:
-            families = tuple(self.families.values())
-            others = descriptions.with_project(self.project, [path for path, _ in self.files.values()])
-            return Catalog((*others.families, *families))
         typed, project = self.description.launch, self.project
         self._refuse_options()
-        families = descriptions.with_project(project).families
-        if typed.arch or typed.sample is not None:
+        families = descriptions.with_project(project, [path for path, _ in self.files.values()]).families
+        if not self.files and (typed.arch or typed.sample is not None):
             families = tuple(descriptions.for_compiler(family, typed) for family in families)
-        return Catalog(families)
+        return Catalog((*families, *self.families.values()))
 
 
 def _renamed(family: Family, suffix: str) -> Family:
