@@ -59,9 +59,11 @@ def _with_function(call: Call, known: Sequence[str]) -> Call:
     """Return a call of `profile` whose kernel, if it is a function, is one record with what it is called with."""
     refuse_while_imported()
     positional, keywords = call
-    kernel, *others = positional or (keywords.get("kernel", ""),)
-    called = live.called(kernel, keywords.get("outputs", ()), keywords, known)
-    return ((called, *others), keywords) if called else call
+    if not positional and "kernel" not in keywords:
+        return call
+    kernel, *others = positional or (keywords.pop("kernel"),)
+    called = live.live_kernel(kernel, keywords.get("outputs", ()), keywords, known)
+    return (called or kernel, *others), keywords
 
 
 @functools.partial(keyworded, prepared=_with_function)
@@ -93,7 +95,7 @@ def profile(
     """
     request = replace(request, options=options)
     with scratch() as temporary:
-        description, word = own.described(request.problem, sources), str(kernel)
+        description, word = own.description(request.problem, sources), str(kernel)
         if isinstance(kernel, live.LiveKernel):
             description, word = kernel.description(description, temporary), kernel.entry
         try:
@@ -175,7 +177,7 @@ def profile_sweep(
     is there. Other keywords are those of `profile`, and where the points run: ``jobs=2``, ``workers="gpus"``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
-    points = profiling.planned(
+    points = profiling.sweep_plan(
         list(map(str, kernels)), sizes, listed(variants), own, sources, timeout_s=request.timeout_s
     )
     request = replace(request, options=options)
@@ -211,9 +213,9 @@ def compare(
     A ``.cu`` file is described as for `profile` and stands for all of its variants. A run means the kernel that it was
     made for; given alone, everything in it.
     """
-    description = own.described(request.problem, sources)
+    description = own.description(request.problem, sources)
     named = {word: meaning.entries for word, meaning in _named(entries, description).items()}
-    profiles = _gathered(entries, named, replace(request, options=options), on_progress)
+    profiles = _profiles_of(entries, named, replace(request, options=options), on_progress)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -254,10 +256,10 @@ def check(
         allow_recorded=bool(judging.allow_recorded),
         only=KernelFilter(judging.kernel_name, "kernel_name").checked(),
     )
-    description, request = own.described(request.problem, sources), replace(request, options=options)
+    description, request = own.description(request.problem, sources), replace(request, options=options)
 
     def gather(request: Request, engine: Engine) -> list[model.Profile]:
-        return _gathered(entries, judged, request, on_progress, engine)
+        return _profiles_of(entries, judged, request, on_progress, engine)
 
     named = _named(entries, description, unlaunched=not description.pair)
     files = [file for meaning in named.values() for file in meaning.unlaunched]
@@ -278,7 +280,7 @@ def _named(entries: Sequence[Entry], description: KernelDescription, unlaunched:
     return dict(zip(words, naming.resolve(words, description, saved=True, unlaunched=unlaunched), strict=True))
 
 
-def _gathered(
+def _profiles_of(
     entries: Sequence[Entry],
     named: Mapping[str, Sequence[TargetOrFile]],
     request: Request,
@@ -324,7 +326,7 @@ def lint(
     ``jobs=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
-    words, description = list(map(str, files)), own.described(request.problem, sources)
+    words, description = list(map(str, files)), own.description(request.problem, sources)
     request = replace(request, build=build)
     return linting.linted(words, description, request, options, fleet=fleet, progress=on_progress)[0]
 
@@ -345,14 +347,14 @@ def prove(
     options: ``entry="transpose"``, ``block=(32, 8)``. With `queries` each kernel of the verdict has its queries, for
     `certify.certificate.written`. Nothing is raised for what is refuted or not proved: see `outcome`.
     """
-    words, description = list(map(str, versions)), own.described(request.problem, sources)
+    words, description = list(map(str, versions)), own.description(request.problem, sources)
     return proving.proved(words, options, description, request, on_progress, queries=queries)
 
 
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.
 
 
-def _asked(
+def _query(
     what: str | Path, asked: ExplainQuery, request: Request, own: PairOptions, sources: CatalogOptions,
     on_progress: Progress,
 ) -> ExplainQuery:  # fmt: skip
@@ -373,7 +375,7 @@ def predict(
     on_progress: Progress = silent,
 ) -> tuple[PredictAnswer, ...]:
     """Return the wavefronts of accesses, one answer per kernel; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=WAVEFRONTS)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=WAVEFRONTS)
     return explained.explanation(query).wavefronts
 
 
@@ -389,7 +391,7 @@ def suggest(
     on_progress: Progress = silent,
 ) -> tuple[SuggestAnswer, ...]:
     """Return the cheapest conflict-free mappings, one answer per tile; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAPPING)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=MAPPING)
     limits = dataclasses.asdict(constraints or Constraints())
     return explained.explanation(replace(query, **limits)).mappings
 
@@ -405,7 +407,7 @@ def banks(
     on_progress: Progress = silent,
 ) -> BankMaps:
     """Return the bank maps before and after a mapping; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAP)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=MAP)
     subject = explained.explanation(query).subject
     if subject is None:
         raise UsageError(f"{what} has no bank map", f"ncu-swizzle explain {shlex.quote(str(what))} draws it")

@@ -74,7 +74,7 @@ def lint(
     from ncu_swizzle.gate import linting, reporting
     from ncu_swizzle.kernels.kernels_only import BUILD
 
-    description, request = own.described(request.problem, sources), replace(request, build=build)
+    description, request = own.description(request.problem, sources), replace(request, build=build)
     with contextlib.ExitStack() as open_, output.progress() as progress:
         if options.run:
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
@@ -244,7 +244,7 @@ def check(
     if not profiles:
         raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
     build.refuse_without_launches(profiles)
-    description, request = own.described(request.problem, sources), with_options(request, options)
+    description, request = own.description(request.problem, sources), with_options(request, options)
     if judging.save_baseline:
         saving = ("profiles", "baseline", "save_baseline")
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)

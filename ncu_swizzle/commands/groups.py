@@ -6,7 +6,7 @@
     lint("my.cu", grid=128, nvcc="/opt/cuda/bin/nvcc")
 
 Each command says which records it takes. A function has every option that its command has, and `help` and notebooks
-list them: one expansion, `expanded`, with an adapter for Python and one for the command line.
+list them: one expansion, `expansion`, with an adapter for Python and one for the command line.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Adapter:
 Take = Callable[[dict[str, Any]], Any]  # takes its own out of what a caller gave, and returns what that makes
 
 
-def expanded(function: Callable[..., Any], adapter: Adapter) -> tuple[list[Parameter], Take]:
+def expansion(function: Callable[..., Any], adapter: Adapter) -> tuple[list[Parameter], Take]:
     """Return a function's parameters, with fields in the place of records, and what makes the records by name."""
     hints = typing.get_type_hints(function, include_extras=True)
     records: dict[str, Take] = {}
@@ -103,7 +103,7 @@ def _record(hint: Any, adapter: Adapter) -> tuple[list[Parameter], Take] | None:
     # A field that is a record, such as a request's options, is a separate parameter; unless all fields are records.
     single = [field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field))]
     if not single:
-        parameters, records = expanded(kind, adapter)
+        parameters, records = expansion(kind, adapter)
         return parameters, lambda given: kind(**records(given))
     only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
     hints, group = typing.get_type_hints(kind), getattr(kind, "group", "")
@@ -130,7 +130,7 @@ def keyworded(
 
     `prepared` returns the call to make instead of one, whose keywords can be anything; it also gets all known names.
     """
-    parameters, records = expanded(function, Adapter(_keyword, _value, lambda parameter, _: parameter))
+    parameters, records = expansion(function, Adapter(_keyword, _value, lambda parameter, _: parameter))
     named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     available = [parameter.name for parameter in parameters if parameter.kind in named]
 
@@ -240,7 +240,7 @@ def grouped(command: Command) -> Command:
     def plain(parameter: Parameter, hint: Any) -> Parameter:
         return parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)
 
-    parameters, records = expanded(command, Adapter(_option, _parsed, plain))
+    parameters, records = expansion(command, Adapter(_option, _parsed, plain))
     parameters.append(HELP_ALL)
 
     def call(**typed: Any) -> None:

@@ -110,7 +110,7 @@ def after_dashes(context: typer.Context) -> tuple[str, ...]:
     return words
 
 
-def typed(context: typer.Context) -> dict[str, str]:
+def typed_options(context: typer.Context) -> dict[str, str]:
     """Return the options and arguments that were typed: by name, as they are spelled."""
     return {
         parameter.name: parameter.opts[0] if parameter.param_type_name == "option" else parameter.name
@@ -125,7 +125,7 @@ def refuse_typed(context: typer.Context, names: Sequence[str], beside: str, *rec
     Of use are those with these names, and the fields of these records.
     """
     useful = {*names, *(field.name for record in records for field in dataclasses.fields(record))}
-    if others := [flag for name, flag in typed(context).items() if name not in useful]:
+    if others := [flag for name, flag in typed_options(context).items() if name not in useful]:
         raise UsageError(f"{others[0]} has no use beside {beside}", f"leave out {others[0]}, or {beside}")
 
 

@@ -68,7 +68,7 @@ def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
     return not isinstance(kernel, str | Path)
 
 
-def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
+def live_kernel(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
     """Return a function with its arguments, taken out of the keywords; None for what is not a function.
 
     They go by position or name; a keyword that is not `known` is one of them, or an option of its compiler. A grid that

@@ -80,9 +80,9 @@ class ProfileOptions:
     build: NewBuild = NewBuild()
     profiling: Profiling = Profiling()
 
-    def described(self) -> KernelDescription:
+    def description(self) -> KernelDescription:
         """Return what describes the kernels. Raises UsageError."""
-        return self.own.described(self.request.problem, self.sources)
+        return self.own.description(self.request.problem, self.sources)
 
 
 @grouped
@@ -132,7 +132,7 @@ def profile(
         _refuse_program(kernels, program, "--no-ncu times kernels, not programs")
         _time(kernels, typed)
         return
-    job = _parsed(typed, kernels, program)
+    job = _job(typed, kernels, program)
     with output.progress() as progress:
         result = job.profile(progress)
     if isinstance(result, list):
@@ -141,7 +141,7 @@ def profile(
         output.show(result, typed.formats)
 
 
-def _parsed(
+def _job(
     typed: ProfileOptions, kernels: Sequence[str], program: tuple[str, ...]
 ) -> KernelsJob | ProgramJob | LaunchesJob:
     """Return what is profiled: kernels, a program or captured launches. Raises UsageError for what does not fit."""
@@ -163,12 +163,12 @@ def _parsed(
         _refuse_filters(kernels, typed.filters, typed.pairs)
         from ncu_swizzle.commands import run_kernel
 
-        description = typed.described()
+        description = typed.description()
         lineups = [run_kernel.lineup_of(word, description, typed.companions) for word in dict.fromkeys(kernels)]
         return run_kernel.KernelsJob(lineups, request, typed.destination, apart=len(kernels) > 1)
     request = with_options(request, request.options, launches=typed.filters)
     if kernel:
-        typed.described().refuse_beside(kernel)
+        typed.description().refuse_beside(kernel)
         _refuse_beside_launches(kernel, request, typed.companions)
     elif program:
         _refuse_companions(typed.companions, request)
@@ -205,7 +205,7 @@ def _time(kernels: Sequence[str], typed: ProfileOptions) -> None:
         raise UsageError(f"--reference {reference}: only auto or none with --no-ncu", "name it as a kernel")
     more = ["--repeats", str(profiling.repeats or REPEATS)]
     more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
-    family, chosen = _one_family(kernels, typed.described())
+    family, chosen = _one_family(kernels, typed.description())
     timing = time_together(family, chosen or family.kernels, typed.request, reference == AUTO, more)
     if not typed.formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
         listing.show_times(timing, Output())
@@ -305,14 +305,14 @@ def sweep(
     """
     from ncu_swizzle.sweep import plan, running
 
-    points = planned(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
+    points = sweep_plan(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
     with output.progress() as progress:
         swept = running.run(points, with_options(request, options), destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)
 
 
-def planned(
+def sweep_plan(
     kernels: Sequence[str],
     sizes: Mapping[str, Sequence[int]],
     variants: Sequence[str],
@@ -329,7 +329,7 @@ def planned(
     from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.sweep import plan
 
-    description = own.described({name: values[0] for name, values in sizes.items()}, sources)
+    description = own.description({name: values[0] for name, values in sizes.items()}, sources)
     family, chosen = _one_family(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)

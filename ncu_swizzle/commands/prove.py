@@ -66,7 +66,7 @@ def prove(
     """
     from ncu_swizzle.commands.console import Output
 
-    description = own.described(request.problem, sources)
+    description = own.description(request.problem, sources)
     with output.progress() as progress:
         change = proved(what, options, description, request, progress)
     if options.certificate is not None:

@@ -170,7 +170,7 @@ def profile(
     def collected(staged: Path) -> RunRows:
         context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
         profiles: list[Profile] = []
-        notes = _unchecked(entries, engine)
+        notes = _unchecked_notes(entries, engine)
         for entry, outcome in zip(entries, outcomes_of(entries, context), strict=True):
             if outcome.error and library is not None and entry is library:  # which was not requested
                 notes.append(f"Without {library.name}: {outcome.error}.")
@@ -200,7 +200,7 @@ def _library(target: Target, engine: Engine) -> Target | None:
     return Target(target.family, kernel, target.problem) if available else None
 
 
-def _unchecked(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
+def _unchecked_notes(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
     """Return a note that names the kernels without a reference, whose output was not checked.
 
     Of emulated profiles, none of which is checked, the comparison says so.

@@ -131,7 +131,7 @@ class ProgramJob:
 
         def collected(staged: Path) -> RunRows:
             after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
-            notes = _limited(len(after), request)
+            notes = _limit_notes(len(after), request)
             return _beside(before, after, self.how.pairs, (baseline, slug(program.name)), notes)
 
         try:
@@ -210,7 +210,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
             on_output=said.append,
         )
     except ProgramFailed as error:
-        raise _explained(error, program, "".join(said)) from None
+        raise _explanation(error, program, "".join(said)) from None
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
@@ -220,7 +220,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     return reader.read(file)
 
 
-def _explained(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
+def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
@@ -238,7 +238,7 @@ def _explained(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwiz
     return type(error)(f"{error}{more}", hint)
 
 
-def _limited(launches: int, request: Request) -> list[str]:
+def _limit_notes(launches: int, request: Request) -> list[str]:
     """Return a note if the default limit on launches was reached."""
     if launches < MOST_LAUNCHES or request.options.launch_count != MOST_LAUNCHES:
         return []

@@ -29,7 +29,7 @@ class KernelQuery:
     @classmethod
     def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
         """Return the query of a command's options, or a function's keywords. Raises UsageError."""
-        return cls(request=request, description=own.described(request.problem, sources), progress=progress)
+        return cls(request=request, description=own.description(request.problem, sources), progress=progress)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ TargetOrFile = Target | Path  # a kernel at a size; or a report, a saved profile
 
 @dataclass(frozen=True)
 class Skipped:
-    """A kernel that cannot be compiled, for lack of a described launch."""
+    """A kernel that is left out, since no launch of it is described."""
 
     name: str
     reason: str
@@ -52,7 +52,7 @@ class Unlaunched:
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """What one word names: kernels at a size, or something saved; and what lacks the launch that this would take."""
+    """What one word names: kernels at a size, or something saved; and what it names without a described launch."""
 
     targets: tuple[Target, ...] = ()  # of a file all variants, the baseline first
     saved: Path | None = None

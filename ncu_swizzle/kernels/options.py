@@ -84,7 +84,7 @@ class KernelOptions(LaunchOptions):
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
-    def described(
+    def description(
         self, problem: Mapping[str, int] | None = None, sources: CatalogOptions = CatalogOptions()
     ) -> KernelDescription:
         """Return what they say at a problem size, with paths relative to the current folder. Raises UsageError."""

@@ -45,7 +45,7 @@ def lint(
     files = list(dict.fromkeys(files))
     degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
     options = LintOptions(max_degree=degrees, max_sectors=sectors)
-    description = launch.described(caller.entries(files, launch))
+    description = launch.description(caller.entries(files, launch))
     found = linting.kernels_in(files, description)
     targets = [kernel for kernel in found if isinstance(kernel, Target)]
     for target in targets:
@@ -164,7 +164,7 @@ def rewrite(caller: Caller, file: str) -> Answer:
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
-    description = launch.described(caller.sources(file, launch))
+    description = launch.description(caller.sources(file, launch))
     for target in naming.resolve([file], description, every=True)[0].targets:
         caller.folders.target(target)
         if write:  # the package's own kernels may be read from anywhere

@@ -54,10 +54,10 @@ class LaunchGiven:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
         return from_plain(cls, fields_sent)
 
-    def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
+    def description(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
         keywords = {name: value for name, value in self.keywords().items() if name != "problem"}
-        return PairOptions(**keywords).described(self.problem, sources)
+        return PairOptions(**keywords).description(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
         """Return the non-empty fields, as a client sends them."""
@@ -141,7 +141,7 @@ class Folders:
                     self.path(part)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
         try:
-            description = launch.described(CatalogOptions(config))
+            description = launch.description(CatalogOptions(config))
             if not is_kernel_file(entry):  # whatever the sizes are
                 description = replace(description, problem={})
             targets = naming.resolve([entry], description)[0].targets

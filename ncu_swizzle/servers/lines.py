@@ -99,7 +99,7 @@ def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
     sources = caller.sources(kernel, launch)
-    request, description = caller.request(launch, "emulated"), launch.described(sources)
+    request, description = caller.request(launch, "emulated"), launch.description(sources)
     return KernelQuery(request=request, description=description, progress=caller.progress)
 
 

@@ -73,7 +73,7 @@ class Turned:
 
 def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
     keywords |= {"args": args, "grid": grid}
-    called = live.called(Decorated(kernel), outputs, keywords, KEYWORDS)
+    called = live.live_kernel(Decorated(kernel), outputs, keywords, KEYWORDS)
     assert called is not None
     return called.description(KernelDescription(launch=LaunchOptions(grid=keywords["grid"])), folder)
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_named_is_refused() -> None:
     with pytest.raises(UsageError, match="defined inside of another function"):
         live.entry_of(making())
     with pytest.raises(UsageError, match="a text of several lines") as refused:
-        live.called("__global__ void f() {\n}", "", {}, KEYWORDS)
+        live.live_kernel("__global__ void f() {\n}", "", {}, KEYWORDS)
     assert "write CUDA C++ to a .cu file" in refused.value.hint
     made: dict[str, Any] = {}
     exec("def typed(): pass", made)
@@ -126,7 +126,7 @@ def test_what_cannot_be_named_is_refused() -> None:
     with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
         live.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
-        live.called(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
+        live.live_kernel(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
 
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "conflicts.ipynb"

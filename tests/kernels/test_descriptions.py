@@ -201,7 +201,7 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
     assert said.startswith("UsageError: --grid, --arg describe a .cu file, and kernel2 is not one")
     assert "nowhere.cu does not exist" in refused(naming.resolve, ["nowhere.cu"], FULL)
     planned = (["kernel1", "my.cu"], {}, (), PairOptions(), CatalogOptions(), 1.0)
-    assert "cannot be combined with other kernels" in refused(profile.planned, *planned)
+    assert "cannot be combined with other kernels" in refused(profile.sweep_plan, *planned)
 
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
