@@ -102,7 +102,7 @@ def program_name(argv: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How launches are profiled, what with they are compared (a run, a report or a saved profile), and where to."""
+    """How launches are profiled, what they are compared with (a run, a report, a saved profile), and where it goes."""
 
     request: Request
     baseline: str = AUTO

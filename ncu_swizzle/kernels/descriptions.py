@@ -207,9 +207,11 @@ def for_compiler(family: Family, typed: LaunchOptions) -> Family:
 def spec_without_launch(source: Path, description: KernelDescription) -> KernelSpec | None:
     """Return the spec of a compiled or CUDA C++ file if nothing says how its kernels are launched, else None."""
     typed, sources = description.launch, description.sources
-    if source.suffix not in FILES or not is_file(source) or typed.grid or typed.args or description.pair:
+    if source.suffix not in FILES or not is_file(source):
         return None
-    if any(not typed.entry or target.is_called(typed.entry) for target in targets_in(source, sources)):
+    described = targets_in(source, sources)  # what is described wrongly is an error, whatever is typed
+    is_described = any(not typed.entry or target.is_called(typed.entry) for target in described)
+    if is_described or typed.grid or typed.args or description.pair:
         return None
     project = project_file(sources.config, source.resolve().parent, sources.trust)
     begun = [spec for spec in (specs(project) if project else ()) if spec.to_do and is_same_file(spec.source, source)]

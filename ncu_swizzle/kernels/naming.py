@@ -123,9 +123,8 @@ class _Words:
         """
         path = Path(word)
         is_saved, is_path = path.suffix in SAVED, path.parent != Path()
-        if not (is_saved or is_path) and any(
-            kernel.name == word and not family.shipped for family, kernel in self.catalog
-        ):
+        kernels = () if is_saved or is_path else self.catalog
+        if any(kernel.name == word and not family.shipped for family, kernel in kernels):
             return None
         self._refuse_options()
         if path.suffix == SOURCE and is_file(path):

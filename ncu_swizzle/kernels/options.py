@@ -162,8 +162,5 @@ class KernelDescription:
     def refuse_beside(self, kernel: str) -> None:
         """Raise UsageError if options that only apply to a .cu file are given for something else."""
         if typed := self.typed:
-            verb = "describes" if len(typed) == 1 else "describe"
-            raise UsageError(
-                f"{', '.join(typed)} {verb} a .cu file, and {kernel} is not one",
-                f"leave out {typed[0]}, or give a .cu file instead",
-            )
+            what = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
+            raise UsageError(f"{what}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
