@@ -78,11 +78,11 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     profiles: dict[str, Profile] = {}
 
     from ncu_swizzle.base import cache
-    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
 
     def get(entry: str | Path | Callable[..., Any], /, **how: Any) -> Profile:
         __tracebackhide__ = True
-        if isinstance(entry, str | Path) and Path(entry).exists() and not naming.is_kernel_file(str(entry)):
+        if isinstance(entry, str | Path) and Path(entry).exists() and not is_kernel_file(str(entry)):
             return _only(Path(entry))
         how = {"baseline": "none", "reference": "none", "engine": default, **how}
         if how["engine"] == "auto":

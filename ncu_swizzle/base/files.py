@@ -225,6 +225,11 @@ def is_file(path: Path) -> bool:
     return stat.S_ISREG(_mode(path))
 
 
+def is_same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths lead to the same place, with all links followed."""
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
 def is_folder(path: Path) -> bool:
     """Return whether the path is a folder; raise BadFile if that cannot be told."""
     return stat.S_ISDIR(_mode(path))

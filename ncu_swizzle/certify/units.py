@@ -25,7 +25,7 @@ from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
-from ncu_swizzle.kernels import fills, halves, limits, naming
+from ncu_swizzle.kernels import descriptions, fills, halves, limits
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Halves, Tree, Unit
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -306,10 +306,10 @@ class Project:
     def described(self) -> tuple[Target, ...]:
         """The kernels that ncu-swizzle.toml describes."""
         try:
-            catalog = naming.everything(self.sources, self.folder)
+            catalog = descriptions.catalogue(self.sources, self.folder)
         except NcuSwizzleError:  # whoever needs a description hears of it
             return ()
-        targets = (target for target in naming.with_source(catalog) if not target.family.shipped)
+        targets = (target for target in catalog.targets() if not target.family.shipped)
         return tuple(target for target in targets if not (target.compiled or target.python))
 
     def reached(self, changed: Collection[Path], own: Sequence[Unit]) -> Iterator[Unit | UnitVerdict]:

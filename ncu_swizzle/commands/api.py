@@ -7,11 +7,10 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import inspect
+import functools
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,11 +26,11 @@ from ncu_swizzle.commands import judge as judging
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
-from ncu_swizzle.commands import run_program as program_job
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
-from ncu_swizzle.commands.groups import Emulating, OfPrograms, Only, Pairs, keyword_names, keyworded, with_options
+from ncu_swizzle.commands.groups import Call, Emulating, OfPrograms, Only, Pairs, keyworded, with_options
 from ncu_swizzle.commands.judge import Judging as JudgingRequest
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
+from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob, RunOptions, UserProgram
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.judgement import Judgement
@@ -48,6 +47,7 @@ from ncu_swizzle.gate.linting import lint_every_launch
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.kernels import build as building
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.naming import Named, TargetOrFile
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
 from ncu_swizzle.reports.options import Companions, Destination, Engine, Judging, LintOptions
@@ -59,11 +59,29 @@ Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
 # Profiles that are made.
 
 
+def _with_function(call: Call, known: Sequence[str]) -> Call:
+    """Return a call of `profile` whose kernel, if it is a function, is one record with what it is called with."""
+    refuse_while_imported()
+    positional, keywords = call
+    if not positional and "kernel" not in keywords:
+        return call
+    kernel, *others = positional or (keywords.pop("kernel"),)
+    called = live.live_kernel(kernel, keywords.get("outputs", ()), keywords, known)
+    return (called or kernel, *others), keywords
+
+
+@functools.partial(keyworded, prepared=_with_function)
 def profile(
     kernel: str | Path | Callable[..., Any],
     *,
-    outputs: Texts = (),
-    **options: Any,
+    outputs: Texts = (),  # noqa: ARG001 - of a function, see `_with_function`
+    companions: Companions,
+    request: Request,
+    options: Options,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+    on_progress: Progress = silent,
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
@@ -79,33 +97,18 @@ def profile(
     and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
     `outputs` names those that it writes.
     """
-    refuse_while_imported()
-    called = live.called(kernel, outputs, options, KEYWORDS)
-    return _profiled(kernel, called=called, **options)
-
-
-@keyworded
-def _profiled(
-    kernel: str | Path,
-    *,
-    called: live.LiveKernel | None,
-    companions: Companions,
-    request: Request,
-    options: Options,
-    destination: Destination,
-    own: PairOptions,
-    sources: CatalogOptions,
-    on_progress: Progress = silent,
-) -> Result:
     request = replace(request, options=options)
-    with _in_python(), scratch() as temporary:
-        description = own.described(request.problem, sources)
-        if called:
-            description = called.description(description, temporary)
-        lineup = run_kernel.lineup_of(called.entry if called else str(kernel), description, companions)
-        name = lineup.target.name
-        saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
-        result = run_kernel.profile(lineup, request, saved, progress=on_progress)
+    with scratch() as temporary:
+        description, word = own.description(request.problem, sources), str(kernel)
+        if isinstance(kernel, live.LiveKernel):
+            description, word = kernel.description(description, temporary), kernel.entry
+        try:
+            lineup = run_kernel.lineup_of(word, description, companions)
+            name = lineup.target.name
+            saved = Destination(destination.export or temporary / slug(name), destination.force_overwrite)
+            result = run_kernel.profile(lineup, request, saved, progress=on_progress)
+        except LaunchLacking as error:
+            raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
     compared = Comparison.of(result.comparison)
     return Result(
         profile=next(profile for profile in compared.profiles if profile.kernel.name == name),
@@ -114,23 +117,6 @@ def _profiled(
         reason=result.engine.reason,
         folder=result.folder if destination.export else None,
     )
-
-
-KEYWORDS = tuple(name for name in keyword_names(_profiled) if name != "called")  # of `profile`
-_typed = [
-    *(one for one in inspect.signature(profile).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD),
-    *(one for name, one in inspect.signature(_profiled).parameters.items() if name in KEYWORDS),
-]
-vars(profile)["__signature__"] = inspect.signature(profile).replace(parameters=_typed)
-
-
-@contextlib.contextmanager
-def _in_python() -> Iterator[None]:
-    """State in keywords what a kernel's launch lacks."""
-    try:
-        yield
-    except LaunchLacking as error:
-        raise UsageError(str(error), building.in_keywords(building.completed(error))) from error
 
 
 @keyworded
@@ -160,12 +146,11 @@ def profile_program(
     build.refuse_without_launches(words)
     with scratch() as temporary:
         saved = Destination(destination.export or temporary / "run", destination.force_overwrite)
-        if len(words) == 1 and words[0].endswith(LAUNCHES):
-            path = Path(folder, words[0])
-            result = program_job.profile_launches(path, request, str(baseline), forced, saved, progress=on_progress)
-        else:
-            command = program_job.UserProgram(words, Path(folder).absolute())
-            result = program_job.profile_program(command, request, str(baseline), forced, saved, progress=on_progress)
+        how = RunOptions(request, str(baseline), forced, saved)
+        is_launches = len(words) == 1 and words[0].endswith(LAUNCHES)
+        program_ = UserProgram(words, Path(folder).absolute())
+        job = LaunchesJob(Path(folder, words[0]), how) if is_launches else ProgramJob(program_, how)
+        result = job.profile(on_progress)
         profiles = Profiles(run_folder.load(result.folder or temporary).subjects)
     return ProgramResult(
         profiles=profiles,
@@ -196,7 +181,7 @@ def profile_sweep(
     is there. Other keywords are those of `profile`, and where the points run: ``jobs=2``, ``workers="gpus"``.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
-    points = profiling.planned(
+    points = profiling.sweep_plan(
         list(map(str, kernels)), sizes, listed(variants), own, sources, timeout_s=request.timeout_s
     )
     request = replace(request, options=options)
@@ -232,8 +217,9 @@ def compare(
     A ``.cu`` file is described as for `profile` and stands for all of its variants. A run means the kernel that it was
     made for; given alone, everything in it.
     """
-    description = own.described(request.problem, sources)
-    profiles = _gathered(entries, replace(request, options=options), on_progress, description)
+    description = own.description(request.problem, sources)
+    named = {word: meaning.entries for word, meaning in _named(entries, description).items()}
+    profiles = _profiles_of(entries, named, replace(request, options=options), on_progress)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -274,15 +260,16 @@ def check(
         allow_recorded=bool(judging.allow_recorded),
         only=KernelFilter(judging.kernel_name, "kernel_name").checked(),
     )
-    description, request = own.described(request.problem, sources), replace(request, options=options)
+    description, request = own.description(request.problem, sources), replace(request, options=options)
 
     def gather(request: Request, engine: Engine) -> list[model.Profile]:
-        return _gathered(entries, request, on_progress, description, engine)
+        return _profiles_of(entries, judged, request, on_progress, engine)
 
-    words = [entry for entry in entries if isinstance(entry, str | Path)]
-    rest, files = checking.split_by_launch([str(word) for word in words], description)
+    named = _named(entries, description, unlaunched=not description.pair)
+    files = [file for meaning in named.values() for file in meaning.unlaunched]
     kernels = lint_every_launch(files, description, request, rules, on_progress)
-    entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or str(entry) in rest)
+    judged = {word: checking.entries_of([meaning], description) for word, meaning in named.items()}
+    entries = tuple(entry for entry in entries if not isinstance(entry, str | Path) or judged[str(entry)])
     verdict = checking.judge_profiles(gather, rules, request) if entries or not kernels else None
     if kernels or verdict is None:
         verdict = checking.with_degrees(verdict, kernels)
@@ -291,23 +278,25 @@ def check(
     return verdict
 
 
-def _gathered(
+def _named(entries: Sequence[Entry], description: KernelDescription, unlaunched: bool = False) -> dict[str, Named]:
+    """Return what the words among the entries name."""
+    words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+    return dict(zip(words, naming.resolve(words, description, saved=True, unlaunched=unlaunched), strict=True))
+
+
+def _profiles_of(
     entries: Sequence[Entry],
+    named: Mapping[str, Sequence[TargetOrFile]],
     request: Request,
     on_progress: Progress,
-    description: KernelDescription,
     gate: Engine | None = None,
 ) -> list[model.Profile]:
-    """Return the profiles of the entries; `gate` is the engine of a check, which takes one kernel of each.
+    """Return the profiles of the entries, whose words are `named`; `gate` is the engine of a check.
 
     A run that is the only entry means everything in it, and a result before and after both; of a check, a run means
     its kernel, and before and after the latter.
     """
-    words = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-    engine = gate or (choose_engine(request) if words else None)
-    kernels = [word for word in words if naming.is_kernel_file(word) or not Path(word).exists()]
-    targets = dict(zip(kernels, naming.resolve_saved(kernels, description) if kernels else (), strict=True))
-    first = -1 if gate and description.pair else 0
+    engine = gate or (choose_engine(request) if named else None)
     alone = not gate and len(entries) == 1
     profiles: list[model.Profile] = []
     for entry in entries:
@@ -320,7 +309,7 @@ def _gathered(
         elif alone and is_folder(Path(entry)):
             profiles += run_folder.load(Path(entry)).profiles
         elif engine:
-            profiles += gather(targets.get(str(entry), [Path(entry)])[first:], request, engine, on_progress)
+            profiles += gather(named[str(entry)], request, engine, on_progress)
     return profiles
 
 
@@ -341,7 +330,7 @@ def lint(
     ``jobs=2``. ``fix`` rewrites what is proved, and ``diff`` puts the same into the verdict, without writing.
     Nothing is raised for a line that fails: see `outcome`.
     """
-    words, description = list(map(str, files)), own.described(request.problem, sources)
+    words, description = list(map(str, files)), own.description(request.problem, sources)
     request = replace(request, build=build)
     return linting.linted(words, description, request, options, fleet=fleet, progress=on_progress)[0]
 
@@ -362,14 +351,14 @@ def prove(
     options: ``entry="transpose"``, ``block=(32, 8)``. With `queries` each kernel of the verdict has its queries, for
     `certify.certificate.written`. Nothing is raised for what is refuted or not proved: see `outcome`.
     """
-    words, description = list(map(str, versions)), own.described(request.problem, sources)
+    words, description = list(map(str, versions)), own.description(request.problem, sources)
     return proving.proved(words, options, description, request, on_progress, queries=queries)
 
 
 @keyworded
 def judge(*versions: str | Path, request: JudgingRequest, own: PairOptions, sources: CatalogOptions) -> Judgement:
     """Return whether the second kernel does the work of the first, like ``ncu-swizzle judge``: see `outcome`."""
-    return judging.judged(list(map(str, versions)), own.described(request.problem, sources), request)
+    return judging.judged(list(map(str, versions)), own.description(request.problem, sources), request)
 
 
 @keyworded
@@ -389,14 +378,14 @@ def run(
     """
     from ncu_swizzle.engines import executed  # which loads the emulator
 
-    target = naming.resolve([str(kernel)], own.described(request.problem, sources))[0][-1]
+    target = naming.resolve([str(kernel)], own.description(request.problem, sources))[0].targets[-1]
     return executed.outputs_of(executed.run(target, inputs, EmulationSettings.of(request), seed))
 
 
 # Shared memory explained: `what` is a layout, a kernel, a .cu, cubin or PTX file, an emulated run.
 
 
-def _asked(
+def _query(
     what: str | Path, asked: ExplainQuery, request: Request, own: PairOptions, sources: CatalogOptions,
     on_progress: Progress,
 ) -> ExplainQuery:  # fmt: skip
@@ -417,7 +406,7 @@ def predict(
     on_progress: Progress = silent,
 ) -> tuple[PredictAnswer, ...]:
     """Return the wavefronts of accesses, one answer per kernel; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=WAVEFRONTS)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=WAVEFRONTS)
     return explained.explanation(query).wavefronts
 
 
@@ -433,7 +422,7 @@ def suggest(
     on_progress: Progress = silent,
 ) -> tuple[SuggestAnswer, ...]:
     """Return the cheapest conflict-free mappings, one answer per tile; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAPPING)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=MAPPING)
     limits = dataclasses.asdict(constraints or Constraints())
     return explained.explanation(replace(query, **limits)).mappings
 
@@ -449,7 +438,7 @@ def banks(
     on_progress: Progress = silent,
 ) -> BankMaps:
     """Return the bank maps before and after a mapping; a file is described as for `profile`."""
-    query = replace(_asked(what, asked, request, own, sources, on_progress=on_progress), show=MAP)
+    query = replace(_query(what, asked, request, own, sources, on_progress=on_progress), show=MAP)
     subject = explained.explanation(query).subject
     if subject is None:
         raise UsageError(f"{what} has no bank map", f"ncu-swizzle explain {shlex.quote(str(what))} draws it")

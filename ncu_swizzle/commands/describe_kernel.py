@@ -56,7 +56,7 @@ def describe(
     with files.locked(file.parent):
         current = project.project_in(file) if file.exists() else Project(file=file)
         old = specs(current)
-        fresh = [kernel for kernel in kernels if not _described(source, kernel, old, len(kernels) == 1)]
+        fresh = [kernel for kernel in kernels if not _is_described(source, kernel, old, len(kernels) == 1)]
         if not fresh:
             functions = ", ".join(kernel.spelled for kernel in kernels)
             raise UsageError(
@@ -92,9 +92,9 @@ def _file(source: Path, config: str) -> Path:
     return nearest.file if nearest else folder / OWN
 
 
-def _described(source: Path, kernel: CompiledKernel, old: Iterable[KernelSpec], only: bool) -> bool:
+def _is_described(source: Path, kernel: CompiledKernel, old: Iterable[KernelSpec], only: bool) -> bool:
     """Return whether an entry describes this kernel; one without a function describes the only kernel of its file."""
-    same = [spec for spec in old if os.path.realpath(spec.source) == os.path.realpath(source)]
+    same = [spec for spec in old if files.is_same_file(spec.source, source)]
     names = {kernel.spelled, function(kernel.spelled)}
     return any(spec.launch.entry in names or (only and not spec.launch.entry) for spec in same)
 

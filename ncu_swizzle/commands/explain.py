@@ -153,11 +153,11 @@ def report(
 
     choice = selection.choice()
     if all(map(_is_saved, profiles)):
-        own.described(request.problem, sources).refuse_beside(profiles[0])
+        own.description(request.problem, sources).refuse_beside(profiles[0])
         result = run_kernel.reopen(profiles, choice)
     else:
-        named = naming.resolve_saved(profiles, own.described(request.problem, sources))
-        entries = [entry for variants in named for entry in variants]
+        named = naming.resolve(profiles, own.description(request.problem, sources), saved=True)
+        entries = [entry for word in named for entry in word.entries]
         with output.progress() as progress:
             result = run_kernel.compare_all(entries, with_options(request, options), progress, choice)
     file = out or run_kernel.page_of(profiles)

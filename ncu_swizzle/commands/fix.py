@@ -83,7 +83,7 @@ def fix(
     with output.progress() as progress:
         query = FixQuery(
             request=request,
-            description=own.described(request.problem, sources),
+            description=own.description(request.problem, sources),
             options=options,
             progress=progress,
             on_gpu=extras.gpu,
@@ -176,7 +176,7 @@ def init(
     from ncu_swizzle.engines.emulation import EmulationSettings
 
     settings = EmulationSettings.of(request, simulating=False)
-    description = own.described(request.problem, sources)
+    description = own.description(request.problem, sources)
     entries: dict[Path, list[ProjectEntry]] = {}
     for file in files:
         described = describe(file, description, settings)

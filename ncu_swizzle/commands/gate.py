@@ -74,13 +74,13 @@ def lint(
     from ncu_swizzle.gate import linting, reporting
     from ncu_swizzle.kernels.kernels_only import BUILD
 
-    description, request = own.described(request.problem, sources), replace(request, build=build)
+    description, request = own.description(request.problem, sources), replace(request, build=build)
     with contextlib.ExitStack() as open_, output.progress() as progress:
         if options.run:
             files, description = open_.enter_context(_launched(files, description, request)), KernelDescription()
         verdict, kernels = linted(files, description, request, options, fleet=fleet, progress=progress, show=_on_stderr)
     if options.run:  # its launches are gone
-        lasting = (replace(each, hint=BUILD if files[0] in each.hint else each.hint) for each in verdict.checks)
+        lasting = (replace(check, hint=BUILD if files[0] in check.hint else check.hint) for check in verdict.checks)
         verdict = replace(verdict, checks=tuple(lasting))
     alone = options.html == STDOUT  # the page: the list goes to stderr
     reporting.show(verdict, outputs, Output(beneath(sys.stderr)) if alone else Output())
@@ -239,27 +239,29 @@ def check(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, linting, reporting
+    from ncu_swizzle.kernels import naming
 
     if not profiles:
         raise UsageError("nothing to check: name a profile", "ncu-swizzle check swizzle-out/kernel2")
     build.refuse_without_launches(profiles)
-    description, request = own.described(request.problem, sources), with_options(request, options)
+    description, request = own.description(request.problem, sources), with_options(request, options)
     if judging.save_baseline:
         saving = ("profiles", "baseline", "save_baseline")
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
-            gather = checking.named_by(profiles, description, progress)
-            gathered = gather(request, checking.engine_for(request))
+            entries = checking.entries_of(naming.resolve(profiles, description, saved=True), description)
+            gathered = checking.gathering(entries, progress)(request, checking.engine_for(request))
         file = Path(judging.baseline) if judging.baseline else paths.BASELINE
         reporting.show_saved(checking.save(gathered, file), Output())
         return
     with output.progress() as progress:
         rules = checking.policy(judging, sources, Path.cwd())
-        rest, files = checking.split_by_launch(profiles, description)
+        named = naming.resolve(profiles, description, saved=True, unlaunched=not description.pair)
+        files = [file for word in named for file in word.unlaunched]
         kernels = linting.lint_every_launch(files, description, request, rules, progress)
         verdict = None
-        if rest:
-            gather = checking.named_by(rest, description, progress)
+        if entries := checking.entries_of(named, description):
+            gather = checking.gathering(entries, progress)
             verdict = checking.judge_profiles(gather, rules, replace(request, build=build))
         verdict = checking.with_degrees(verdict, kernels) if kernels or verdict is None else verdict
     reporting.show(verdict, outputs, Output())

@@ -6,7 +6,7 @@
     lint("my.cu", grid=128, nvcc="/opt/cuda/bin/nvcc")
 
 Each command says which records it takes. A function has every option that its command has, and `help` and notebooks
-list them.
+list them: one expansion, `expansion`, with an adapter for Python and one for the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shlex
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
 from enum import Enum, StrEnum
 from inspect import Parameter
 from pathlib import Path
@@ -43,7 +43,7 @@ T = TypeVar("T")
 RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "overwrite", "pair": "pairs"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Hearing:
     """A callback that hears of progress in records, for callers in this package: with what is done, in words."""
 
@@ -65,70 +65,88 @@ Emulating = Annotated[Request, Only("problem", "nvcc", "exhaustive", "no_cache",
 OfPrograms = Annotated[Request, Only("engine", "ncu", "nvcc", "exhaustive", "no_cache", *SPENT)]
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordParameter:
-    """A parameter that is a record: its class, and those of its fields that a caller sets one by one."""
+@dataclass(frozen=True)
+class Adapter:
+    """How a record's fields appear to a caller: as keywords of Python, or as options of the command line.
 
-    kind: type
-    fields: tuple[dataclasses.Field[Any], ...]
+    `parameter` returns what a field of this type, in a record of this title, becomes, None if a caller cannot set it;
+    `value` returns what a caller gave as the field's type, and raises UsageError; `plain` is for what is not a record.
+    """
 
-    @classmethod
-    def of(cls, hint: Any) -> RecordParameter | None:
-        """Return a parameter's record type; None if it is not a record."""
-        kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-            return None
-        only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
-        # A field that is itself a record, such as a request's options, is a separate parameter.
-        single = (field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field)))
-        return cls(kind, tuple(field for field in single if only is None or field.name in only))
-
-    def record(self, keywords: dict[str, Any]) -> Any:
-        """Take the record's fields out of keywords, and return it. Raises UsageError for an invalid choice."""
-        hints = typing.get_type_hints(self.kind)
-        given = {field: RENAMED.get(field.name, field.name) for field in self.fields}
-        return self.kind(
-            **{
-                field.name: _value(field, keywords.pop(name), hints[field.name])
-                for field, name in given.items()
-                if name in keywords
-            }
-        )
+    parameter: Callable[[Field[Any], Any, str], Parameter | None]
+    value: Callable[[Field[Any], Any, Any], Any]
+    plain: Callable[[Parameter, Any], Parameter]
 
 
-def keyworded(function: Callable[..., T]) -> Callable[..., T]:
-    """Return the function with a keyword for each field of its parameters that are records."""
+Take = Callable[[dict[str, Any]], Any]  # takes its own out of what a caller gave, and returns what that makes
+
+
+def expansion(function: Callable[..., Any], adapter: Adapter) -> tuple[list[Parameter], Take]:
+    """Return a function's parameters, with fields in the place of records, and what makes the records by name."""
     hints = typing.get_type_hints(function, include_extras=True)
-    records: dict[str, RecordParameter] = {}
+    records: dict[str, Take] = {}
     parameters: list[Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if record := RecordParameter.of(hints[parameter.name]):
-            records[parameter.name] = record
-            parameters += map(_keyword, record.fields)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if record := _record(hints[name], adapter):
+            parameters += record[0]
+            records[name] = record[1]
         else:
-            parameters.append(parameter)
-    available = [
-        one.name for one in parameters if one.kind in (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+            parameters.append(adapter.plain(parameter, hints[name]))
+    return parameters, lambda given: {name: take(given) for name, take in records.items()}
+
+
+def _record(hint: Any, adapter: Adapter) -> tuple[list[Parameter], Take] | None:
+    """Return what a caller sets of a record, and what makes it; None for a parameter of another type."""
+    kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return None
+    # A field that is a record, such as a request's options, is a separate parameter; unless all fields are records.
+    single = [field for field in dataclasses.fields(kind) if not dataclasses.is_dataclass(default_of(field))]
+    if not single:
+        parameters, records = expansion(kind, adapter)
+        return parameters, lambda given: kind(**records(given))
+    only = next((extra.names for extra in extras if isinstance(extra, Only)), None)
+    hints, group = typing.get_type_hints(kind), getattr(kind, "group", "")
+    settable = [
+        (field, hints[field.name], parameter)
+        for field in single
+        if (only is None or field.name in only) and (parameter := adapter.parameter(field, hints[field.name], group))
     ]
+
+    def take(given: dict[str, Any]) -> Any:
+        own = [(field, hint, parameter.name) for field, hint, parameter in settable if parameter.name in given]
+        return kind(**{field.name: adapter.value(field, given.pop(name), hint) for field, hint, name in own})
+
+    return [parameter for _, _, parameter in settable], take
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]  # what is passed by position, and by keyword
+
+
+def keyworded(
+    function: Callable[..., T], prepared: Callable[[Call, Sequence[str]], Call] = lambda call, _: call
+) -> Callable[..., T]:
+    """Return the function with a keyword for each field of its parameters that are records.
+
+    `prepared` returns the call to make instead of one, whose keywords can be anything; it also gets all known names.
+    """
+    parameters, records = expansion(function, Adapter(_keyword, _value, lambda parameter, _: parameter))
+    named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    available = [parameter.name for parameter in parameters if parameter.kind in named]
 
     @functools.wraps(function)
     def call(*positional: Any, **keywords: Any) -> T:
+        positional, keywords = prepared((positional, keywords), available)
         on_progress = keywords.get("on_progress")
         if on_progress and not isinstance(on_progress, Hearing):
             keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
-        made = {name: record.record(keywords) for name, record in records.items()}
-        refuse_others(keywords, available)
+        made = records(keywords)
+        refuse_others(keywords, available)  # what is left of them
         return function(*positional, **made, **keywords)
 
     del vars(call)["__wrapped__"]  # whose signature is not what a caller types
     vars(call)["__signature__"] = inspect.signature(function).replace(parameters=parameters)
     return call
-
-
-def keyword_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the keywords that a function takes."""
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY)
 
 
 def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
@@ -139,17 +157,17 @@ def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None
             raise UsageError(f"unknown option {name!r}{meant}", f"options here: {', '.join(available)}")
 
 
-def default_of(field: dataclasses.Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
     """Return the value of a field that is not given."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _keyword(field: dataclasses.Field[Any]) -> Parameter:
+def _keyword(field: Field[Any], hint: Any, group: str) -> Parameter:  # noqa: ARG001 - an adapter's
     name = RENAMED.get(field.name, field.name)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default_of(field), annotation=field.type)
 
 
-def _value(field: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
+def _value(field: Field[Any], value: Any, hint: Any) -> Any:
     """Return a value as the field's type says: Python passes a text for a path, one value for several, and numbers."""
     if value is None:
         return default_of(field)
@@ -218,29 +236,17 @@ MORE = "More options"  # the group of what is not common, unless its record has 
 
 def grouped(command: Command) -> Command:
     """Return the command for typer, with its dataclass parameters expanded into options."""
-    hints = typing.get_type_hints(command, include_extras=True)
-    records: dict[str, RecordParameter] = {}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        if record := RecordParameter.of(hints[parameter.name]):
-            options = tuple(field for field in record.fields if KEY in field.metadata)
-            records[parameter.name] = replace(record, fields=options)
-            kinds = typing.get_type_hints(record.kind)
-            panel = getattr(record.kind, "group", "") or MORE
-            parameters += (_parameter(field, _value_type(kinds[field.name], field), panel) for field in options)
-        else:
-            hint = hints[parameter.name]
-            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
+    def plain(parameter: Parameter, hint: Any) -> Parameter:
+        return parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)
+
+    parameters, records = expansion(command, Adapter(_option, _parsed, plain))
     parameters.append(HELP_ALL)
 
-    def call(**given: Any) -> None:
-        del given[HELP_ALL.name]
-        for name, record in records.items():
-            typed = {field.name: _parsed(field, given.pop(field.name)) for field in record.fields}
-            given[name] = record.kind(**typed)
+    def call(**typed: Any) -> None:
+        del typed[HELP_ALL.name]
         try:
-            command(**given)
+            command(**records(typed), **typed)
         except Untrusted as error:
             raise Untrusted(str(error), _typed_with_trust() if error.hint == TRUST else error.hint) from error
         except LaunchLacking as error:
@@ -264,18 +270,18 @@ def _typed_with_trust() -> str:
 def sizes(texts: Sequence[str]) -> dict[str, int]:
     """Return texts such as ``n=2048,m=64`` as one dictionary."""
     values = {}
-    for part in (part for text in texts for part in text.split(",") if part):
-        name, equals, value = part.partition("=")
+    for size in (size for text in texts for size in text.split(",") if size):
+        name, equals, value = size.partition("=")
         if not equals or not value.strip().isdecimal():
-            raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
+            raise typer.BadParameter(f"{size!r} is not NAME=SIZE, such as seq=1024")
         try:
             values[name.strip()] = parse_integer(value)
         except ValueError as error:
-            raise typer.BadParameter(f"{part!r}: {error}") from error
+            raise typer.BadParameter(f"{size!r}: {error}") from error
     return values
 
 
-def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
+def _value_type(hint: Any, field: Field[Any]) -> type:
     """Return the type of a single value of a field; str unless it is one of these."""
     if choices := field.metadata[KEY].choices:
         return StrEnum("Choice", [(choice, choice) for choice in choices])  # type: ignore[return-value]
@@ -293,16 +299,20 @@ def _value_type(hint: Any, field: dataclasses.Field[Any]) -> type:
     return plain.get(hint, str)
 
 
-def _parameter(field: dataclasses.Field[Any], kind: type, panel: str) -> inspect.Parameter:
-    described: Option = field.metadata[KEY]
+def _option(field: Field[Any], hint: Any, group: str) -> Parameter | None:
+    """Return an option of the command line; None if the field is none."""
+    described: Option | None = field.metadata.get(KEY)
+    if described is None:
+        return None
+    kind = _value_type(hint, field)
+    annotation: Any = kind
     default = default_of(field)
-    hint: Any = kind
     if isinstance(default, tuple | dict):
-        default, hint = [], list[kind]  # type: ignore[valid-type]
+        default, annotation = [], list[kind]  # type: ignore[valid-type]
     elif described.choices:
         default = kind(default) if default else None
     if default is None:
-        hint = kind | None
+        annotation = kind | None
     flags = described.flags or (f"--{field.name.replace('_', '-')}",)
     presented = typer.Option(
         *flags,
@@ -310,14 +320,12 @@ def _parameter(field: dataclasses.Field[Any], kind: type, panel: str) -> inspect
         help=described.help,
         min=described.minimum,
         max=described.maximum,
-        rich_help_panel=None if described.common else panel,
+        rich_help_panel=None if described.common else group or MORE,
     )
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, presented]
-    )
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, presented])
 
 
-def _parsed(field: dataclasses.Field[Any], value: Any) -> Any:
+def _parsed(field: Field[Any], value: Any, hint: Any) -> Any:  # noqa: ARG001 - an adapter's
     """Return a command-line value as the field's type: a tuple, a dictionary, or the default for no choice."""
     default = default_of(field)
     if isinstance(default, dict):

@@ -39,8 +39,8 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the command: its arguments as the help calls them, in brackets if they are optional."""
-        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
-        names = [_called(each) if each.required else f"[{_called(each)}]" for each in arguments]
+        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        names = [_shown_name(one) if one.required else f"[{_shown_name(one)}]" for one in arguments]
         return ["[OPTIONS]", *names, *(["[-- PROGRAM …]"] if self.runs_program else [])]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -57,14 +57,14 @@ class Command(TyperCommand):
             if record := parameter.get_help_record(ctx):
                 argument = parameter.param_type_name == "argument"
                 title = COMMON[0] if argument else getattr(parameter, "rich_help_panel", None) or COMMON[1]
-                sections.setdefault(title, []).append((_called(parameter), record[1]) if argument else record)
+                sections.setdefault(title, []).append((_shown_name(parameter), record[1]) if argument else record)
         for title, rows in sections.items():
             if rows and (title in COMMON or ctx.meta.get(ALL)):
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=22)
 
 
-def _called(argument: Any) -> str:
+def _shown_name(argument: Any) -> str:
     """Return an argument's name without its type in Python, which typer adds."""
     return str(argument.metavar or argument.name.upper())
 
@@ -110,7 +110,7 @@ def after_dashes(context: typer.Context) -> tuple[str, ...]:
     return words
 
 
-def typed(context: typer.Context) -> dict[str, str]:
+def typed_options(context: typer.Context) -> dict[str, str]:
     """Return the options and arguments that were typed: by name, as they are spelled."""
     return {
         parameter.name: parameter.opts[0] if parameter.param_type_name == "option" else parameter.name
@@ -125,7 +125,7 @@ def refuse_typed(context: typer.Context, names: Sequence[str], beside: str, *rec
     Of use are those with these names, and the fields of these records.
     """
     useful = {*names, *(field.name for record in records for field in dataclasses.fields(record))}
-    if others := [flag for name, flag in typed(context).items() if name not in useful]:
+    if others := [flag for name, flag in typed_options(context).items() if name not in useful]:
         raise UsageError(f"{others[0]} has no use beside {beside}", f"leave out {others[0]}, or {beside}")
 
 

@@ -41,7 +41,7 @@ def judge(
     """
     from ncu_swizzle.commands.console import Output
 
-    found = judged(what, own.described(request.problem, sources), request)
+    found = judged(what, own.description(request.problem, sources), request)
     if not formats.write({"json": lambda: in_json(found.to_json(), indent=2) + "\n"}):
         for line in found.lines():
             Output().print(line, soft_wrap=True, markup=False)
@@ -54,8 +54,8 @@ def judged(what: Sequence[str], description: KernelDescription, request: Request
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.kernels import naming
 
-    lineups = naming.resolve(what, description)
-    targets = [lineup[-1] for lineup in lineups] if len(what) > 1 else lineups[0]
+    named = naming.resolve(what, description)
+    targets = [each.targets[-1] for each in named] if len(what) > 1 else named[0].targets
     if len(targets) != 2:
         raise UsageError(f"{len(targets)} versions are named, not two", "ncu-swizzle judge before.cu after.cu")
     return judgement.judge(targets[0], targets[1], EmulationSettings.of(request, simulating=True))

@@ -33,20 +33,17 @@ class LiveKernel:
     passed: Mapping[str, Any]
     options: Mapping[str, Any]
     outputs: tuple[str, ...] = ()
-    grid: Any = ""
 
     @property
     def entry(self) -> str:
         """The function as it is named on the command line."""
         return entry_of(self.function)
 
-    def description(self, given: KernelDescription, folder: Path) -> KernelDescription:
-        """Return its description; contents of tensors go to files in the folder. Raises UsageError."""
-        grid = self.grid({**self.passed, **self.options}) if callable(self.grid) else self.grid
-        blocks = grid if isinstance(grid, str) else ",".join(map(str, np.atleast_1d(grid)))
+    def description(self, typed: KernelDescription, folder: Path) -> KernelDescription:
+        """Return what was typed, with its arguments; contents of tensors go to files in the folder."""
         texts = tuple(f"{name}={self._text(name, value, folder)}" for name, value in self.passed.items())
-        tuning = (*given.tuning, *(f"{name}={value}" for name, value in self.options.items()))
-        return replace(given, launch=replace(given.launch, grid=blocks, args=texts), tuning=tuning)
+        tuning = (*typed.tuning, *(f"{name}={value}" for name, value in self.options.items()))
+        return replace(typed, launch=replace(typed.launch, args=texts), tuning=tuning)
 
     def _text(self, name: str, value: Any, folder: Path) -> str:
         """Return an argument as it is typed after its name."""
@@ -71,10 +68,11 @@ def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
     return not isinstance(kernel, str | Path)
 
 
-def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
-    """Return a function with its launch, taken out of the keywords; None for what is not a function.
+def live_kernel(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
+    """Return a function with its arguments, taken out of the keywords; None for what is not a function.
 
-    Its arguments go by position or name; a keyword that is not `known` is one of them, or an option of its compiler.
+    They go by position or name; a keyword that is not `known` is one of them, or an option of its compiler. A grid that
+    is a function of them stays in the keywords as what it returns.
     """
     if not is_function(kernel):
         if isinstance(kernel, str) and "\n" in kernel:  # lines are those of the file that holds it
@@ -83,7 +81,7 @@ def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequ
                 "write CUDA C++ to a .cu file, and name that",
             )
         return None
-    args, grid = keywords.pop("args", ()), keywords.pop("grid", "")
+    args = keywords.pop("args", ())
     plain = _plain(kernel)
     names = list(inspect.signature(plain).parameters)
     if isinstance(args, Mapping):
@@ -95,10 +93,14 @@ def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequ
                 f"{plain.__name__} takes {len(names)} arguments, {len(values)} were given", ", ".join(names)
             )
         passed = dict(zip(names, values, strict=False))
-    given = {name: keywords.pop(name) for name in list(keywords) if name in names or name not in known}
-    passed |= {name: value for name, value in given.items() if name in names}
-    options = {name: value for name, value in given.items() if name not in names}
-    return LiveKernel(function=kernel, passed=passed, options=options, outputs=listed(outputs), grid=grid)
+    own = {name: keywords.pop(name) for name in list(keywords) if name in names or name not in known}
+    passed |= {name: value for name, value in own.items() if name in names}
+    options = {name: value for name, value in own.items() if name not in names}
+    grid = keywords.get("grid", "")
+    if not isinstance(grid, str):
+        blocks = grid({**passed, **options}) if callable(grid) else grid
+        keywords["grid"] = ",".join(map(str, np.atleast_1d(blocks)))
+    return LiveKernel(function=kernel, passed=passed, options=options, outputs=listed(outputs))
 
 
 def entry_of(function: Any) -> str:

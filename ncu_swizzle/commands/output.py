@@ -33,7 +33,7 @@ from ncu_swizzle.base.texts import beneath, message, one_line
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ncu_swizzle.commands.run_kernel import KernelOutcome
+    from ncu_swizzle.commands.run_kernel import Outcomes
     from ncu_swizzle.engines.settings import Done
     from ncu_swizzle.engines.settings import Progress as OnProgress
     from ncu_swizzle.reports import pack
@@ -231,19 +231,21 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(table_line(f"Written to {file}"), soft_wrap=True)
 
 
-def show_several(outcomes: Sequence[KernelOutcome]) -> None:
-    """Print the result of each of several kernels, and which failed."""
+def show_several(outcomes: Outcomes) -> None:
+    """Print the result of each of several kernels, and which failed; then raise ProgramFailed if one did."""
+    from ncu_swizzle.commands import run_kernel
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import terminal
     from ncu_swizzle.render.listing import table_line
 
     console = Output()
-    for outcome in outcomes:
-        if outcome.result:
-            terminal.show(outcome.result, console)
+    for name, outcome in outcomes:
+        if outcome.error:
+            console.print(table_line(f"failed: {name}: {outcome.error}", style="red"))
         else:
-            console.print(table_line(f"failed: {outcome.name}: {outcome.error}", style="red"))
+            terminal.show(outcome.value, console)
         console.print()
+    run_kernel.refuse_failed(outcomes)
 
 
 def show_findings(shown: Sequence[pack.LaunchFindings], formats: Formats) -> None:

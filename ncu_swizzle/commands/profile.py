@@ -19,12 +19,13 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import OfPrograms, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
 from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
-from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, NewBuild, PairOptions
+from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
 if TYPE_CHECKING:
-    from ncu_swizzle.commands.run_kernel import Lineup
-    from ncu_swizzle.reports.comparison import JobResult
+    from ncu_swizzle.commands.run_kernel import KernelsJob
+    from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob
+    from ncu_swizzle.kernels.family import Family, Kernel
     from ncu_swizzle.sweep.plan import Plan
 
 REPEATS = 15  # timed samples per kernel
@@ -55,28 +56,39 @@ class Profiling:
 
     def refuse_alone(self) -> None:
         """Raise UsageError for options that only --no-ncu has a use for."""
-        given = {"--repeats": self.repeats, "--seed": self.seed}
-        if others := [flag for flag, value in given.items() if value is not None and not self.no_ncu]:
+        values = {"--repeats": self.repeats, "--seed": self.seed}
+        if others := [flag for flag, value in values.items() if value is not None and not self.no_ncu]:
             raise UsageError(f"{others[0]}: only with --no-ncu", f"--no-ncu {others[0]}, or leave it out")
 
 
 TIMING = ("kernels", "reference", "problem", "timeout_s", "no_cache", "no_ncu", "repeats", "seed", "json")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """All options of `profile`."""
+
+    companions: Companions = Companions()
+    request: Request = Request()
+    destination: Destination = Destination()
+    formats: Formats = Formats()
+    options: Options = Options()
+    filters: Launches = Launches()
+    pairs: Pairs = Pairs()
+    own: PairOptions = PairOptions()
+    sources: CatalogOptions = CatalogOptions()
+    build: NewBuild = NewBuild()
+    profiling: Profiling = Profiling()
+
+    def description(self) -> KernelDescription:
+        """Return what describes the kernels. Raises UsageError."""
+        return self.own.description(self.request.problem, self.sources)
+
+
 @grouped
 def profile(
     context: typer.Context,
-    companions: Companions,
-    request: Request,
-    destination: Destination,
-    formats: Formats,
-    options: Options,
-    filters: Launches,
-    pairs: Pairs,
-    own: PairOptions,
-    sources: CatalogOptions,
-    build: NewBuild,
-    profiling: Profiling,
+    typed: ProfileOptions,
     kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Measure a kernel and its baseline, or a program; write a page.
@@ -113,78 +125,62 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
-    profiling.refuse_alone()
-    rest, kernel = after_dashes(context), kernels[0] if kernels else ""
-    if profiling.no_ncu:
+    typed.profiling.refuse_alone()
+    program = after_dashes(context)
+    if typed.profiling.no_ncu:
         refuse_typed(context, TIMING, "--no-ncu", PairOptions, CatalogOptions)
-        _refuse_program(kernels, rest, "--no-ncu times kernels, not programs")
-        return _time(kernels, request, companions, own, sources=sources, profiling=profiling, formats=formats)
+        _refuse_program(kernels, program, "--no-ncu times kernels, not programs")
+        _time(kernels, typed)
+        return
+    job = _job(typed, kernels, program)
+    with output.progress() as progress:
+        result = job.profile(progress)
+    if isinstance(result, list):
+        output.show_several(result)
+    else:
+        output.show(result, typed.formats)
+
+
+def _job(
+    typed: ProfileOptions, kernels: Sequence[str], program: tuple[str, ...]
+) -> KernelsJob | ProgramJob | LaunchesJob:
+    """Return what is profiled: kernels, a program or captured launches. Raises UsageError for what does not fit."""
+    kernel = kernels[0] if kernels else ""
+    is_launches = kernel.endswith(LAUNCHES)
     if len(kernels) > 1:
-        _refuse_several(kernels, formats)
+        _refuse_several(kernels, typed.formats)
     if kernel:
-        _refuse_program(kernels, rest, f"-- starts a program, and {kernel} is to be profiled")
-    if request.engine == AUTO and not kernel.endswith(LAUNCHES):
+        _refuse_program(kernels, program, f"-- starts a program, and {kernel} is to be profiled")
+    if typed.request.engine == AUTO and not is_launches:
         from ncu_swizzle.kernels import device
 
         device.ask_ahead()
-    build.refuse_without_launches(kernels or rest)
-    extra = bounds.split_all(profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
-    request = with_options(replace(request, build=build), options, launch_count=profiling.launch_count, extra=extra)
-    if kernel and not kernel.endswith(LAUNCHES):
-        _refuse_filters(kernels, filters, pairs)
+    typed.build.refuse_without_launches(kernels or program)
+    extra = bounds.split_all(typed.profiling.ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    request = replace(typed.request, build=typed.build)
+    request = with_options(request, typed.options, launch_count=typed.profiling.launch_count, extra=extra)
+    if kernel and not is_launches:
+        _refuse_filters(kernels, typed.filters, typed.pairs)
         from ncu_swizzle.commands import run_kernel
 
-        description = own.described(request.problem, sources)
-        lineups = run_kernel.lineups_of(kernels, description, companions)
-        if len(kernels) > 1:
-            return _each(lineups, request, destination)
-        with output.progress() as progress:
-            result = run_kernel.profile(lineups[0], request, destination, progress)
-    else:
-        if kernel:
-            own.described(request.problem, sources).refuse_beside(kernel)
-        request = with_options(request, request.options, launches=filters)
-        result = _launches(rest, kernel, request, companions, pairs, destination=destination)
-    output.show(result, formats)
-    return None
-
-
-def _each(lineups: Sequence[Lineup], request: Request, destination: Destination) -> None:
-    """Profile several kernels, and print what became of each."""
-    from ncu_swizzle.commands import run_kernel
-
-    with output.progress() as progress:
-        outcomes = run_kernel.profile_each(lineups, request, destination, progress)
-    output.show_several(outcomes)
-    run_kernel.conclude(outcomes)
-
-
-def _launches(
-    program: tuple[str, ...],
-    file: str,
-    request: Request,
-    companions: Companions,
-    pairs: Pairs,
-    destination: Destination,
-) -> JobResult:
-    """Profile a program, or the launches of a file; raise UsageError if there is neither."""
-    if file:
-        _refuse_beside_launches(file, request, companions)
+        description = typed.description()
+        lineups = [run_kernel.lineup_of(word, description, typed.companions) for word in dict.fromkeys(kernels)]
+        return run_kernel.KernelsJob(lineups, request, typed.destination, apart=len(kernels) > 1)
+    request = with_options(request, request.options, launches=typed.filters)
+    if kernel:
+        typed.description().refuse_beside(kernel)
+        _refuse_beside_launches(kernel, request, typed.companions)
     elif program:
-        _refuse_companions(companions, request)
+        _refuse_companions(typed.companions, request)
     else:
         raise UsageError(
             "nothing to profile: give a kernel, or a program after --",
             "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
-    from ncu_swizzle.commands import run_program
+    from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob, RunOptions, UserProgram
 
-    baseline, forced = companions.baseline, pairs.forced()
-    with output.progress() as progress:
-        if file:
-            return run_program.profile_launches(Path(file), request, baseline, forced, destination, progress=progress)
-        started = run_program.UserProgram(program, Path.cwd())
-        return run_program.profile_program(started, request, baseline, forced, destination, progress=progress)
+    how = RunOptions(request, typed.companions.baseline, typed.pairs.forced(), typed.destination)
+    return LaunchesJob(Path(kernel), how) if kernel else ProgramJob(UserProgram(program, Path.cwd()), how)
 
 
 def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) -> None:
@@ -196,31 +192,22 @@ def _refuse_program(kernels: Sequence[str], program: Sequence[str], why: str) ->
         raise UsageError(why, Typed(shlex.join([*(word for word in typed if word not in kernels), "--", *program])))
 
 
-def _time(
-    kernels: Sequence[str],
-    request: Request,
-    companions: Companions,
-    own: PairOptions,
-    *,
-    sources: CatalogOptions,
-    profiling: Profiling,
-    formats: Formats,
-) -> None:
+def _time(kernels: Sequence[str], typed: ProfileOptions) -> None:
     """Build, check and time kernels of one family, and print that."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.measured import time_together
-    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
+    reference, profiling = typed.companions.reference, typed.profiling
     if not kernels:
         raise UsageError("nothing to time: name a kernel", "ncu-swizzle profile --no-ncu kernel2")
-    if companions.reference not in (AUTO, NONE):
-        raise UsageError(f"--reference {companions.reference}: only auto or none with --no-ncu", "name it as a kernel")
+    if reference not in (AUTO, NONE):
+        raise UsageError(f"--reference {reference}: only auto or none with --no-ncu", "name it as a kernel")
     more = ["--repeats", str(profiling.repeats or REPEATS)]
     more += ["--seed", str(profiling.seed)] if profiling.seed is not None else []
-    family, chosen = naming.resolve_together(kernels, own.described(request.problem, sources))
-    timing = time_together(family, chosen or family.kernels, request, companions.reference == AUTO, more)
-    if not formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
+    family, chosen = _one_family(kernels, typed.description())
+    timing = time_together(family, chosen or family.kernels, typed.request, reference == AUTO, more)
+    if not typed.formats.write({"json": lambda: in_json(timing.facts, allow_nan=True)}):
         listing.show_times(timing, Output())
 
 
@@ -237,11 +224,11 @@ def _refuse_several(kernels: Sequence[str], formats: Formats) -> None:
 
 def _refuse_beside_launches(path: str, request: Request, companions: Companions) -> None:
     """Raise UsageError if ncu's own options are given for captured launches."""
-    own = [given for given in request.options.launches.given if given not in ("--kernel-name", "--launch-skip")]
-    given = [*own, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
-    if given:
+    filters = [flag for flag in request.options.launches.given if flag not in ("--kernel-name", "--launch-skip")]
+    flags = [*filters, *request.options.extra, *(["--reference"] if companions.reference != AUTO else [])]
+    if flags:
         raise UsageError(
-            f"{', '.join(given)}: not for captured launches, which are emulated",
+            f"{', '.join(flags)}: not for captured launches, which are emulated",
             f"ncu-swizzle profile -k NAME -s N -c N {path} selects launches",
         )
 
@@ -251,28 +238,28 @@ def _refuse_filters(kernels: Sequence[str], filters: Launches, pairs: Pairs) -> 
 
     Also catches a program without ``--`` before it.
     """
-    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
 
-    given = (*filters.given, *(["--pair"] if pairs.pair else []))
+    flags = (*filters.given, *(["--pair"] if pairs.pair else []))
     for kernel in kernels:
         if kernel.endswith(".ncu-rep"):
             raise UsageError(f"{kernel} is saved already", Typed(shlex.join(["ncu-swizzle", "report", kernel])))
-        if is_file(Path(kernel)) and not naming.is_kernel_file(kernel):
+        if is_file(Path(kernel)) and not is_kernel_file(kernel):
             raise UsageError(
                 f"{kernel} is a file, not a kernel of the catalogue",
                 f"put -- before a program: ncu-swizzle profile -- {kernel}",
             )
-        if given:
+        if flags:
             raise UsageError(
-                f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
+                f"{', '.join(flags)}: only for programs, and {kernel} is a single kernel",
                 "ncu-swizzle profile OPTIONS -- ./app profiles a program",
             )
 
 
 def _refuse_companions(companions: Companions, request: Request) -> None:
     """Raise UsageError if options for catalogue kernels are given for a program."""
-    given = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
-    if misplaced := [option for option, is_given in given.items() if is_given]:
+    typed = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
+    if misplaced := [flag for flag, is_typed in typed.items() if is_typed]:
         raise UsageError(
             f"{', '.join(misplaced)}: only for kernels of the catalogue, not for a program",
             "put the program's own arguments after its name: ncu-swizzle profile -- ./app --size 4096",
@@ -318,14 +305,14 @@ def sweep(
     """
     from ncu_swizzle.sweep import plan, running
 
-    points = planned(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
+    points = sweep_plan(kernels, plan.sizes(problem), variants, own, sources, timeout_s=request.timeout_s)
     with output.progress() as progress:
         swept = running.run(points, with_options(request, options), destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)
 
 
-def planned(
+def sweep_plan(
     kernels: Sequence[str],
     sizes: Mapping[str, Sequence[int]],
     variants: Sequence[str],
@@ -339,12 +326,39 @@ def planned(
     them conflict. A family that has variants of its own, or other sources than Python, stays as it is.
     """
     from ncu_swizzle.frontends.compiled import tuned
-    from ncu_swizzle.kernels import naming
     from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.sweep import plan
 
-    description = own.described({name: values[0] for name, values in sizes.items()}, sources)
-    family, chosen = naming.resolve_together(kernels, description, families=True)
+    description = own.description({name: values[0] for name, values in sizes.items()}, sources)
+    family, chosen = _one_family(kernels, description, families=True)
     if not chosen and len(family.kernels) == 1 and Target(family, family.kernels[0], {}).python:
         family = tuned(family, timeout_s)
     return plan.make_plan(family, chosen, plan.items_of(variants), sizes)
+
+
+def _one_family(
+    words: Sequence[str], description: KernelDescription, families: bool = False
+) -> tuple[Family, list[Kernel]]:
+    """Return the family that words are of, and the named kernels; none for a file, or a family's name (`families`).
+
+    Raises UsageError for a file and other words, and for several families.
+    """
+    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.catalog import Catalog
+    from ncu_swizzle.kernels.family import is_kernel_file
+
+    if not words:
+        raise UsageError("nothing to sweep: name a family", "ncu-swizzle sweep gemm --problem n=1024,2048")
+    files = [word for word in words if is_kernel_file(word)]
+    if files and len(words) > 1:
+        raise UsageError(
+            f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
+        )
+    if not files:  # the family's sizes are checked later
+        description = replace(description, problem={})
+    named = naming.resolve(list(dict.fromkeys(words)), description, families=families)
+    by_name = {target.family.name: target.family for word in named for target in word.targets}
+    catalog = Catalog(tuple(by_name.values()))
+    if files:
+        return catalog.families[0], []
+    return catalog.family_or_kernels(words) if families else catalog.named_together(list(dict.fromkeys(words)))

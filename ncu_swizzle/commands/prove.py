@@ -14,7 +14,7 @@ from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, LaunchOptions, PairOptions
 from ncu_swizzle.reports.options import Formats
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def prove(
     """
     from ncu_swizzle.commands.console import Output
 
-    description = own.described(request.problem, sources)
+    description = own.description(request.problem, sources)
     with output.progress() as progress:
         change = proved(what, options, description, request, progress)
     if options.certificate is not None:
@@ -146,16 +146,15 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     """Yield the kernels that a word names: all of a file, or one of the catalogue or of a project."""
     from ncu_swizzle.certify.changes import Side
     from ncu_swizzle.certify.units import KnownLaunch
-    from ncu_swizzle.kernels import build, halves, naming
-    from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
+    from ncu_swizzle.kernels import build, descriptions, halves, naming
+    from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target, is_kernel_file
     from ncu_swizzle.kernels.project import KernelSpec
 
     typed = _typed_launch(description)
-    if not naming.is_kernel_file(word):
-        catalog = naming.everything(description.sources)
-        family, kernel = catalog.named(word)
-        target = Target(family, kernel, family.problem(description.problem))
-        if kernel.library or target.compiled or target.python:
+    if not is_kernel_file(word):
+        alone = KernelDescription(problem=description.problem, sources=description.sources)
+        (target,) = naming.resolve([word], alone)[0].targets
+        if target.kernel.library or target.compiled or target.python:
             raise UsageError(f"{word} has no CUDA C++ source", "name kernels with a .cu file")
         side = Side.of(target)
         yield replace(side, launches=(replace(typed, entry=""),)) if typed.block else side
@@ -163,15 +162,15 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     source = Path(word)
     if source.suffix in (*BINARIES, PYTHON):
         raise UsageError(f"{word} is not CUDA C++", "name a .cu file, from which both versions are compiled")
-    described = naming.described_in(source, description.sources) if source.exists() else []
+    described = descriptions.targets_in(source, description.sources) if source.exists() else []
     entry = description.launch.entry
-    described = [target for target in described if entry in ("", target.name, target.kernel.entry)]
+    described = [target for target in described if not entry or target.is_called(entry)]
     if described and entry:  # which may be the name of its description
         entry = described[0].kernel.entry
-    spec = KernelSpec.named(entry or "any", source)
     own = (*described[0].family.options, *described[0].kernel.options) if described else ()
     arch = description.launch.arch or (described[0].family.arch if described else "")
-    spec = replace(spec, options=(*own, *description.options, *options), launch=replace(spec.launch, arch=arch))
+    launch = LaunchOptions(entry=entry or "any", arch=arch)
+    spec = KernelSpec(name=launch.entry, source=source, launch=launch, options=(*own, *description.options, *options))
     family = build.family_without_launch(spec)
     launches = (typed,) if typed.block or typed.dynamic else tuple(map(KnownLaunch.of, described))
     yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.base import paths, pool
-from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.base.errors import BadFile, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
@@ -138,28 +138,22 @@ class Lineup:
     library: bool = False
 
 
-def lineups_of(words: Sequence[str], description: KernelDescription, companions: Companions) -> list[Lineup]:
-    """Return the lineup of each word, once."""
-    return [lineup_of(word, description, companions) for word in dict.fromkeys(words)]
-
-
 def lineup_of(word: str, description: KernelDescription, companions: Companions = Companions()) -> Lineup:
     """Return a kernel, or the last of a file's, with its companions.
 
     A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": the catalogue's baseline, and the
     library's kernel if it is available.
     """
-    catalog, (names,) = naming.catalog_with([word], description)
-    target = catalog.target(names[-1], description.problem)
-
-    def companion(asked: str, usual: str) -> TargetOrFile | None:
-        name = usual if asked == AUTO else asked
-        return None if name in ("", NONE) else naming.entry_of(catalog, name, description)
-
+    typed = [name for name in (companions.baseline, companions.reference) if name not in ("", AUTO, NONE)]
+    (named, *others) = naming.resolve([word], description, beside=typed)
+    target = named.targets[-1]
+    beside = {name: other.entries[0] for name, other in zip(typed, others, strict=True)}
+    baseline = next((kernel for kernel in target.family.kernels if kernel.name == target.kernel.baseline), None)
+    usual = replace(target, kernel=baseline) if baseline else None
     return Lineup(
         target=target,
-        before=companion(companions.baseline, target.kernel.baseline),
-        after=companion(companions.reference, ""),
+        before=usual if companions.baseline == AUTO else beside.get(companions.baseline),
+        after=beside.get(companions.reference),
         library=companions.reference == AUTO,
     )
 
@@ -176,7 +170,7 @@ def profile(
     def collected(staged: Path) -> RunRows:
         context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
         profiles: list[Profile] = []
-        notes = _unchecked(entries, engine)
+        notes = _unchecked_notes(entries, engine)
         for entry, outcome in zip(entries, outcomes_of(entries, context), strict=True):
             if outcome.error and library is not None and entry is library:  # which was not requested
                 notes.append(f"Without {library.name}: {outcome.error}.")
@@ -206,7 +200,7 @@ def _library(target: Target, engine: Engine) -> Target | None:
     return Target(target.family, kernel, target.problem) if available else None
 
 
-def _unchecked(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
+def _unchecked_notes(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
     """Return a note that names the kernels without a reference, whose output was not checked.
 
     Of emulated profiles, none of which is checked, the comparison says so.
@@ -301,58 +295,48 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
 
 # Several kernels in turn, each into its own folder.
 
+Outcomes = list[tuple[str, pool.Outcome]]  # what became of each kernel: its result, or the error that it ended with
+
 
 @dataclass(frozen=True)
-class KernelOutcome:
-    """What became of one kernel: its result, or the error that it ended with."""
+class KernelsJob:
+    """Kernels to be profiled: one into a run's folder, or each into its own (`apart`), in the destination if named."""
 
-    name: str
-    result: JobResult | None = None
-    error: NcuSwizzleError | None = None
+    lineups: Sequence[Lineup]
+    request: Request
+    destination: Destination
+    apart: bool
 
+    def profile(self, progress: Progress = silent) -> JobResult | Outcomes:
+        """Return the result of one kernel, or what became of each: one that fails does not stop the others.
 
-def profile_each(
-    lineups: Sequence[Lineup],
-    request: Request,
-    destination: Destination = Destination(),
-    progress: Progress = silent,
-) -> list[KernelOutcome]:
-    """Return what became of each kernel, in order. A failing one does not stop the others.
-
-    Each has its own folder: in the destination, if it is named. Before anything runs, raises what
-    `refuse_to_overwrite` raises.
-    """
-    places = [_place(lineup.target, destination) for lineup in lineups]
-    for place in places:
-        run_folder.refuse_to_overwrite(place)
-    # A GPU measures one kernel after the other.
-    emulated = all(engine_for(lineup.target, request).name != NCU for lineup in lineups)
-    jobs = pool.jobs_for(request.jobs) if emulated and len(lineups) > 1 else 1
-    given = replace(request, jobs=1) if jobs > 1 else request
-    found = pool.in_order(pool.outcomes(_profiled, given, list(zip(lineups, places, strict=True)), jobs, progress))
-    return [
-        KernelOutcome(lineup.target.name, outcome.value, outcome.error)
-        for lineup, outcome in zip(lineups, found, strict=True)
-    ]
+        Before any of several runs, raises what `refuse_to_overwrite` raises.
+        """
+        if not self.apart:
+            return profile(self.lineups[0], self.request, self.destination, progress)
+        export = self.destination.export
+        destinations = [
+            replace(self.destination, export=export and export / slug(lineup.target.name)) for lineup in self.lineups
+        ]
+        for destination in destinations:
+            run_folder.refuse_to_overwrite(destination)
+        # A GPU measures one kernel after the other.
+        emulated = all(engine_for(lineup.target, self.request).name != NCU for lineup in self.lineups)
+        jobs = pool.jobs_for(self.request.jobs) if emulated and len(self.lineups) > 1 else 1
+        request = replace(self.request, jobs=1) if jobs > 1 else self.request
+        tasks = list(zip(self.lineups, destinations, strict=True))
+        outcomes = pool.in_order(pool.outcomes(_profiled, request, tasks, jobs, progress))
+        return list(zip((lineup.target.name for lineup in self.lineups), outcomes, strict=True))
 
 
-def _profiled(request: Request, given: tuple[Lineup, Destination], progress: Progress) -> JobResult:
-    lineup, place = given
-    return profile(lineup, request, place, progress)
+def _profiled(request: Request, task: tuple[Lineup, Destination], progress: Progress) -> JobResult:
+    lineup, destination = task
+    return profile(lineup, request, destination, progress)
 
 
-def conclude(outcomes: Sequence[KernelOutcome]) -> None:
+def refuse_failed(outcomes: Outcomes) -> None:
     """Raise ProgramFailed if a kernel failed."""
-    failed = [outcome for outcome in outcomes if outcome.error]
-    if failed:
-        first = failed[0]
-        assert first.error is not None
+    failed = [(name, outcome.error) for name, outcome in outcomes if outcome.error]
+    for name, error in failed[:1]:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise ProgramFailed(
-            f"{len(failed)} of {len(outcomes)} kernels failed; {first.name}: {first.error}{more}", first.error.hint
-        )
-
-
-def _place(target: Target, destination: Destination) -> Destination:
-    export = destination.export
-    return replace(destination, export=export / slug(target.name)) if export else destination
+        raise ProgramFailed(f"{len(failed)} of {len(outcomes)} kernels failed; {name}: {error}{more}", error.hint)

@@ -100,34 +100,45 @@ def program_name(argv: Sequence[str]) -> str:
     return first
 
 
-def profile_program(
-    program: UserProgram,
-    request: Request,
-    baseline: str = AUTO,
-    pairs: Sequence[Forced] = (),
-    destination: Destination = Destination(),
-    progress: Progress = silent,
-) -> JobResult:
-    """Profile a program's kernels into the folder of a run, compared with a baseline: a run, report or saved profile.
+@dataclass(frozen=True)
+class RunOptions:
+    """How launches are profiled, what they are compared with (a run, a report, a saved profile), and where it goes."""
 
-    The program runs in its own folder and environment; its output is saved. Raises UsageError, EnvironmentLacking, and
-    ProgramFailed with the program's last lines of output.
-    """
-    launches = replace(DEFAULTS, **request.options.launches.set)
-    most = request.options.launch_count or MOST_LAUNCHES
-    options = replace(request.options, launches=launches, launch_count=most)
-    request = replace(request, ncu=_usable_ncu(program, request), options=options)
-    engine, before = Engine(NCU), baseline_profiles(baseline, request)
+    request: Request
+    baseline: str = AUTO
+    pairs: Sequence[Forced] = ()
+    destination: Destination = Destination()
 
-    def collected(staged: Path) -> RunRows:
-        after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
-        return _beside(before, after, pairs, (baseline, slug(program.name)), _limited(len(after), request))
 
-    try:
-        with meanwhile(dict, engine):
-            return make_run(slug(program.name), engine, destination, collected)
-    except CountersForbidden as error:
-        raise CountersForbidden(str(error), _without_counters(program, request, baseline)) from None
+@dataclass(frozen=True)
+class ProgramJob:
+    """A program's kernels, to be profiled into the folder of a run."""
+
+    program: UserProgram
+    how: RunOptions
+
+    def profile(self, progress: Progress = silent) -> JobResult:
+        """Run the program in its own folder and environment; its output is saved.
+
+        Raises UsageError, EnvironmentLacking, and ProgramFailed with the program's last lines of output.
+        """
+        program, request, baseline = self.program, self.how.request, self.how.baseline
+        launches = replace(DEFAULTS, **request.options.launches.set)
+        most = request.options.launch_count or MOST_LAUNCHES
+        options = replace(request.options, launches=launches, launch_count=most)
+        request = replace(request, ncu=_usable_ncu(program, request), options=options)
+        engine, before = Engine(NCU), baseline_profiles(baseline, request)
+
+        def collected(staged: Path) -> RunRows:
+            after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
+            notes = _limit_notes(len(after), request)
+            return _beside(before, after, self.how.pairs, (baseline, slug(program.name)), notes)
+
+        try:
+            with meanwhile(dict, engine):
+                return make_run(slug(program.name), engine, self.how.destination, collected)
+        except CountersForbidden as error:
+            raise CountersForbidden(str(error), _without_counters(program, request, baseline)) from None
 
 
 def _without_counters(program: UserProgram, request: Request, baseline: str) -> Hint:
@@ -199,7 +210,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
             on_output=said.append,
         )
     except ProgramFailed as error:
-        raise _explained(error, program, "".join(said)) from None
+        raise _explanation(error, program, "".join(said)) from None
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
     from ncu_swizzle.reports import container, python_kernels, reader
 
@@ -209,7 +220,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     return reader.read(file)
 
 
-def _explained(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
+def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
@@ -227,7 +238,7 @@ def _explained(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwiz
     return type(error)(f"{error}{more}", hint)
 
 
-def _limited(launches: int, request: Request) -> list[str]:
+def _limit_notes(launches: int, request: Request) -> list[str]:
     """Return a note if the default limit on launches was reached."""
     if launches < MOST_LAUNCHES or request.options.launch_count != MOST_LAUNCHES:
         return []
@@ -237,50 +248,50 @@ def _limited(launches: int, request: Request) -> list[str]:
     ]
 
 
-def profile_launches(
-    path: Path,
-    request: Request,
-    baseline: str = AUTO,
-    pairs: Sequence[Forced] = (),
-    destination: Destination = Destination(),
-    progress: Progress = silent,
-) -> JobResult:
-    """Emulate the chosen launches into the folder of a run, compared with a baseline: a run, report, file of launches.
+@dataclass(frozen=True)
+class LaunchesJob:
+    """The chosen launches of a file, to be emulated into the folder of a run; its baseline can be such a file, too."""
 
-    A launch that cannot be emulated is named in a note. Raises UsageError, BadFile, DamagedFile, and the first
-    launch's error if none can be emulated.
-    """
-    if request.engine not in ("auto", EMULATED):
-        raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
-    name = slug(path.name.removesuffix(LAUNCHES))
-    with replay.opened(path, ReplaySettings.of(request), progress) as launches:
-        before = baseline_profiles(baseline, request)  # fails before anything slow starts
-        run = _LaunchesRun(launches, progress)
-        with run_folder.filled(name, destination, launches.depends_on(), len(launches.chosen)) as folder:
-            try:
-                run.fill(folder)
-            except (KeyboardInterrupt, SystemExit) as stop:
-                error = interruption(stop)
-                if error is None or not run.profiles:
-                    raise
-                notes = [
-                    *launches.manifest.notes,
-                    f"The run was {error.word}: {run.missing}; the same command goes on.",
-                ]
-                run.laid_out(folder, _beside(before, run.chosen, pairs, (baseline, name), notes))
-                raise error(
-                    f"the run was {error.word}: {len(run.profiles)} of {len(launches.chosen)} launches are saved in "
-                    f"{folder}",
-                    "the same command goes on with the others",
-                ) from stop
-            columns = (baseline, str(path) if before else name)
-            rows = _beside(before, run.chosen, pairs, columns, [*launches.manifest.notes, *run.failed])
-            comparisons, said = run.laid_out(folder, rows)
-            files = run_kernel.save_rows(folder, rows.rows, rows.columns, saved=True)
-            run_folder.finish(folder, name, files, rows.columns, rows.rows)
-    return JobResult(
-        comparisons=comparisons, engine=Engine(EMULATED), folder=folder, notes=said, title=" → ".join(rows.columns)
-    )
+    file: Path
+    how: RunOptions
+
+    def profile(self, progress: Progress = silent) -> JobResult:
+        """Emulate the launches; one that cannot be emulated is named in a note.
+
+        Raises UsageError, BadFile, DamagedFile, and the first launch's error if none can be emulated.
+        """
+        path, request, baseline, pairs = self.file, self.how.request, self.how.baseline, self.how.pairs
+        if request.engine not in ("auto", EMULATED):
+            raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
+        name = slug(path.name.removesuffix(LAUNCHES))
+        with replay.opened(path, ReplaySettings.of(request), progress) as launches:
+            before = baseline_profiles(baseline, request)  # fails before anything slow starts
+            run = _LaunchesRun(launches, progress)
+            with run_folder.filled(name, self.how.destination, launches.depends_on(), len(launches.chosen)) as folder:
+                try:
+                    run.fill(folder)
+                except (KeyboardInterrupt, SystemExit) as stop:
+                    error = interruption(stop)
+                    if error is None or not run.profiles:
+                        raise
+                    notes = [
+                        *launches.manifest.notes,
+                        f"The run was {error.word}: {run.missing}; the same command goes on.",
+                    ]
+                    run.laid_out(folder, _beside(before, run.chosen, pairs, (baseline, name), notes))
+                    raise error(
+                        f"the run was {error.word}: {len(run.profiles)} of {len(launches.chosen)} launches are saved "
+                        f"in {folder}",
+                        "the same command goes on with the others",
+                    ) from stop
+                columns = (baseline, str(path) if before else name)
+                rows = _beside(before, run.chosen, pairs, columns, [*launches.manifest.notes, *run.failed])
+                comparisons, said = run.laid_out(folder, rows)
+                files = run_kernel.save_rows(folder, rows.rows, rows.columns, saved=True)
+                run_folder.finish(folder, name, files, rows.columns, rows.rows)
+        return JobResult(
+            comparisons=comparisons, engine=Engine(EMULATED), folder=folder, notes=said, title=" → ".join(rows.columns)
+        )
 
 
 ALL = "all launches"

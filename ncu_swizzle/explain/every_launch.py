@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.explain import shown
 from ncu_swizzle.explain.query import ExplainQuery
-from ncu_swizzle.kernels import limits, naming
+from ncu_swizzle.kernels import limits
+from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.smem.access import Index
 
@@ -49,23 +50,17 @@ class EveryLaunchAnswer:
     notes: tuple[str, ...]
 
 
-def without_launch(query: ExplainQuery) -> EveryLaunchAnswer | None:
-    """Return the answer for a file, a line of it, or a build folder; None if a launch is described.
-
-    Raises UsageError, and what compiling raises.
-    """
-    files = naming.unlaunched(query.subject, query.kernel.description)
-    if not files:
-        return None
+def answer(query: ExplainQuery, files: Sequence[Unlaunched]) -> EveryLaunchAnswer:
+    """Return the answer for a file, a line of it, or a build folder. Raises UsageError, and what compiling raises."""
     description, settings = query.kernel.description, EmulationSettings.of(query.kernel.request)
     block = limits.block_of(description.launch.block, dict(description.problem)) if description.launch.block else None
     wanted = query.access or query.line
     compiled = [launchless.of_file(file, settings, description.launch) for file in files]
-    kernels = tuple(answer for each in compiled for answer in _answers(each, block, wanted))
+    kernels = tuple(kernel for file in compiled for kernel in _answers(file, block, wanted))
     if not kernels:
         where, name = f" at {wanted}" if wanted else "", query.subject
         raise UsageError(f"no kernel of {name} accesses shared memory{where}", f"ncu-swizzle lint {as_word(name)}")
-    notes = dict.fromkeys(f"{note}." for each in compiled for note in each.notes)
+    notes = dict.fromkeys(f"{note}." for file in compiled for note in file.notes)
     return EveryLaunchAnswer(kernels=kernels, notes=(*notes, NEEDS_LAUNCH))
 
 

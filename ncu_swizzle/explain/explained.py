@@ -20,6 +20,7 @@ from ncu_swizzle.explain.predict import PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.naming import Named
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution, remarks
@@ -302,10 +303,11 @@ def explanation(query: ExplainQuery) -> Explanation:
     """Return the answer. Raises UsageError, UnknownKernel, BadFile, and what emulating a kernel raises."""
     is_tile, is_expression = banks.is_tile(query.what), bool(query.op) and ":" not in query.what
     if not (is_tile or is_expression or (not query.line and own_kernels.is_layout(query.what))):
-        if not query.show and (answer := every_launch.without_launch(query)):
-            return Explanation(every_launch=answer)
-        return _of_kernels(query, kernels(query))
-    own_kernels.refuse_description(query.what, query.kernel)  # it describes kernels alone
+        word = named(query, unlaunched=not query.show)
+        if word.unlaunched:
+            return Explanation(every_launch=every_launch.answer(query, word.unlaunched))
+        return _of_kernels(query, own_kernels.examined(query, word))
+    query.kernel.description.refuse_beside(query.what)
     if is_tile:
         return Explanation(tiles=banks.tile_pictures(query))
     if is_expression:
@@ -315,10 +317,10 @@ def explanation(query: ExplainQuery) -> Explanation:
     return _of_layout(query)
 
 
-def kernels(query: ExplainQuery) -> tuple[Target | Profile, ...]:
-    """Return the kernels that a text names, as `own_kernels.kernels_named` does; raise for text that names nothing."""
+def named(query: ExplainQuery, unlaunched: bool) -> Named:
+    """Return what a text names, as `own_kernels.named` does; if that is nothing, the error says what a text can be."""
     try:
-        return own_kernels.kernels_named(query)
+        return own_kernels.named(query, unlaunched)
     except UnknownKernel as error:
         hint = Hint(
             'a layout such as "(8,8):(1,8)", a kernel of ',

@@ -11,15 +11,18 @@ import numpy as np
 
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
-from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.files import exists, is_file, is_folder
+from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
-from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.family import FILES, Target
+from ncu_swizzle.kernels import descriptions, naming
+from ncu_swizzle.kernels.family import FILES, Target, is_kernel_file
+from ncu_swizzle.kernels.naming import Named
+from ncu_swizzle.kernels.options import RUN_MANIFEST
 from ncu_swizzle.kernels.tiles import has_tiles
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
@@ -38,19 +41,20 @@ SAVED = (".json", ".ncu-rep", ".launches")
 
 def is_layout(what: str) -> bool:
     """Return whether a text is meant as a layout, not as a file or a kernel's name."""
-    named = naming.is_kernel_file(what) or Path(what).exists()
+    named = is_kernel_file(what) or Path(what).exists()
     return (":" in what or what.startswith("(")) and not named
 
 
-def refuse_description(what: str, query: KernelQuery) -> None:
-    """Raise UsageError if options that describe a kernel are given for something else."""
-    query.description.refuse_beside(what)
+def named(query: ExplainQuery, unlaunched: bool) -> Named:
+    """Return what a text names: kernels, or something saved; files too of which no launch is described (`unlaunched`).
 
-
-def targets(what: str, query: KernelQuery) -> tuple[Target, ...]:
-    """Return the kernel with this name, or every variant of a file's; raise UnknownKernel, BadFile or UsageError."""
-    (kernels,) = naming.resolve([what], query.description)
-    return tuple(kernels)
+    Raises UnknownKernel, BadFile and UsageError.
+    """
+    path = Path(query.subject)
+    is_build = unlaunched and not exists(path / RUN_MANIFEST) and is_folder(path) and fatbin.built_files_in(path)
+    if is_saved(query.subject) and not is_build:
+        return Named(saved=path)
+    return naming.resolve([query.subject], query.kernel.description, unlaunched=unlaunched)[0]
 
 
 def is_saved(what: str) -> bool:
@@ -70,18 +74,17 @@ def emulate_launch(target: Target, query: KernelQuery) -> Profile:
     return emulation.emulate_target(target, settings, lambda done: query.progress(target.name, done)).profile
 
 
-def kernels_named(query: ExplainQuery) -> tuple[Target | Profile, ...]:
+def examined(query: ExplainQuery, named: Named) -> tuple[Target | Profile, ...]:
     """Return each kernel that a text names: a target if its accesses are declared, else its emulated profile.
 
     Raises UsageError for a report without addresses, with the command that finds them.
     """
-    if is_saved(query.subject):
+    if named.saved:
         return tuple(profiles_with_addresses(query))
     kernel = query.kernel
-    named = targets(query.subject, kernel)
     quiet = replace(kernel, progress=silent)
-    found = pool.outcomes(_examined, quiet, named, pool.jobs_for(kernel.request.jobs), kernel.progress)
-    return tuple(outcome.result() for outcome in pool.in_order(found))
+    outcomes = pool.outcomes(_examined, quiet, named.targets, pool.jobs_for(kernel.request.jobs), kernel.progress)
+    return tuple(outcome.result() for outcome in pool.in_order(outcomes))
 
 
 def _examined(kernel: KernelQuery, target: Target, progress: Progress) -> Target | Profile:
@@ -89,9 +92,9 @@ def _examined(kernel: KernelQuery, target: Target, progress: Progress) -> Target
 
 
 def profiles_with_addresses(query: ExplainQuery) -> Sequence[Profile]:
-    """Return the profiles with known addresses in a report, a saved profile or a run; raise as `kernels_named` does."""
+    """Return the profiles with known addresses in a report, a saved profile or a run; raise as `examined` does."""
     what, kernel = query.subject, query.kernel
-    refuse_description(what, kernel)
+    kernel.description.refuse_beside(what)
     settings = ReplaySettings.of(kernel.request)
     profiles = saved_profiles(Path(what), settings, kernel.progress)
     with_requests = [profile for profile in profiles if profile.requests]
@@ -112,7 +115,7 @@ def _computing(profile: Profile, query: ExplainQuery) -> str:
     """Return a command line that emulates a profile's kernel, with everything the profile tells."""
     words = ["ncu-swizzle", "explain"]
     shown = ["--show", query.show] if query.show else []
-    catalog = naming.everything(query.kernel.description.sources)
+    catalog = descriptions.catalogue(query.kernel.description.sources)
     if any((family.name, kernel.name) == (profile.kernel.family, profile.kernel.name) for family, kernel in catalog):
         problem = ",".join(f"{name}={size}" for name, size in profile.problem.items())
         return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else []), *shown])

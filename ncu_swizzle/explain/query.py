@@ -29,7 +29,7 @@ class KernelQuery:
     @classmethod
     def of(cls, request: Request, own: KernelOptions, sources: CatalogOptions, progress: Progress) -> KernelQuery:
         """Return the query of a command's options, or a function's keywords. Raises UsageError."""
-        return cls(request=request, description=own.described(request.problem, sources), progress=progress)
+        return cls(request=request, description=own.description(request.problem, sources), progress=progress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class ExplainQuery:
 
 def _located(what: str) -> tuple[str, str]:
     """Split off the line number of a source; other text is returned whole."""
-    from ncu_swizzle.kernels import naming
+    from ncu_swizzle.kernels.family import is_kernel_file
 
     file, colon, number = what.rpartition(":")
-    return (file, number) if colon and number.isdecimal() and naming.is_kernel_file(file) else (what, "")
+    return (file, number) if colon and number.isdecimal() and is_kernel_file(file) else (what, "")

@@ -24,9 +24,8 @@ from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
-from ncu_swizzle.kernels import device, limits, naming
+from ncu_swizzle.kernels import build, device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
-from ncu_swizzle.kernels.naming import Skipped
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
 
@@ -204,13 +203,12 @@ def _targets(what: str, query: FixQuery) -> list[Target]:
             f"{what}: captured launches keep no source that could be patched",
             "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",
         )
-    targets: list[Target] = []
-    for kernel in naming.resolve_sources([what], query.description):
-        if isinstance(kernel, Skipped):
-            raise UsageError(f"{kernel.name}: {kernel.reason}", naming.describing(what))
-        targets.append(kernel.sized(query.request.problem))
+    (named,) = naming.resolve([what], query.description, every=True)
+    for skipped in named.skipped:
+        raise UsageError(f"{skipped.name}: {skipped.reason}", build.describing(what))
+    targets = [target.sized(query.request.problem) for target in named.targets]
     if not targets:
-        raise UsageError(f"{what} has no kernel whose launch is described", naming.describing(what))
+        raise UsageError(f"{what} has no kernel whose launch is described", build.describing(what))
     for target in targets:
         if not _has_source(target):
             raise UsageError(

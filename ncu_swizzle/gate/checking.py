@@ -19,8 +19,7 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.linting import KernelLint, verdict_of
 from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
-from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.naming import Unlaunched
+from ncu_swizzle.kernels.naming import Named, TargetOrFile
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, project_file, refuse_others
@@ -85,22 +84,14 @@ def _limits(table: Mapping[str, Any], kernel: Any, access: Any, origin: str) -> 
 Gather = Callable[[Request, Engine], Sequence[Profile]]  # obtains the requested profiles
 
 
-def named_by(words: Sequence[str], description: KernelDescription, on_progress: Progress) -> Gather:
-    """Return a function that gathers the profiles that words name.
+def entries_of(named: Sequence[Named], description: KernelDescription) -> list[TargetOrFile]:
+    """Return what is judged of the words: of a file compiled before and after, the latter."""
+    return [entry for word in named for entry in (word.entries[-1:] if description.pair else word.entries)]
 
-    A run folder means the kernel that it was made for; of before and after, the latter is used.
-    """
-    named = naming.resolve_saved(words, description)
-    entries = [entry for kernels in named for entry in (kernels[-1:] if description.pair else kernels)]
+
+def gathering(entries: Sequence[TargetOrFile], on_progress: Progress) -> Gather:
+    """Return a function that gathers the entries' profiles; a run's folder means the kernel that it was made for."""
     return lambda request, engine: profiles.gather(entries, request, engine, on_progress)
-
-
-def split_by_launch(words: Sequence[str], description: KernelDescription) -> tuple[list[str], list[Unlaunched]]:
-    """Return the words that have profiles, and the files whose kernels have no described launch."""
-    unlaunched = {word: [] if description.pair else naming.unlaunched(word, description) for word in words}
-    return [word for word, files in unlaunched.items() if not files], [
-        file for files in unlaunched.values() for file in files
-    ]
 
 
 def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verdict:

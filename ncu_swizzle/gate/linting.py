@@ -53,10 +53,10 @@ from ncu_swizzle.gate.verdict import (
     moved,
     with_rule_origin,
 )
-from ncu_swizzle.kernels import fills, limits, naming
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target
+from ncu_swizzle.kernels import build, fills, limits, naming
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target, split_name
 from ncu_swizzle.kernels.launch_sites import Sizes
-from ncu_swizzle.kernels.naming import Found, Skipped, Unlaunched
+from ncu_swizzle.kernels.naming import Skipped, Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.project import NONE, project_file
@@ -84,7 +84,8 @@ class LintedLaunch:
     number: int
 
 
-Linted = Found | LintedLaunch  # a kernel, a file without a launch, or a launch
+Kernel = Target | Skipped | Unlaunched  # one kernel, or those of a file without a launch
+Linted = Kernel | LintedLaunch
 CONFLICT_FREE = Rule(criterion=MAX_DEGREE, limit=1, access=EACH)
 
 
@@ -146,12 +147,19 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", build.describing(*files))
 
 
-def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Found]:
-    """Return the kernels of all files except launches files, each once."""
-    return naming.resolve_all([file for file in files if not replay.is_launches(file)], description)
+def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:
+    """Return the kernels of all files except launches files, each once; files without a launch are the last."""
+    words = [file for file in files if not replay.is_launches(file)]
+    kernels: dict[tuple[Path | None, str], Kernel] = {}
+    unlaunched: dict[str, Kernel] = {}
+    for named in naming.resolve(words, description, every=True, unlaunched=True):
+        kernels |= {(None, skipped.name): skipped for skipped in named.skipped}
+        kernels |= {(target.family.folder, target.name): target for target in named.targets}
+        unlaunched |= {file.name: file for file in named.unlaunched}
+    return [*kernels.values(), *unlaunched.values()]
 
 
 def policy(options: LintOptions) -> Policy:
@@ -180,7 +188,7 @@ def lint_kernels(
     rules = policy(options)
     fleet.refuse_nonsense()
     # Python compilers bring what they need, except the disassembler.
-    only_python = all(naming.split_name(file)[0].suffix == PYTHON for file in files)
+    only_python = all(split_name(file)[0].suffix == PYTHON for file in files)
     settings = replace(EmulationSettings.of(request, simulating=True), races=not options.no_races)
     if missing := settings.toolchain.lacking(*([NVDISASM] if only_python else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
@@ -192,7 +200,7 @@ def lint_kernels(
     kernels = kernels_in(files, description)
     sources = description.sources
     project = project_file(sources.config, Path.cwd(), sources.trust)
-    named = [naming.split_name(file)[0] for file in files] + ([project.file] if project else [])
+    named = [split_name(file)[0] for file in files] + ([project.file] if project else [])
     hiding = Suppressions(
         in_settings(project) if project else (),
         readable(named, [paths.data_root(), *limits.folders(description.options)]),
@@ -230,7 +238,7 @@ def lint_every_launch(
 
 
 def _all_linted(
-    work: LintWork, kernels: Sequence[Found], on_progress: Progress, fleet: FleetOptions
+    work: LintWork, kernels: Sequence[Kernel], on_progress: Progress, fleet: FleetOptions
 ) -> Iterator[KernelLint]:
     """Yield the lint of all kernels and launches, on this machine's cores or by a cluster's workers, in order."""
     items: list[Linted] = list(kernels)
@@ -495,7 +503,7 @@ def _hints(work: LintWork, kernel: Target) -> dict[str, str]:
     description, source = work.description, moved(Place(str(kernel.source)), Path.cwd()).file
     name = kernel.name if kernel.family.shipped else source
     if kernel.source.suffix == PYTHON:
-        words = [file for file in work.files if naming.split_name(file)[0].resolve() == kernel.source.resolve()]
+        words = [file for file in work.files if split_name(file)[0].resolve() == kernel.source.resolve()]
         name = words[0] if description.typed and words else f"{source}::{kernel.name}"
         again = description.command("profile", name) + " --before num_warps=4 --after num_warps=8"
         return {"": description.command("explain", name), codes.COMPILER: again}

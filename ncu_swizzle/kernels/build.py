@@ -18,7 +18,7 @@ from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import kernels_only, limits
-from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts
+from ncu_swizzle.kernels.family import BINARIES, PYTHON, Family, Kernel, LaunchTexts, split_name
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.project import KernelSpec, Variant
 from ncu_swizzle.kernels.signature import KernelSignature, signature_of
@@ -57,12 +57,8 @@ _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 def family_of(spec: KernelSpec) -> Family:
     """Return the kernel as a family whose kernels are its variants. Raises UsageError, which says what is wrong."""
-    from ncu_swizzle.kernels.arguments import (
-        family as family_python_family,
-    )  # they need NumPy, which most commands do not
-    from ncu_swizzle.kernels.arguments import (
-        parse_arguments,
-    )
+    from ncu_swizzle.kernels.arguments import family as python_family  # which takes NumPy; most commands need none
+    from ncu_swizzle.kernels.arguments import parse_arguments
 
     source = Path(os.path.normpath(spec.source.absolute()))
     if not is_file(source):
@@ -74,7 +70,7 @@ def family_of(spec: KernelSpec) -> Family:
     launch = spec.launch
     refuse_bad_architecture(launch.arch)
     if source.suffix == PYTHON:
-        return _with_variants(family_python_family(spec, source, problem), spec, launch.entry)
+        return _with_variants(python_family(spec, source, problem), spec, launch.entry)
     refuse_without_launch(spec)
     grid, block = limits.three(launch.grid, "grid"), limits.three(launch.block, "block")
     limits.refuse_bad_sizes(grid, "grid", problem)
@@ -156,6 +152,16 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
     raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
 
 
+def describing(*files: Path | str) -> str:
+    """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
+    sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
+    if sources:
+        return shlex.join(["ncu-swizzle", "init", *map(as_word, sources)])
+    first, entry = split_name(str(files[0]))
+    lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
+    return Hint(lint, Typed("--grid 128 --arg …"))
+
+
 def several(source: Path, names: Sequence[str]) -> str:
     """Return that a file has several kernels."""
     return f"{source.name} has {len(names)} kernels: {', '.join(names)}"
@@ -165,8 +171,6 @@ def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
     """Return the kernels that a source, or else its headers, declares; of a compiled file, their mangled names."""
     if source.suffix in BINARIES:
         return _compiled(source)
-    from ncu_swizzle.cubin import names
-
     texts = [text for _, text in limits.texts([source], limits.folders(given))]
     own = names.declared_kernels(texts[0])
     return own or list(dict.fromkeys(name for text in texts[1:] for name in names.declared_kernels(text)))
@@ -174,8 +178,6 @@ def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
 
 def _compiled(source: Path) -> list[str]:
     """Return the mangled names of the kernels in a cubin or PTX file."""
-    from ncu_swizzle.cubin.elf import Cubin
-
     data = read_bytes(source)
     if source.suffix == ".cubin":
         return list(Cubin(data, source.name).kernels)

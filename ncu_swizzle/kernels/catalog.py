@@ -153,6 +153,10 @@ class Catalog:
         """Yield the kernels that have run on hardware."""
         return ((family, kernel) for family, kernel in self if not family.never_run)
 
+    def targets(self) -> Iterator[Target]:
+        """Yield the kernels at their default sizes, but for the libraries', whose source is not available."""
+        return (Target(family, kernel, family.problem()) for family, kernel in self if not kernel.library)
+
     def named(self, name: str) -> tuple[Family, Kernel]:
         """Return a kernel and its family by the kernel's name; raise UnknownKernel with the closest match."""
         by_name = {kernel.name: (family, kernel) for family, kernel in self}

@@ -27,7 +27,7 @@ Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 SOURCE = ".cu"
 FILES = (SOURCE, *BINARIES)
-PYTHON = ".py"  # a function of such a file is named as my.py::function, see `naming`
+PYTHON, INSIDE = ".py", "::"  # a function of such a file is named as my.py::function
 COMMON = "common"  # the folder of shared headers, next to the families' folders
 
 DTYPES = (
@@ -261,6 +261,21 @@ def include_folder(family: Path) -> Path:
     return family.parent / COMMON
 
 
+# How a file with kernels is named.
+
+
+def split_name(text: str) -> tuple[Path, str]:
+    """Return a file, and what is named in it; empty if that is nothing."""
+    file, inside, name = text.partition(f"{PYTHON}{INSIDE}")
+    return (Path(f"{file}{PYTHON}"), name) if inside and name else (Path(text), "")
+
+
+def is_kernel_file(text: str) -> bool:
+    """Return whether a text names a file with kernels, and of a Python file one of them."""
+    file, name = split_name(text)
+    return bool(name) or file.suffix in FILES
+
+
 # A family as a JSON file, which passes a user's to the launching program.
 
 
@@ -299,6 +314,10 @@ class Target:
             shared=evaluate(own.shared or usual.shared, self.problem),
             cluster=own.cluster or usual.cluster,
         )
+
+    def is_called(self, name: str) -> bool:
+        """Return whether this is its name, or its function's."""
+        return name in (self.name, self.kernel.entry)
 
     def sized(self, sizes: Mapping[str, int]) -> Target:
         """Return the kernel at these sizes, those that its family lacks left out; raise BadProblem."""

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ncu_swizzle.base.files import is_file
+from ncu_swizzle.base.files import is_file, is_same_file
 from ncu_swizzle.kernels import nvcc_options
 from ncu_swizzle.kernels.nvcc_options import Checkout
 
@@ -155,7 +155,7 @@ def _entry(file: Path, source: Path) -> tuple[str, ...]:
         entries = json.loads(_Texts(source).of(file))
         for entry in entries if isinstance(entries, list) else ():
             folder = Path(entry["directory"])
-            if os.path.realpath(folder / entry["file"]) == os.path.realpath(source):
+            if is_same_file(folder / entry["file"], source):
                 words = entry.get("arguments") or shlex.split(entry["command"])
                 return tuple(_chosen([str(word) for word in words[1:]], folder))
     except (ValueError, KeyError, TypeError, AttributeError, OSError):

@@ -62,7 +62,7 @@ class LaunchOptions:
         # Python passes what is easy to write, such as grid=(32, 8) or args="n": from here on there is one form.
         for name in ("grid", "block", "shared"):
             object.__setattr__(self, name, in_commas(getattr(self, name)))
-        for name in (each.name for each in fields(self) if each.default == ()):
+        for name in (one.name for one in fields(self) if one.default == ()):
             object.__setattr__(self, name, listed(getattr(self, name)))
 
     def over(self, other: LaunchOptions) -> LaunchOptions:
@@ -81,17 +81,21 @@ class KernelOptions(LaunchOptions):
     std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
     nvcc_option: tuple[str, ...] = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
     tuning: tuple[str, ...] = option((), "For Python: num_warps=8 …; repeatable.", "NAME=VALUE", ("--option",))
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
-    def described(
+    def description(
         self, problem: Mapping[str, int] | None = None, sources: CatalogOptions = CatalogOptions()
     ) -> KernelDescription:
         """Return what they say at a problem size, with paths relative to the current folder. Raises UsageError."""
         from ncu_swizzle.kernels import nvcc_options
 
         options = nvcc_options.options(self.define, self.include, self.nvcc_option, self.std, Path())
+        before, after = (nvcc_options.split(texts, Path()) for texts in (self.before, self.after))
         return KernelDescription(
-            launch=self, options=options, tuning=self.tuning, problem=problem or {}, sources=sources
-        )
+            launch=self, options=options, tuning=self.tuning, before=before, after=after, problem=problem or {},
+            sources=sources,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +106,6 @@ class PairOptions(KernelOptions):
         (), "For a .cu: nvcc options for the kernel before, such as -DSWIZZLE=0.", "OPTIONS"
     )
     after: tuple[str, ...] = option((), "For a .cu: nvcc options for the kernel after; both are profiled.", "OPTIONS")
-
-    def described(
-        self, problem: Mapping[str, int] | None = None, sources: CatalogOptions = CatalogOptions()
-    ) -> KernelDescription:
-        """Return what they say at a problem size, with paths relative to the current folder. Raises UsageError."""
-        from ncu_swizzle.kernels import nvcc_options
-
-        before, after = (nvcc_options.split(texts, Path()) for texts in (self.before, self.after))
-        return replace(super().described(problem, sources), before=before, after=after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,5 +162,5 @@ class KernelDescription:
     def refuse_beside(self, kernel: str) -> None:
         """Raise UsageError if options that only apply to a .cu file are given for something else."""
         if typed := self.typed:
-            given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
-            raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
+            what = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
+            raise UsageError(f"{what}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")

@@ -161,11 +161,6 @@ class KernelSpec:
     lesson: str = ""
     origin: str = ""  # the project file and its table
 
-    @classmethod
-    def named(cls, entry: str, source: Path) -> KernelSpec:
-        """Return a file's kernel described only by its function."""
-        return cls(name=entry, source=source, launch=LaunchOptions(entry=entry))
-
     @property
     def to_do(self) -> list[str]:
         """What its launch still lacks, in an entry that ``ncu-swizzle init`` wrote."""

@@ -15,7 +15,7 @@ from typing import Any
 from ncu_swizzle.base import bounds, child, errors, paths
 from ncu_swizzle.base.bounds import LONGEST_ANSWER
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
-from ncu_swizzle.base.files import parse_json, read_bytes, write_json
+from ncu_swizzle.base.files import is_same_file, parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.base.validate import from_plain
@@ -23,8 +23,8 @@ from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.family import SOURCE, Family, Kernel
+from ncu_swizzle.kernels import descriptions
+from ncu_swizzle.kernels.family import SOURCE, Family, Kernel, split_name
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import arguments
@@ -270,7 +270,7 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     if file:
         return _of_file(caller, file)
     config = caller.folders.config(Path.cwd())
-    rows = [_row(family, kernel) for family, kernel in naming.everything(CatalogOptions(config))]
+    rows = [_row(family, kernel) for family, kernel in descriptions.catalogue(CatalogOptions(config))]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
     following = next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
     summary = f"{len(rows)} kernels; those with a file are the project's."
@@ -283,13 +283,13 @@ def _row(family: Family, kernel: Kernel) -> Row:
 
 
 def _of_file(caller: Caller, file: str) -> Answer:
-    caller.folders.source(naming.split_name(file)[0])
+    caller.folders.source(split_name(file)[0])
     config = caller.folders.kernel(file, LaunchGiven())
     source = Path(file)
     described = [
         (family, kernel)
-        for family, kernel in naming.everything(CatalogOptions(config))
-        if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
+        for family, kernel in descriptions.catalogue(CatalogOptions(config))
+        if not family.shipped and is_same_file(family.source(kernel), source)
     ]
     settings = EmulationSettings(Toolchain(timeout_s=caller.timeout_s))
     spec = KernelSpec(name=source.stem, source=source)

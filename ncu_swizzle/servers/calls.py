@@ -20,7 +20,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.judge import line_accesses
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Outcome, Verdict, files_in
 from ncu_swizzle.kernels import naming
-from ncu_swizzle.kernels.family import SOURCE, Target
+from ncu_swizzle.kernels.family import SOURCE, Target, split_name
 from ncu_swizzle.render import findings
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.model import Profile
@@ -46,7 +46,7 @@ def lint(
     files = list(dict.fromkeys(files))
     degrees, sectors = (() if limit is None else (f"{limit:g}",) for limit in (max_degree, max_sectors))
     options = LintOptions(max_degree=degrees, max_sectors=sectors)
-    description = launch.described(caller.entries(files, launch))
+    description = launch.description(caller.entries(files, launch))
     found = linting.kernels_in(files, description)
     targets = [kernel for kernel in found if isinstance(kernel, Target)]
     for target in targets:
@@ -84,9 +84,9 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
 def judge(caller: Caller, before: str, after: str, launch: LaunchGiven = LaunchGiven()) -> Answer:
     """Answer whether a changed kernel does the work of the one before; both are executed, not on a GPU."""
     words = [before, after]
-    description = launch.described(caller.entries(words, launch))
-    for lineup in naming.resolve(words, description):
-        caller.folders.target(lineup[-1])
+    description = launch.description(caller.entries(words, launch))
+    for named in naming.resolve(words, description):
+        caller.folders.target(named.targets[-1])
     found = judging.judged(words, description, caller.request(launch, "emulated"))
     facts = {key: value for key, value in found.to_json().items() if key != "cases"}
     summary = f"{found.after}: {found.outcome}" + "".join(f", {reason}" for reason in found.reasons)
@@ -124,7 +124,7 @@ def _fixing(
         return None
     family, kernel = chosen.family, chosen.kernel
     source = os.path.realpath(chosen.source)
-    file = next((file for file in files if os.path.realpath(naming.split_name(file)[0]) == source), "")
+    file = next((file for file in files if os.path.realpath(split_name(file)[0]) == source), "")
     named = file or (kernel.name if kernel.name in files or family.shipped else shown_path(source))
     if source.endswith(SOURCE) and not family.shipped:
         return Call("fix", {"file": named, **caller.again(named, launch)})
@@ -177,12 +177,11 @@ def rewrite(caller: Caller, file: str) -> Answer:
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
-    description = launch.described(caller.sources(file, launch))
-    for kernel in naming.resolve_sources([file], description):
-        if isinstance(kernel, Target):
-            caller.folders.target(kernel)
-            if write:  # the package's own kernels may be read from anywhere
-                caller.folders.path(kernel.source)
+    description = launch.description(caller.sources(file, launch))
+    for target in naming.resolve([file], description, every=True)[0].targets:
+        caller.folders.target(target)
+        if write:  # the package's own kernels may be read from anywhere
+            caller.folders.path(target.source)
     return fix_all(
         file,
         FixQuery(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ncu_swizzle.base.texts import Sizes, in_json
 from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, fills, naming, project
-from ncu_swizzle.kernels.family import BYTES, PYTHON, Target
+from ncu_swizzle.kernels.family import BYTES, PYTHON, Target, is_kernel_file, split_name
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
 from ncu_swizzle.reports.options import EMULATED, NCU
 
@@ -54,10 +54,10 @@ class LaunchGiven:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
         return from_plain(cls, fields_sent)
 
-    def described(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
+    def description(self, sources: CatalogOptions = CatalogOptions()) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""
         keywords = {name: value for name, value in self.keywords().items() if name != "problem"}
-        return PairOptions(**keywords).described(self.problem, sources)
+        return PairOptions(**keywords).description(self.problem, sources)
 
     def as_json(self) -> dict[str, Any]:
         """Return the non-empty fields, as a client sends them."""
@@ -128,7 +128,7 @@ class Folders:
         `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; files
         that one inside names must also be inside.
         """
-        file, _ = naming.split_name(entry)
+        file, _ = split_name(entry)
         if named_file := self.is_path(entry):
             self.source(file)
             if file.suffix in HEADERS:
@@ -141,8 +141,10 @@ class Folders:
                     self.path(part)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
         try:
-            catalog, (names,) = naming.catalog_with([entry], launch.described(CatalogOptions(config)))
-            targets = [Target(*catalog.named(name), problem={}) for name in names]
+            description = launch.description(CatalogOptions(config))
+            if not is_kernel_file(entry):  # whatever the sizes are
+                description = replace(description, problem={})
+            targets = naming.resolve([entry], description)[0].targets
         except Untrusted:
             raise
         except NcuSwizzleError:  # the call itself will say so
@@ -153,7 +155,7 @@ class Folders:
 
     def is_path(self, entry: str) -> bool:
         """Return whether an entry names a file or a folder."""
-        return Path(entry).suffix in HEADERS or naming.is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
+        return Path(entry).suffix in HEADERS or is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
 
     def source(self, file: Path) -> None:
         """Raise Untrusted for a source that must not be read, or run in order to be compiled."""
@@ -256,7 +258,7 @@ class Caller:
         described = {
             config: entry
             for entry, config in reversed(configs.items())
-            if naming.is_kernel_file(entry) or not self.folders.is_path(entry)
+            if is_kernel_file(entry) or not self.folders.is_path(entry)
         }
         if len(described) > 1:
             second, first, *_ = described.values()
@@ -268,7 +270,7 @@ class Caller:
     def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
         """Return the launch for a call about the same kernel, or the one of this name where several are described."""
         fields_sent = launch.as_json()
-        if name and naming.is_kernel_file(entry) and not naming.split_name(entry)[1]:
+        if name and is_kernel_file(entry) and not split_name(entry)[1]:
             fields_sent["kernel"] = launch.kernel or name
         return {"launch": fields_sent} if fields_sent else {}
 

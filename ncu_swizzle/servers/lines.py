@@ -19,8 +19,8 @@ from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQu
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome
-from ncu_swizzle.kernels import naming, project
-from ncu_swizzle.kernels.family import PYTHON, SOURCE, Target
+from ncu_swizzle.kernels import descriptions, project
+from ncu_swizzle.kernels.family import PYTHON, SOURCE, Target, split_name
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.servers import answer
@@ -62,8 +62,8 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     `access` is a line, ``my.cu:12``, or an operation, ``ld.shared.b32``; by default the one with the most excess.
     """
     query = ExplainQuery(what=kernel, show=MAP, access=access, kernel=_query(caller, kernel, launch))
-    if answer := every_launch.without_launch(query):
-        return _in_every_launch(answer)
+    if files := explained.named(query, unlaunched=True).unlaunched:
+        return _in_every_launch(every_launch.answer(query, files))
     subject = explained.explanation(query).subject
     if subject is None or subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
@@ -89,9 +89,9 @@ def explanation(subject: Subject, following: Call | None = None) -> Answer:
 def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
     """Return the call that rewrites a kernel's source; None if it has none of the client's."""
     if caller.folders.is_path(kernel):
-        suffix = naming.split_name(kernel)[0].suffix
+        suffix = split_name(kernel)[0].suffix
     else:
-        catalog = naming.everything(CatalogOptions(caller.folders.config(Path.cwd())))
+        catalog = descriptions.catalogue(CatalogOptions(caller.folders.config(Path.cwd())))
         named = ((family, variant) for family, variant in catalog if variant.name == kernel and not family.shipped)
         suffix = next((family.source(variant).suffix for family, variant in named), "")
     return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if suffix == SOURCE else None
@@ -99,7 +99,7 @@ def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:
     sources = caller.sources(kernel, launch)
-    request, description = caller.request(launch, "emulated"), launch.described(sources)
+    request, description = caller.request(launch, "emulated"), launch.description(sources)
     return KernelQuery(request=request, description=description, progress=caller.progress)
 
 
@@ -226,11 +226,11 @@ def _declared_kernels(caller: Caller, source: Path, config: str) -> list[Target]
     if source.suffix in HEADERS:
         declared = [
             kernel
-            for kernel in naming.with_source(naming.everything(sources))
+            for kernel in descriptions.catalogue(sources).targets()
             if not kernel.family.shipped and str(source) in map(os.path.realpath, kernel.family.included())
         ]
     else:
-        declared = naming.described_in(source, sources)
+        declared = descriptions.targets_in(source, sources)
     for kernel in declared:
         caller.folders.target(kernel)
     return declared

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, Interrupted, NotWritable, TimeLimit
-from ncu_swizzle.commands import run_kernel, run_program
+from ncu_swizzle.commands import run_kernel
+from ncu_swizzle.commands.run_program import LaunchesJob, RunOptions
 from ncu_swizzle.engines.replay import ChosenLaunches
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.reports import run_folder
@@ -26,7 +27,7 @@ pytestmark = NEEDS_ALL
 
 def profiled(place: Path | None = None, **how: Any) -> JobResult:
     destination = Destination(place, how.pop("overwrite", False))
-    return run_program.profile_launches(FILE, Request(jobs=1, **how), destination=destination)
+    return LaunchesJob(FILE, RunOptions(Request(jobs=1, **how), destination=destination)).profile()
 
 
 @contextmanager
@@ -91,9 +92,7 @@ def test_what_fails_is_named_and_the_others_are_there(monkeypatch: pytest.Monkey
     said: list[str] = []
     late = TimeLimit("still running after 30 s on the CPU", "raise the limit with --budget SECONDS")
     with emulating(monkeypatch, late):
-        result = run_program.profile_launches(
-            FILE, Request(jobs=1), progress=lambda name, done: said.append(done.aside)
-        )
+        result = LaunchesJob(FILE, RunOptions(Request(jobs=1))).profile(lambda name, done: said.append(done.aside))
     assert len(result.comparisons) == 5
     assert "Launch 0 exchange was not emulated: still running after 30 s on the CPU; raise" in result.notes[-1]
     assert said[1] == "0 exchange: unknown: still running after 30 s on the CPU"

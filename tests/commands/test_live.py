@@ -1,5 +1,6 @@
 """Functions with tensors, as `ncu_swizzle.profile` takes them; the notebook; programs and companions."""
 
+import inspect
 import json
 import os
 import shutil
@@ -16,14 +17,13 @@ from hypothesis import strategies as st
 
 import ncu_swizzle
 from ncu_swizzle.base.errors import ProgramFailed, UsageError
-from ncu_swizzle.commands import live, run_kernel
-from ncu_swizzle.commands.api import KEYWORDS
+from ncu_swizzle.commands import api, live, run_kernel
 from ncu_swizzle.commands.run_program import program_name
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.kernels.naming import TargetOrFile
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.model import Profile
@@ -33,6 +33,8 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.places import PROGRAMS, ROOT
 from tests.support.process import Done, Typed
 from tests.support.repositories import TURN
+
+KEYWORDS = tuple(inspect.signature(api.profile).parameters)
 
 
 def kernel(x: Any, y: Any, n: int, BLOCK: int = 1) -> None:  # noqa: N803 - as in Triton
@@ -70,9 +72,10 @@ class Turned:
 
 
 def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
-    called = live.called(Decorated(kernel), outputs, {"args": args, "grid": grid, **keywords}, KEYWORDS)
+    keywords |= {"args": args, "grid": grid}
+    called = live.live_kernel(Decorated(kernel), outputs, keywords, KEYWORDS)
     assert called is not None
-    return called.description(KernelDescription(), folder)
+    return called.description(KernelDescription(launch=LaunchOptions(grid=keywords["grid"])), folder)
 
 
 def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
@@ -113,7 +116,7 @@ def test_what_cannot_be_named_is_refused() -> None:
     with pytest.raises(UsageError, match="defined inside of another function"):
         live.entry_of(making())
     with pytest.raises(UsageError, match="a text of several lines") as refused:
-        live.called("__global__ void f() {\n}", "", {}, KEYWORDS)
+        live.live_kernel("__global__ void f() {\n}", "", {}, KEYWORDS)
     assert "write CUDA C++ to a .cu file" in refused.value.hint
     made: dict[str, Any] = {}
     exec("def typed(): pass", made)
@@ -123,7 +126,7 @@ def test_what_cannot_be_named_is_refused() -> None:
     with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
         live.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
-        live.called(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
+        live.live_kernel(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
 
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "conflicts.ipynb"

@@ -11,6 +11,7 @@ from ncu_swizzle.base.errors import BadFile, UsageError
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels.naming import Named
 from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
@@ -92,9 +93,11 @@ def test_kernels_are_found_in_what_is_built(tmp_path: Path) -> None:
         kernel.binary.cubin.sm for kernel in launchless.of_built(tmp_path / "old.o", settings, "sm_80").kernels
     } == {80}
     built = [str(tmp_path / name) for name in ("app", "app.ptx", "app.whl", "old.o", "unlinked.o", "virtual.fatbin")]
-    assert sorted(str(each.file) for each in naming.unlaunched(str(tmp_path), KernelDescription())) == built
+    (named,) = naming.resolve([str(tmp_path)], KernelDescription(), unlaunched=True)
+    assert sorted(file.name for file in named.unlaunched) == built
     (tmp_path / "run.json").touch()
-    assert naming.unlaunched(str(tmp_path), KernelDescription()) == []
+    (run,) = naming.resolve([str(tmp_path)], KernelDescription(), saved=True, unlaunched=True)
+    assert run == Named(saved=tmp_path)
     with pytest.raises(UsageError, match="no kernel other"):
         launchless.of_built(tmp_path / "app", settings, wanted="other")
     with pytest.raises(BadFile, match="no kernel"):

@@ -267,7 +267,7 @@ def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monke
         block="32,32",
         args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32"),
     )
-    ((target,),) = naming.resolve([str(binary)], asked)
+    (target,) = naming.resolve([str(binary)], asked)[0].targets
     engine = profiles.engine_for(target, Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is already compiled" in engine.reason

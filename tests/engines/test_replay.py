@@ -20,7 +20,7 @@ from ncu_swizzle.engines import emulated_profile, emulation, module_image, repla
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import Replay, ReplaySettings
 from ncu_swizzle.engines.settings import AUTO, Done, silent
-from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels import descriptions
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import pack
@@ -225,7 +225,7 @@ def histogram(folder: Path, x: str = "iota") -> Target:
     if not (folder / "size.cuh").exists():
         (folder / "size.cuh").write_text("#define BINS 1024\n", encoding="utf-8")
     given = description(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
-    family = naming.family_of(folder / "my.cu", given, ())
+    family = descriptions.family_of(folder / "my.cu", given, ())
     return Target(family, family.kernels[0], family.problem({}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.frontends import triton_jit
 from ncu_swizzle.frontends.compiled import Built, built
-from ncu_swizzle.kernels import naming
+from ncu_swizzle.kernels import descriptions
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports import layouts, pack, python_kernels
@@ -94,7 +94,7 @@ def test_without_conflicts_or_without_a_text_nothing_is_said(profiles: dict[str,
 
 def described(name: str) -> Built:
     """Return a kernel of the examples' project file, compiled."""
-    catalog = naming.everything(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
+    catalog = descriptions.catalogue(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
     family, kernel = next((family, kernel) for family, kernel in catalog if kernel.name == name)
     return built(Target(family, kernel, family.problem()), "sm_90", 120)
 
@@ -128,14 +128,16 @@ def test_the_examples_tests_pass() -> None:
 
 def test_every_kernel_that_is_described_was_recorded() -> None:
     described = {
-        kernel.name for family, kernel in naming.everything(CatalogOptions(PROJECT, trust=True)) if not family.shipped
+        kernel.name
+        for family, kernel in descriptions.catalogue(CatalogOptions(PROJECT, trust=True))
+        if not family.shipped
     }
     by_nvrtc = {"cuda-turn", "cuda-turn-padded", "cuda-reduce"}  # CUDA C++, which has no front end
     assert described | by_nvrtc == recorded()[0]["kernels"].keys()
 
 
 def test_a_project_file_alone_executes_nothing() -> None:
-    own = [family for family in naming.everything(CatalogOptions(PROJECT)).families if not family.shipped]
+    own = [family for family in descriptions.catalogue(CatalogOptions(PROJECT)).families if not family.shipped]
     assert own
     assert all(family.untrusted for family in own)
 

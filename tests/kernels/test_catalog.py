@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 from bench.oracles import tensor_cores
 from ncu_swizzle.base.errors import EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.explain import predict
-from ncu_swizzle.kernels import catalog, check, device, fills, naming, output, project, references, toolchain
+from ncu_swizzle.kernels import (
+    catalog,
+    check,
+    descriptions,
+    device,
+    fills,
+    output,
+    project,
+    references,
+    toolchain,
+)
 from ncu_swizzle.kernels.catalog import load, shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target, include_folder, read
 from ncu_swizzle.kernels.family import write as write_family_json
@@ -307,7 +317,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
     own(folder, KERNEL.replace("block", f'reference = "{reference}"\nblock'))
     (folder / "reference.py").write_text(code, encoding="utf-8")
     (spec,) = specs(project.project_in(folder / "ncu-swizzle.toml"))
-    return naming.family_of(folder / "my.cu", description(), (spec,))
+    return descriptions.family_of(folder / "my.cu", description(), (spec,))
 
 
 def expected(family: Family) -> dict[str, np.ndarray]:

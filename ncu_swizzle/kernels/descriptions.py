@@ -1,0 +1,221 @@
+"""Kernels as they are described, and the families that they become.
+
+They are shipped, of a project's ncu-swizzle.toml, of a Python file's own dictionary, or of the command line, whose
+values take the place of the others'.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError, as_word
+from ncu_swizzle.base.files import is_file, is_same_file
+from ncu_swizzle.kernels import build, headers
+from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
+from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Parameter, Target
+from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, LaunchOptions
+from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
+
+# The catalogue: what a kernel's name is looked up in.
+
+
+def catalogue(sources: CatalogOptions = CatalogOptions(), start: Path | None = None) -> Catalog:
+    """Return the shipped families and those of the project.
+
+    The project's file is the nearest one, searching upwards from `start` (the current folder), unless one is named.
+    Raises BadCatalog, BadFile and UsageError.
+    """
+    return with_project(project_file(sources.config, start or Path.cwd(), sources.trust))
+
+
+def with_project(project: Project | None, without: Sequence[Path] = ()) -> Catalog:
+    """Return the shipped and the project's kernels, except those in the files `without`."""
+    if project is None:
+        return shipped()
+    others = (
+        spec
+        for spec in specs(project)
+        if not spec.to_do and not any(is_same_file(spec.source, file) for file in without)
+    )
+    return merge((*shipped().families, *(_project_family(spec, project) for spec in others)))
+
+
+def _project_family(spec: KernelSpec, project: Project) -> Family:
+    try:
+        return build.family_of(spec)
+    except NcuSwizzleError as error:
+        located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
+        if isinstance(located, LaunchLacking):
+            init = Typed(shlex.join(["ncu-swizzle", "init", as_word(str(spec.source)), "--config", "new.toml"]))
+            located.hint = Hint(init, " writes what is known of it")
+        raise located from error
+
+
+def refuse_unfinished(names: Sequence[str], project: Project | None) -> None:
+    """Raise LaunchLacking if a name is that of an entry with a TODO."""
+    for spec in specs(project) if project and names else ():
+        if spec.name in names:
+            build.refuse_unfinished(spec)
+
+
+def targets_in(source: Path, sources: CatalogOptions) -> list[Target]:
+    """Return the kernels of a source that itself, else the catalogue or the nearest project describes."""
+    own = Catalog(tuple(build.family_of(spec) for spec in declared(source, sources.trust)))
+    described = own if own.families else catalogue(sources, source.resolve().parent)
+    # Who names a file wants it compiled, even if that means that a Python file is executed.
+    return [
+        replace(target, family=replace(target.family, untrusted=False))
+        for target in described.targets()
+        if is_same_file(target.source, source)
+    ]
+
+
+# A file's kernel, as the command line describes it first, the file or the project second.
+
+
+def family_of(source: Path, description: KernelDescription, project: Sequence[KernelSpec]) -> Family:
+    """Return the family of a source's kernel; `project` are the specs of the file itself and of the project.
+
+    Raises BadFile, LaunchLacking with all that was typed in its hint, and UsageError.
+    """
+    if not is_file(source):
+        raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
+    here = [spec for spec in project if is_same_file(spec.source, source)]
+    spec = None if _is_complete(source, description.launch, here) else _named_spec(source, description, here)
+    spec = _with_typed(spec or _only_kernel(source, description), description)
+    try:
+        family = build.family_of(spec)
+    except LaunchLacking as error:
+        raise error if spec.to_do else _with_init(error, description) from error
+    if source.suffix == PYTHON:  # naming a file on the command line asks for its compilation
+        family = replace(family, untrusted=False)
+    return _before_and_after(family, description) if description.pair else family
+
+
+def _is_complete(source: Path, typed: LaunchOptions, here: Sequence[KernelSpec]) -> bool:
+    """Return whether a function's launch is typed: its arguments, and a grid if its compiler takes one."""
+    if source.suffix != PYTHON or not typed.args:
+        return False
+    named = (spec for spec in here if typed.entry in (spec.name, spec.launch.entry))
+    return bool(typed.grid) or not any(spec.launch.grid for spec in named)
+
+
+def _named_spec(source: Path, description: KernelDescription, here: Sequence[KernelSpec]) -> KernelSpec | None:
+    """Return the only spec of a source, or that of the named kernel; raise UsageError if there are several."""
+    matching = list(here)
+    if entry := description.launch.entry:
+        unnamed = [spec for spec in matching if not spec.launch.entry]
+        matching = [spec for spec in matching if entry in (spec.name, spec.launch.entry)] or unnamed
+    if len(matching) > 1:
+        names = ", ".join(spec.name for spec in matching)
+        raise UsageError(
+            f"ncu-swizzle.toml describes {len(matching)} kernels of {source.name}: {names}",
+            Hint(
+                Typed(f"ncu-swizzle profile {matching[0].name}"),
+                ", or ",
+                Typed(f"--kernel {matching[0].launch.entry or 'NAME'}"),
+            ),
+        )
+    return matching[0] if matching else None
+
+
+def _only_kernel(source: Path, description: KernelDescription) -> KernelSpec:
+    """Return the spec of a source's only kernel, or of the named one, whose launch only the command line can say."""
+    launch = description.launch
+    if launch.entry:
+        return _bare_spec(source, launch.entry, LaunchOptions(entry=launch.entry))
+    names = build.kernels_in(source, description.options)
+    if len(names) > 1 and not (launch.grid and launch.block):
+        spec = _with_typed(_bare_spec(source, source.stem), description)
+        raise _with_init(build.lacking(spec, f"{build.several(source, names)}; no launch is described"), description)
+    only = build.only_kernel(source, description.options)
+    return _bare_spec(source, only, LaunchOptions(entry=only))
+
+
+def _bare_spec(source: Path, name: str, launch: LaunchOptions = LaunchOptions()) -> KernelSpec:
+    """Return the spec of a source that nothing describes, with the options that its build passes to the compiler."""
+    options, origin = headers.build_options(source) if source.suffix == SOURCE else ((), "")
+    return KernelSpec(name=name, source=source, launch=launch, options=options, origin=origin)
+
+
+def _with_init(error: LaunchLacking, description: KernelDescription) -> LaunchLacking:
+    """Return the error for a kernel without a launch, with what writes that down: a command with all that was typed."""
+    spec = error.spec
+    if isinstance(spec, KernelSpec):
+        typed = replace(description, launch=replace(description.launch, arch="", sample=None))
+        error.hint = Hint(Typed(typed.command("init", str(spec.source))))
+    return error
+
+
+def _with_typed(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
+    """Return the spec with the command line's values in place of its own. Raises UsageError for another compiler's."""
+    typed, python = description.launch, spec.source.suffix == PYTHON
+    if python and description.options:
+        raise UsageError(
+            f"{description.options[0]} is for nvcc, which does not compile {spec.source.name}",
+            Typed("--option num_warps=8"),
+        )
+    if description.tuning and not python:
+        raise UsageError(
+            f"--option {description.tuning[0]} is for a function in Python", "--nvcc-option is for a .cu file"
+        )
+    if spec.launch.entry and typed.entry == spec.name:  # the name of an entry, not of a function
+        typed = replace(typed, entry="")
+    sizes = {parameter.name: parameter for parameter in spec.problem}
+    for name, size in description.problem.items():
+        sizes[name] = replace(sizes[name], default=size) if name in sizes else Parameter(name, size)
+    return replace(
+        spec,
+        launch=typed.over(spec.launch),
+        # Files in typed arguments are relative to the current folder, and the user's own to name.
+        args_folder=Path() if typed.args else spec.args_folder,
+        args_checkout=None if typed.args else spec.args_checkout,
+        problem=tuple(sizes.values()),
+        options=(*spec.options, *(description.tuning if python else description.options)),
+    )
+
+
+def _before_and_after(family: Family, description: KernelDescription) -> Family:
+    """Return the family with just two kernels: its first one, compiled in two ways."""
+    ways = (("before", description.before), ("after", description.after))
+    before, after = (
+        replace(
+            family.kernels[0],
+            name=f"{family.name} ({way})",
+            title=f"With {' '.join(options)}" if options else "Unchanged",
+            lesson="",
+            baseline="" if way == "before" else f"{family.name} (before)",
+            options=options,
+        )
+        for way, options in ways
+    )
+    if before.options == after.options:
+        raise UsageError("before and after are compiled identically", "--before -DSWIZZLE=0 --after -DSWIZZLE=1")
+    return replace(family, kernels=(before, after))
+
+
+def for_compiler(family: Family, typed: LaunchOptions) -> Family:
+    """Return a family with what can be typed for any kernel: an architecture and a sample. Raises UsageError."""
+    build.refuse_bad_architecture(typed.arch)
+    sample = family.sample if typed.sample is None else typed.sample
+    return replace(family, arch=typed.arch or family.arch, sample=sample)
+
+
+def spec_without_launch(source: Path, description: KernelDescription) -> KernelSpec | None:
+    """Return the spec of a compiled or CUDA C++ file if nothing says how its kernels are launched, else None."""
+    typed, sources = description.launch, description.sources
+    if source.suffix not in FILES or not is_file(source):
+        return None
+    described = targets_in(source, sources)  # what is described wrongly is an error, whatever is typed
+    is_described = any(not typed.entry or target.is_called(typed.entry) for target in described)
+    if is_described or typed.grid or typed.args or description.pair:
+        return None
+    project = project_file(sources.config, source.resolve().parent, sources.trust)
+    begun = [spec for spec in (specs(project) if project else ()) if spec.to_do and is_same_file(spec.source, source)]
+    spec = _bare_spec(source, source.stem)
+    if begun:  # how it is compiled is said, even if its launch is not
+        spec = replace(spec, options=begun[0].options, origin=begun[0].origin)
+    return _with_typed(spec, description)
