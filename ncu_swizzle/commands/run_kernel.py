@@ -54,8 +54,8 @@ def meanwhile(sources: Callable[[], Mapping[str, str]], engine: Engine) -> Itera
 def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
     """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
     with suppress(Exception):  # whatever needs it will raise the same error
+        from ncu_swizzle.engines import reader  # noqa: F401
         from ncu_swizzle.render import page
-        from ncu_swizzle.reports import reader  # noqa: F401
 
         page.prepare(sources())
 

@@ -201,7 +201,9 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     except ProgramFailed as error:
         raise _explained(error, program, "".join(said)) from None
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
-    from ncu_swizzle.reports import container, python_kernels, reader
+    from ncu_swizzle.engines import reader
+    from ncu_swizzle.frontends import python_kernels
+    from ncu_swizzle.reports import container
 
     kernels = python_kernels.known_kernels(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))

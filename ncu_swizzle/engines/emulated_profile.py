@@ -36,8 +36,9 @@ from ncu_swizzle.emulate.contents import OutOfBounds
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels.family import Problem
-from ncu_swizzle.reports import model, python_kernels
+from ncu_swizzle.reports import model
 from ncu_swizzle.reports.attribution import Calls, FrameOwners
 from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests
 from ncu_swizzle.reports.model import (

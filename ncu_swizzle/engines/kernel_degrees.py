@@ -11,7 +11,7 @@ from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.degrees import by_byte, degrees
 from ncu_swizzle.emulate.opcodes import row
-from ncu_swizzle.reports import python_kernels
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.smem.access import Index
 
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.

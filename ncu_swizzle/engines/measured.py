@@ -86,7 +86,7 @@ def measure(target: Target, context: Context) -> Profile:
     except NcuSwizzleError as error:
         raise _reported(facts) or error from None
     container.seal(report, notes)
-    from ncu_swizzle.reports import reader  # loaded while ncu measures, see `commands.run_kernel`
+    from ncu_swizzle.engines import reader  # loaded while ncu measures, see `commands.run_kernel`
 
     profile = reader.read(report)[0]
     return compiled.explained(profile) if compiled else profile

@@ -28,7 +28,7 @@ from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine
 
 def recall(target: Target, folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking if none matches."""
-    from ncu_swizzle.reports import reader
+    from ncu_swizzle.engines import reader
 
     report = _recording(target)
     if report is None:
@@ -205,7 +205,7 @@ def saved_profiles(
     if is_launches(path):
         with opened(path, settings or ReplaySettings(), progress) as launches:
             return launches.profiles()
-    from ncu_swizzle.reports import reader
+    from ncu_swizzle.engines import reader
 
     return reader.read(path)
 

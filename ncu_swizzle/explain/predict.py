@@ -9,11 +9,12 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.engines import reader
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
-from ncu_swizzle.reports import attribution, model, reader, remarks
+from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.reports.options import PROVENANCE

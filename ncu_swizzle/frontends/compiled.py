@@ -21,6 +21,7 @@ from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLi
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.frontends import python_kernels, triton_layouts
 from ncu_swizzle.frontends.contract import CODE, CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import UNKNOWN
@@ -28,7 +29,6 @@ from ncu_swizzle.kernels.family import Argument, Family, Kernel, LaunchTexts, Ta
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
-from ncu_swizzle.reports import layouts, python_kernels
 from ncu_swizzle.reports.model import Profile
 
 # Have a function in a Python file compiled by a child process, which imports the file, within the time limit.
@@ -114,7 +114,7 @@ class Built:
 
     def explained(self, profile: Profile) -> Profile:
         """Return a profile of the kernel with its compiler's notes on accesses with conflicts."""
-        return layouts.with_layout_notes(profile, self.intermediate, self.explicit)
+        return triton_layouts.with_layout_notes(profile, self.intermediate, self.explicit)
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:

@@ -27,10 +27,10 @@ from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.python_kernels import PREFIX
 from ncu_swizzle.kernels.family import LITERAL, STRUCT
 from ncu_swizzle.kernels.fills import POINTER, numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.reports.python_kernels import PREFIX
 from ncu_swizzle.smem import access
 
 # The host code of a function, executed without a driver: which kernels it launches, with which parameters.

@@ -22,9 +22,9 @@ from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid as grid_values
 from ncu_swizzle.frontends.compiled import literal
 from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.python_kernels import Frame, PtxLines
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 
 # The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
 #

@@ -27,13 +27,13 @@ from ncu_swizzle.cycles.work import (
     work_of,
 )
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.engines import emulated_launch, emulation, simulation
+from ncu_swizzle.engines import emulated_launch, emulation, reader, simulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, COMPARED, NEVER
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import pack, reader, remarks
+from ncu_swizzle.reports import pack, remarks
 from ncu_swizzle.reports.model import Profile
 from tests.support.marks import needs_cc
 from tests.support.programs import ONE_WARP, POINTER, code

@@ -11,7 +11,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import emulation, profiles
+from ncu_swizzle.engines import emulation, profiles, reader
 from ncu_swizzle.engines.profiles import with_recording
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.gate import baseline
@@ -24,7 +24,7 @@ from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.render import mix
-from ncu_swizzle.reports import container, frames, reader
+from ncu_swizzle.reports import container, frames
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile

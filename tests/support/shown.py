@@ -13,9 +13,10 @@ from functools import cache, partial
 from html.parser import HTMLParser
 
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import formats, page
-from ncu_swizzle.reports import reader, remarks
+from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.comparison import JobResult, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (

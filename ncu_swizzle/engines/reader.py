@@ -29,7 +29,9 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
-from ncu_swizzle.reports import container, layouts, pack, python_kernels, remarks, sizes
+from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
+from ncu_swizzle.reports import container, pack, remarks, sizes
 from ncu_swizzle.reports.container import Container, Facts
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (
@@ -46,7 +48,6 @@ from ncu_swizzle.reports.model import (
     UnknownCounts,
 )
 from ncu_swizzle.reports.options import NCU
-from ncu_swizzle.reports.python_kernels import CachedKernel, PythonLines
 from ncu_swizzle.reports.results import ReportResult
 
 # Cached answers of NVIDIA's module, which needs half a second or more for each.
@@ -283,7 +284,7 @@ def read(report: Path) -> list[Profile]:
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
             profiles.append(
-                layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
+                triton_layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
             )
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
