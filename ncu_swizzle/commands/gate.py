@@ -249,7 +249,7 @@ def check(
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
             gather = checking.named_by(profiles, description, progress)
-            gathered = gather(request, checking.engine_for(request))
+            gathered = gather(request, checking.gate_engine(request))
         file = Path(judging.baseline) if judging.baseline else paths.BASELINE
         reporting.show_saved(checking.save(gathered, file), Output())
         return

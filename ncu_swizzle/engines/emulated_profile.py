@@ -53,7 +53,7 @@ from ncu_swizzle.reports.model import (
     UnknownCounts,
     Violation,
 )
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.origins import EMULATED
 
 # Dataclasses with NumPy arrays as bytes and back. The cache's digest vouches for the bytes, and an entry's key for the
 # classes.

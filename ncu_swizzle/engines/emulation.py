@@ -45,7 +45,6 @@ from ncu_swizzle.smem.operations import LINE
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
-EMULATOR = ("ncu_swizzle.emulate.run",)  # imported where it is first needed: cached counts do without
 MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 

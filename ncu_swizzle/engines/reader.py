@@ -47,7 +47,7 @@ from ncu_swizzle.reports.model import (
     Profile,
     UnknownCounts,
 )
-from ncu_swizzle.reports.options import NCU
+from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.reports.results import ReportResult
 
 # Cached answers of NVIDIA's module, which needs half a second or more for each.

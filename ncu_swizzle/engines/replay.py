@@ -27,9 +27,9 @@ from ncu_swizzle.engines import emulated_profile, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
-from ncu_swizzle.engines.settings import BUDGET_S, NEVER, OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels.build import code_in
-from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
+from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 
@@ -292,7 +292,7 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, emulation.EMULATOR)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error
@@ -307,10 +307,6 @@ class ChosenLaunches:
 def _replay_one(common: tuple[ChosenLaunches, Callable[[Emulated], Any]], number: int, hear: Progress) -> Any:
     launches, finish = common
     return finish(launches.emulate(number, hear))
-
-
-def is_launches(path: Path | str) -> bool:
-    return str(path).endswith(LAUNCHES)
 
 
 def title(launch: CapturedLaunch) -> str:

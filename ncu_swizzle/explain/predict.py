@@ -17,7 +17,6 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
-from ncu_swizzle.reports.options import PROVENANCE
 from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
@@ -270,8 +269,7 @@ def _declared(target: Target) -> PredictAnswer:
     if profile.problem and dict(profile.problem) != target.problem:
         return replace(result, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
     checks = checked_against(result.predictions, profile)
-    provenance = PROVENANCE.get(profile.engine, profile.engine)
-    return replace(result, checks=checks, origin=origin, counted_provenance=provenance)
+    return replace(result, checks=checks, origin=origin, counted_provenance=profile.origin.provenance)
 
 
 def _layout(query: ExplainQuery) -> PredictAnswer:

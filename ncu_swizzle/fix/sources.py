@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWrit
 from ncu_swizzle.base.files import note_finished, read_bytes, replacing
 from ncu_swizzle.base.pool import Outcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.replay import is_launches
+from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
 from ncu_swizzle.fix import edits, on_gpu
 from ncu_swizzle.fix.candidates import FixOptions

@@ -21,7 +21,6 @@ from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.reports import attribution, model
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
-from ncu_swizzle.reports.options import EMULATED
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
 INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
@@ -177,7 +176,7 @@ def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
         and access in ("", instruction.access)
         and (instruction.wavefronts is None or instruction.ideal is None)
     ]
-    if profile.engine == EMULATED:
+    if profile.origin.computed:
         why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
         reason = f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}"
         return CountsDoubt(reason, model.codes_of_unknown(profile, uncounted)) if uncounted else None
@@ -305,7 +304,7 @@ def _waste(label: str, profile: Profile, counts: bool) -> str:
 
 
 def _unknown(*profiles: Profile) -> str:
-    if any(profile.engine == EMULATED and profile.accesses for profile in profiles):
+    if any(profile.origin.computed and profile.accesses for profile in profiles):
         return "not all wavefronts could be computed"
     missing = sorted({name for profile in profiles for name in profile.missing})
     return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
@@ -378,7 +377,7 @@ def warnings_of(named: Named) -> list[str]:
             warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
     warnings += [note for _, profile in named for note in profile.notes]
     warnings += [warning for label, profile in named for warning in model.warnings_about(label, profile)]
-    if unchecked := [label for label, profile in named if profile.engine == EMULATED]:
+    if unchecked := [label for label, profile in named if profile.origin.computed]:
         warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
     for label, profile in named:
         if profile.missing:

@@ -32,7 +32,7 @@ from ncu_swizzle.reports.model import (
     Profile,
     stall_reason,
 )
-from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.reports.origins import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS
@@ -288,7 +288,7 @@ def beside(name: str, profiles: Callable[[], Sequence[Profile]]) -> str:
     html = LARGE.sub("", page.render(comparison))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
-    on_terminal = printed(JobResult(comparisons=(comparison,), engine=Engine("recorded"))).splitlines()
+    on_terminal = printed(JobResult(comparisons=(comparison,), engine="recorded")).splitlines()
     terminal = [line.rstrip() for line in on_terminal]
     return "\n".join([*Outline(html).lines, "=== Terminal", *terminal, "=== Markdown", formats.render(comparison)])
 
