@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -86,9 +87,9 @@ class AsyncCopy:
                 return written
             counted = under_p0
         elif doubtful.any():
-            return self._miss(m, "whether its predicate holds", condition)
+            return self._miss(m, Decided.PREDICATE, condition)
         if not known_in(address, counted):
-            return self._miss(m, "its address", address)
+            return self._miss(m, Decided.ADDRESS, address)
         m.decide_request(address.tag)
         source = self._source(m, counted)
         if source is not None:

@@ -39,7 +39,7 @@ from ncu_swizzle.emulate.requests import (
     Clock,
     Progress,
 )
-from ncu_swizzle.emulate.state import Unknown
+from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, figures_of
@@ -140,7 +140,7 @@ class Ledger:
         if not draw.several:
             entangled = self._entangled()
             for number in np.flatnonzero(entangled[0]).tolist():
-                totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin, codes.TIMING))
+                totals.unknown.setdefault(number, Unknown(Decided.HOW_OFTEN, draw.origin, codes.TIMING))
             accesses = Unknown("what it accesses", draw.origin, codes.TIMING)
             shared, others, rows = entangled[:3].any(axis=0), entangled[3 : 3 + FIGURES].any(axis=0), entangled[-1]
             totals.missed = {**dict.fromkeys(np.flatnonzero(shared).tolist(), accesses), **totals.missed}
@@ -218,8 +218,6 @@ def _counted(batch: Batch, block: int) -> Ints:
 MOST_SHARED = access.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 
 MOST_UNKNOWN = 1 / 20  # of the accesses, for counts that follow no data
-
-DECIDED = ("its address", "whether its predicate holds", "how often it runs")  # reasons that name what they depend on
 
 
 def emulate(
@@ -559,7 +557,7 @@ def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffi
 def in_words(program: PreparedCode, unknown: Unknown) -> str:
     """Describe why something is unknown, and what it depends on."""
     if unknown.origin is None:
-        return unknown.reason + " depends on a register that nothing wrote" * (unknown.reason in DECIDED)
+        return unknown.reason + " depends on a register that nothing wrote" * isinstance(unknown.reason, Decided)
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
 
 

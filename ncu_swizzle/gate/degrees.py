@@ -76,6 +76,5 @@ def _of_line(
         yield replace(check, outcome=outcome, message=f"{most.in_words}, with {alike}")
     unknown = [each for _, each in every if each.verdict == UNKNOWN]
     if unknown:
-        reasons = list(dict.fromkeys(each.reason for each in unknown))
-        code = codes.DATA if any(" at 0x" in reason for reason in reasons) else codes.LAUNCH
+        code = codes.DATA if any(each.on_data for each in unknown) else codes.LAUNCH
         yield replace(check, message=unknown[0].in_words, code=code)
