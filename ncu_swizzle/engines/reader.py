@@ -311,7 +311,7 @@ def _profile(
     facts = origin.facts.content
     name = facts.get("kernel") or result.name
     lacking = (*python_kernels.lacking(result, compiled), *PythonLines.of(result).lacking(result))
-    notes = (*facts.get("notes", ()), *lacking, *_not_measured(result))
+    notes = (*map(remarks.note, facts.get("notes", ())), *(remarks.note(each, aside=True) for each in lacking))
     return Profile(
         engine=facts.get("engine", NCU),
         kernel=KernelId(
@@ -330,10 +330,7 @@ def _profile(
         errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=(),
-        findings=(
-            *result.findings,
-            *(Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=note) for note in notes),
-        ),
+        findings=(*result.findings, *notes, *_not_measured(result)),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
         unknowns=tuple(
@@ -342,11 +339,11 @@ def _profile(
     )
 
 
-def _not_measured(result: ReportResult) -> Iterator[str]:
+def _not_measured(result: ReportResult) -> Iterator[Finding]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-        yield f"{remarks.NOT_MEASURED}{listed}."
+        yield remarks.note(f"ncu wrote NaN for {listed}.", aside=remarks.FIGURES.isdisjoint(names))
 
 
 def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:

@@ -45,7 +45,7 @@ def stacks(profile: Profile) -> set[Stack]:
 
 
 def innermost(profile: Profile) -> list[str]:
-    return [aside for aside in remarks.asides(profile) if aside.startswith(remarks.INNERMOST)]
+    return [aside for aside in remarks.asides(profile) if aside.startswith(python_kernels.INNERMOST)]
 
 
 def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> None:

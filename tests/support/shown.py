@@ -25,7 +25,6 @@ from ncu_swizzle.reports.model import (
     IDEAL,
     STALLED,
     WAVEFRONTS,
-    Finding,
     KernelId,
     MachineInfo,
     Metric,
@@ -116,10 +115,9 @@ def inlined(profile: Profile, *header: Location) -> Profile:
     return replace(profile, instructions=accesses)
 
 
-def noted(profile: Profile, message: str) -> Profile:
+def noted(profile: Profile, message: str, *, aside: bool = False) -> Profile:
     """Return the profile with a warning of ncu's."""
-    note = Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=message)
-    return replace(profile, findings=(note,))
+    return replace(profile, findings=(remarks.note(message, aside=aside),))
 
 
 def unknown(profile: Profile) -> Profile:
@@ -237,8 +235,8 @@ def compared(recorded: Recorded) -> dict[str, list[Profile]]:
         "another machine": [first, replace(second, machine=elsewhere)],
         "another problem and engine": [first, replace(second, problem={"seq": 64}, engine="ncu")],
         "a warning of ncu's": [noted(second, "ncu could not read 3 metrics: a, b, c.")],
-        "a metric that no figure needs": [noted(second, f"{remarks.NOT_MEASURED}pcie__read_bytes.sum.")],
-        "a metric that figures need": [noted(second, f"{remarks.NOT_MEASURED}{DURATION}.")],
+        "a metric that no figure needs": [noted(second, "ncu wrote NaN for pcie__read_bytes.sum.", aside=True)],
+        "a metric that figures need": [noted(second, f"ncu wrote NaN for {DURATION}.")],
         "no lines": [replace(second, instructions=tuple(replace(i, stack=()) for i in second.instructions))],
         "fewer wavefronts than the ideal": [spoiled(first, wavefronts=1)],
         "wavefronts that were never executed": [spoiled(first, executed=0)],
