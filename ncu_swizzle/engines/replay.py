@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.control import EXTERNALS
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import emulated_profile, emulation, simulation
+from ncu_swizzle.engines import counts_cache, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
@@ -273,7 +273,7 @@ class ChosenLaunches:
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
             self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, disassembler,
-            [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
+            [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 

@@ -10,7 +10,7 @@ from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines import counts_cache, emulated_launch
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
 from ncu_swizzle.kernels import fills
@@ -57,11 +57,11 @@ def simulated(
         return lacking if excessive or wanted == ALWAYS else None
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
-        return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
+        return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
     text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
     found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
-        cache.save(KIND, entry, emulated_profile.pack(found))
+        cache.save(KIND, entry, counts_cache.pack(found))
     return found
 
 
@@ -91,4 +91,4 @@ def _entry(binary: Binary, launch: Launch, toolchain: Toolchain) -> str:
         disassembler = toolchain.version(NVDISASM)
     except NcuSwizzleError:
         return ""
-    return emulated_profile.key(binary, launch, (), disassembler, SOURCES)
+    return counts_cache.key(binary, launch, (), disassembler, SOURCES)
