@@ -33,7 +33,6 @@ from ncu_swizzle.smem.operations import Bools, Ints, new_values
 # continues only if no other work is left.
 
 
-EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
 RESULT = 4, 5  # R4 and R5
 
 

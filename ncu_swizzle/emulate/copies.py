@@ -12,11 +12,12 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
+from ncu_swizzle.emulate.addresses import PARAMETER_WINDOW
 from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors, write_known
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
-from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane

@@ -15,6 +15,7 @@ import numpy as np
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.dependence import ALIKE
 from ncu_swizzle.emulate.every_launch import (
@@ -31,7 +32,6 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
-from ncu_swizzle.emulate.machine import SHARED_WINDOW
 from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 from ncu_swizzle.smem.access import Index

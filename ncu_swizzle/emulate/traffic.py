@@ -18,12 +18,13 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import p0_miscount, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector

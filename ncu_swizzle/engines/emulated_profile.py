@@ -15,8 +15,7 @@ from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
-from ncu_swizzle.emulate.contents import OutOfBounds
-from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch, OutOfBounds
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.frontends import python_kernels

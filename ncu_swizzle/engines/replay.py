@@ -19,10 +19,8 @@ from ncu_swizzle.base.pool import Outcome
 from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.control import EXTERNALS
-from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.requests import ARRAY_BYTES
+from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
 from ncu_swizzle.engines import counts_cache, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings

@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit, UsageError
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.emulate import run
-from ncu_swizzle.emulate.contents import GlobalAccesses
+from ncu_swizzle.emulate.counts import GlobalAccesses
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import against, linting, reporting, suppressions
 from ncu_swizzle.gate.against import Base
