@@ -29,7 +29,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cycles.estimate import PART
+from ncu_swizzle.cycles.case import PART
 from ncu_swizzle.cycles.simulator import REASONS
 from ncu_swizzle.cycles.work import Execution, Row, Work, execution, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated

@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import estimate, intervals
-from ncu_swizzle.cycles.estimate import EstimatedCase
+from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.cycles.simulator import Simulator, machine, machine_for_launch
 from ncu_swizzle.cycles.work import (
