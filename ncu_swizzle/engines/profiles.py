@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.files import is_folder
-from ncu_swizzle.base.pool import Outcome
+from ncu_swizzle.base.pool import ItemOutcome
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import EMULATOR, Context, Engine, Progress, Request, silent
 from ncu_swizzle.kernels.family import Target
@@ -98,7 +98,7 @@ def saved_profiles(
     return reader.read(path)
 
 
-def outcomes_of(entries: Sequence[TargetOrFile], engine: Engine, context: Context) -> Iterator[Outcome]:
+def outcomes_of(entries: Sequence[TargetOrFile], engine: Engine, context: Context) -> Iterator[ItemOutcome]:
     """Yield the profiles of each entry, or its error, in order: on several cores, unless they are measured."""
     request = context.request
     # One launches file alone, or a GPU: whatever comes of it does so in this process.

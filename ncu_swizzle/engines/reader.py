@@ -240,7 +240,7 @@ SHOWN = 5  # metrics that a note lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class ReportOrigin:
     """The origin that all results of a report share."""
 
     report: str
@@ -258,7 +258,7 @@ def read(report: Path) -> list[Profile]:
     session, sha256 = container.container_of(data, str(report)), cache.sha256(data)
     facts = Facts.beside(report)
     facts.verify(report, sha256)
-    origin = Origin(report=encodable(report.name), sha256=sha256, session=session, facts=facts)
+    origin = ReportOrigin(report=encodable(report.name), sha256=sha256, session=session, facts=facts)
     if not session.results:
         raise BadFile(
             f"{report} has no kernel: ncu profiled none, or the file was truncated",
@@ -305,7 +305,7 @@ def _stamp(file: Path) -> tuple[int, ...]:
 
 
 def _profile(
-    result: ReportResult, metrics: Mapping[str, Metric], origin: Origin, compiled: CachedKernel | None
+    result: ReportResult, metrics: Mapping[str, Metric], origin: ReportOrigin, compiled: CachedKernel | None
 ) -> Profile:
     """Return the profile of a result, without its instructions."""
     facts = origin.facts.content
@@ -346,7 +346,7 @@ def _not_measured(result: ReportResult) -> Iterator[Finding]:
         yield remarks.note(f"ncu wrote NaN for {listed}.", aside=remarks.FIGURES.isdisjoint(names))
 
 
-def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:
+def _machine(metrics: Mapping[str, Metric], origin: ReportOrigin, result: ReportResult) -> MachineInfo:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""

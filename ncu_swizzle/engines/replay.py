@@ -15,7 +15,7 @@ from typing import Any
 
 from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.base.pool import Outcome
+from ncu_swizzle.base.pool import ItemOutcome
 from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
@@ -283,7 +283,7 @@ class ChosenLaunches:
 
     def replayed(
         self, finish: Callable[[Emulated], Any], numbers: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Outcome]]:
+    ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 
         `finish` goes to other processes. Raises UsageError, which a wrong build or file is.

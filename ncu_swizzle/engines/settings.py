@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ncu_swizzle.kernels.family import Target
     from ncu_swizzle.reports.model import Profile
 
-# What every engine gets along with its target: the request, the output folder, and the progress callback.
-
-
 # ncu's own options and filters, under ncu's names, and how they are passed to ncu.
 
 SECTION = "SwizzleConflicts"

@@ -17,7 +17,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.linting import KernelLint, verdict_of
-from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.naming import Unlaunched
@@ -127,7 +127,7 @@ def judge_profiles(gather: Gather, rules: Policy, request: Request) -> Verdict:
     hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
     names = frozenset(profile.kernel.name for profile in profiles)
-    return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
+    return replace(verdict, checks=(*marked, *hiding.leftover("check", Coverage(kernels=names))))
 
 
 def policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:

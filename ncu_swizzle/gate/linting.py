@@ -38,7 +38,7 @@ from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
-from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
     MAX_DEGREE,
@@ -208,7 +208,7 @@ def lint_kernels(
         for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
             run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
             yield run[-1]
-    judged = Judged(
+    judged = Coverage(
         lines=frozenset(line for lint in run for line in lint.instructed),
         kernels=frozenset(lint.name for lint in run if lint.profile),
         complete=not any(lint.skipped or lint.lacking or (lint.checks and not lint.profile) for lint in run),

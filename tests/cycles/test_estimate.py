@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.base import codes, native, paths
+from ncu_swizzle.cycles import case as cases
 from ncu_swizzle.cycles import estimate, intervals
 from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
@@ -203,7 +204,7 @@ def test_a_computed_profile_without_an_estimate_says_why() -> None:
 
 @needs_cc
 def test_what_is_long_is_simulated_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "SHORT_BLOCK", 10)
+    monkeypatch.setattr(cases, "SHORT_BLOCK", 10)
     assert profile.__wrapped__(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
     asked = profile.__wrapped__(CONFLICTS, ALWAYS).simulated
     assert asked is not None
