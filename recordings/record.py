@@ -38,7 +38,7 @@ from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.options import NCU, Engine
+from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
@@ -112,9 +112,7 @@ def record(catalog: Catalog, name: str, home: Path) -> None:
     family, _ = catalog.named(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
-    measured = measured_.measure(
-        catalog.target(name), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=folder)
-    )
+    measured = measured_.measure(catalog.target(name), Context(request=Request(engine=NCU), folder=folder))
     report = folder / measured.report
     recordings = home / gpu_name(measured.machine.gpu) / family.name
     recordings.mkdir(parents=True, exist_ok=True)

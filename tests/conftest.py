@@ -91,7 +91,7 @@ def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     with asked.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # the other workers wait for the first
         if not asked.stat().st_size:
-            from ncu_swizzle.reports import reader
+            from ncu_swizzle.engines import reader
             from tests.support.reports import join
 
             together = tmp_path_factory.mktemp("recordings") / "all.ncu-rep"
@@ -116,7 +116,7 @@ def recorded(
     recorded_file: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Profile]:
     """Return a function that reads a recording by the kernel's name, once for all workers of a test run."""
-    from ncu_swizzle.reports import reader
+    from ncu_swizzle.engines import reader
     from ncu_swizzle.reports.model import Profile
 
     shared = tmp_path_factory.getbasetemp().parent  # each worker's own folder lies in it

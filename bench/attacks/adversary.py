@@ -37,7 +37,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels import build, project
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.origins import EMULATED
 
 PROVED, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",

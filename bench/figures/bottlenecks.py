@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.figures import crews
 from bench.figures.tables import ROOT, head, replace, row
 from ncu_swizzle.base import paths
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.side_by_side import METRICS
 

@@ -36,10 +36,9 @@ from ncu_swizzle.capture.running import MIB, CaptureLimits
 from ncu_swizzle.commands import capture
 from ncu_swizzle.commands.capture import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
-from ncu_swizzle.engines import replay
+from ncu_swizzle.engines import reader, replay
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Request, silent
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 PROGRAMS = ROOT / "tests" / "data" / "programs"

@@ -23,9 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.figures import pairs, rules, tables
 from ncu_swizzle.base import paths
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 TIMEOUT_S = 60

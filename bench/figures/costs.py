@@ -35,10 +35,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.figures.costs_changes import FRESH, OWN, Change, Job, changes, compiled, emulated, jobs, of_own
 from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.kernels import fills
-from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports import pack
 
 RECORDED = OWN / "recorded" / "costs.json.xz"
 BATCH = 64  # pairs of one process

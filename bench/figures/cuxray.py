@@ -26,11 +26,11 @@ from ncu_swizzle.base import paths
 ROOT = Path(__file__).resolve().parents[2]
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines import emulation, reader
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 
 STRESS = ROOT / "bench" / "recording" / "stress"

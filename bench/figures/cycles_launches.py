@@ -29,16 +29,16 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.cycles.estimate import PART
+from ncu_swizzle.cycles.case import PART
 from ncu_swizzle.cycles.simulator import REASONS
 from ncu_swizzle.cycles.work import Execution, Row, Work, execution, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
-from ncu_swizzle.engines import emulated_launch, emulation, simulation
+from ncu_swizzle.engines import emulated_launch, emulation, reader, simulation
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports import container
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.model import Profile
 

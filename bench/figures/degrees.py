@@ -28,9 +28,9 @@ from ncu_swizzle.base.degrees import DEPENDS, FIXED, FREE, UNKNOWN, AccessDegree
 from ncu_swizzle.capture.launches import open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.degrees import degrees
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, reader
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports import container
 
 Block = tuple[int, int, int]
 Rows = dict[int, list[Any]]  # by offset: SASS, executed, wavefronts, ideal

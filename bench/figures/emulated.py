@@ -31,11 +31,10 @@ ROOT = Path(__file__).resolve().parents[2]
 from bench.oracles.counted import figures
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines import emulation, machine, ncu
+from ncu_swizzle.engines import emulation, machine, ncu, reader
 from ncu_swizzle.engines.settings import Options
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 MEASURED = ROOT / "tests" / "data" / "memory_catalog_h200.json.xz"

@@ -19,7 +19,7 @@ from bench.figures.tables import ROOT, head, replace, row
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels.catalog import shipped
-from ncu_swizzle.reports.options import NCU, Engine
+from ncu_swizzle.reports.origins import NCU
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -36,7 +36,7 @@ def main() -> None:
         for _ in range(arguments.repeats):
             for name, taken in durations.items():
                 profile = measured.measure(
-                    catalog.target(name), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=Path(folder))
+                    catalog.target(name), Context(request=Request(engine=NCU), folder=Path(folder))
                 )
                 taken.append((profile.duration_ns or 0) / 1e6)
     text = table(durations)

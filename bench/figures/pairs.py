@@ -25,10 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.figures.tables import ROOT
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import write_atomically, write_json
-from ncu_swizzle.engines import ncu
+from ncu_swizzle.engines import ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import find
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 SOURCES = ROOT / "bench" / "figures" / "pairs"

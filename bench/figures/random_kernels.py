@@ -36,9 +36,8 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, reader
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
-from ncu_swizzle.reports import reader
 
 ARCH = "sm_90"
 TIMEOUT_S = 60.0

@@ -23,15 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.figures.tables import head, row
 from ncu_swizzle.base import paths
-from ncu_swizzle.engines import machine, measured
+from ncu_swizzle.engines import machine, measured, reader
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports import reader
 
 ROUNDS = 7
 LIMIT_S = 600
 TARGET = 5.0
 AGAIN, NCU = "reader.read, disassembly cached", "ncu --import --csv --page source"
-PROCESS = "import sys; from pathlib import Path; from ncu_swizzle.reports import reader; reader.read(Path(sys.argv[1]))"
+PROCESS = "import sys; from pathlib import Path; from ncu_swizzle.engines import reader; reader.read(Path(sys.argv[1]))"
 
 
 def main() -> int:

@@ -12,15 +12,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.oracles.tile_oracle import ELEMENT, Gemm, Side, TensorMap, outcome
-from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.counts import Buffer, FollowedTiles, Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.emulate.tile_record import FollowedTiles
 from tests.support.emulation import kernel
 from tests.support.places import measured
 

@@ -13,9 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.oracles.gemms import SHARED, A, B, C, encoded_map, followed
 from bench.oracles.narrow_types import PACKED, PackedMap
 from bench.oracles.umma_oracle import BOX, CODES, ELEMENT, FACTORS, Scales, Side, TensorMap, Umma, map_bits, outcome
-from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.tile_record import FollowedTiles
+from ncu_swizzle.emulate.counts import Buffer, FollowedTiles, Launch
 
 AXES = 3
 SCALES_A, SCALES_B = 0x7F0000300000, 0x7F0000400000

@@ -25,9 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.figures.tables import ROOT
 from bench.recording.tensor_maps import tensor_maps
 from ncu_swizzle.base import paths
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.reports import reader
 
 SOURCES = ROOT / "bench" / "recording" / "hopper"
 CLUSTER_SOURCE = ROOT / "tests" / "data" / "emulate" / "cluster.cu"

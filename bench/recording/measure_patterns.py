@@ -24,7 +24,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.reports import reader
+from ncu_swizzle.engines import reader
 
 LANE = np.arange(32)
 MASKS = (0xFFFFFFFF, 0x0000FFFF, 0x7FFFFFFF, 0xA5C3F01E)

@@ -29,8 +29,8 @@ from ncu_swizzle.capture.launches import open_launches, write
 from ncu_swizzle.commands import capture
 from ncu_swizzle.commands.capture import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
+from ncu_swizzle.engines import reader
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 TIMEOUT_S = 300.0

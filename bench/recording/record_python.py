@@ -39,7 +39,7 @@ from bench.recording.neutral import NEUTRAL
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import write_json
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.frontends.compiled import built
@@ -49,7 +49,6 @@ from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.output import nvcc_version
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 
 

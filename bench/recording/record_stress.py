@@ -36,14 +36,13 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically, write_json
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.engines import machine, ncu
+from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.kernels import catalog, device, fills, output, toolchain
 from ncu_swizzle.kernels.__main__ import output_errors
 from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.kernels.output import PyCudaCompiler, nvcc_version
-from ncu_swizzle.reports import reader
 
 
 def main(arguments: list[str]) -> int:

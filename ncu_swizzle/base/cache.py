@@ -2,8 +2,8 @@
 
     cubins/         compiled kernels, by source, options and compiler    (`kernels.toolchain`, `kernels.build`)
     sass/           their disassembly, by cubin and disassembler         (`kernels.toolchain`)
-    emulations/     counts, by cubin, launch and emulator                (`engines.emulated_profile`)
-    disassembly/    SASS and units from NVIDIA's module                  (`reports.reader`)
+    emulations/     counts, by cubin, launch and emulator                (`engines.counts_cache`)
+    disassembly/    SASS and units from NVIDIA's module                  (`engines.reader`)
     libraries/      our C programs, and libraries that programs load     (`base.native`)
 
 All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. None of it is

@@ -38,6 +38,7 @@ class AccessDegree:
     depends_on: tuple[str, ...] = ()  # what decides it, if known
     cases: tuple[Case, ...] = ()
     reason: str = ""
+    on_data: bool = False  # whether unknown because of what an instruction yields, not of the launch alone
 
     @property
     def in_words(self) -> str:

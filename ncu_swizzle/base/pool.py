@@ -48,7 +48,7 @@ GARBAGE = 100_000  # objects between garbage collections, as in the command itse
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ItemOutcome:
     """What came of an item: a value, or the error that it ended with."""
 
     value: Any = None
@@ -104,7 +104,7 @@ def outcomes(
     jobs: int = 1,
     hear: Hear = lambda what, done: None,
     loads: Sequence[str] = (),
-) -> Iterator[tuple[int, Outcome]]:
+) -> Iterator[tuple[int, ItemOutcome]]:
     """Yield the number and the outcome of each item as it ends; with one job, or one item, in this process.
 
     `loads` are modules that the work imports late: the nursery loads them once for all workers. What is no
@@ -113,17 +113,17 @@ def outcomes(
     if jobs < 2 or len(items) < 2:
         for number, item in enumerate(items):
             try:
-                yield number, Outcome(work(common, item, hear))
+                yield number, ItemOutcome(work(common, item, hear))
             except NcuSwizzleError as error:
-                yield number, Outcome(error=error)
+                yield number, ItemOutcome(error=error)
         return
     with _Nursery(work, common, loads) as nursery:
         yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)))
 
 
-def in_order(found: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
+def in_order(found: Iterable[tuple[int, ItemOutcome]]) -> Iterator[ItemOutcome]:
     """Yield the outcomes in the order of their items, each as soon as those before it are there."""
-    early: dict[int, Outcome] = {}
+    early: dict[int, ItemOutcome] = {}
     due = 0
     for number, outcome in found:
         early[number] = outcome
@@ -140,7 +140,7 @@ class _Spread:
         self._waiting = deque(range(len(items)))
         self._busy: dict[Connection, int] = {}  # with the item that its worker has
 
-    def outcomes(self, workers: int) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self, workers: int) -> Iterator[tuple[int, ItemOutcome]]:
         for _ in range(workers):
             self._feed(self._nursery.born())
         while self._busy:
@@ -159,13 +159,13 @@ class _Spread:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it was killed: the next look says so
             worker.send(self._items[number])
 
-    def _heard(self, worker: Connection) -> tuple[int, Outcome] | None:
+    def _heard(self, worker: Connection) -> tuple[int, ItemOutcome] | None:
         """Take what a worker says; return the number and the outcome of an item that ended."""
         number = self._busy[worker]
         try:
             kind, said = worker.recv()
         except (EOFError, ConnectionResetError):
-            outcome = Outcome(error=self._nursery.end_of(worker))
+            outcome = ItemOutcome(error=self._nursery.end_of(worker))
             del self._busy[worker]
             if self._waiting:
                 self._feed(self._nursery.born())
@@ -179,7 +179,7 @@ class _Spread:
             bug = RuntimeError(said[0])
             bug.add_note(said[1])
             raise bug
-        return number, Outcome(said) if kind == "value" else Outcome(error=errors.of_json(said))
+        return number, ItemOutcome(said) if kind == "value" else ItemOutcome(error=errors.of_json(said))
 
 
 class _Nursery:

@@ -21,7 +21,8 @@ from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Obstacle,
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import parse_instruction
-from ncu_swizzle.emulate.counts import Launch, bank_0
+from ncu_swizzle.emulate.constant_banks import bank_0
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import Results, results

@@ -35,7 +35,7 @@ from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.judgement import Judgement
 from ncu_swizzle.engines.profiles import choose_engine, gather, saved_profiles
-from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Progress, Request, silent
+from ncu_swizzle.engines.settings import Engine, FleetOptions, Launches, Options, Progress, Request, silent
 from ncu_swizzle.explain import explained
 from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.predict import PredictAnswer
@@ -50,7 +50,7 @@ from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.naming import Named, TargetOrFile
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports import comparison, model, run_folder
-from ncu_swizzle.reports.options import Companions, Destination, Engine, Judging, LintOptions
+from ncu_swizzle.reports.options import Companions, Destination, Judging, LintOptions
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.sweep import running
 
@@ -113,8 +113,8 @@ def profile(
     return Result(
         profile=next(profile for profile in compared.profiles if profile.kernel.name == name),
         comparison=compared,
-        engine=result.engine.name,
-        reason=result.engine.reason,
+        engine=result.engine,
+        reason=result.reason,
         folder=result.folder if destination.export else None,
     )
 

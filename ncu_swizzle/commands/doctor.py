@@ -21,7 +21,7 @@ from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, Refused, Toolchain, nvcc_release
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.reports.options import NCU, Engine
+from ncu_swizzle.reports.origins import NCU
 
 # The finding of each check, and the diagnosis that they add up to.
 
@@ -356,7 +356,7 @@ def profile_once(ncu: Path | None) -> HealthCheck:
 
 def _trial(target: Target, request: Request) -> HealthCheck:
     with scratch() as folder:
-        profile = measured.measure(target, Context(request=request, engine=Engine(NCU), folder=folder))
+        profile = measured.measure(target, Context(request=request, folder=folder))
     cycles = profile.number(ONE_PASS)
     if not cycles:
         return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")

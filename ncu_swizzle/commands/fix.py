@@ -20,7 +20,7 @@ from ncu_swizzle.kernels.options import CatalogOptions, KernelOptions
 from ncu_swizzle.reports.options import Formats
 
 if TYPE_CHECKING:
-    from ncu_swizzle.base.pool import Outcome
+    from ncu_swizzle.base.pool import ItemOutcome
     from ncu_swizzle.fix.sources import SourceFix
 
 
@@ -102,7 +102,7 @@ def fix(
     _conclude(fixed)
 
 
-def _show_each(what: Sequence[str], outcomes: Sequence[Outcome], extras: FixExtras) -> None:
+def _show_each(what: Sequence[str], outcomes: Sequence[ItemOutcome], extras: FixExtras) -> None:
     """Write and print what became of several files, and raise the first error.
 
     Of two whose patches change what the other was proved with, the first is written; the next run fixes what is left.

@@ -250,7 +250,7 @@ def check(
         refuse_typed(context, saving, "--save-baseline", Request, Options, PairOptions, CatalogOptions)
         with output.progress() as progress:
             entries = checking.entries_of(naming.resolve(profiles, description, saved=True), description)
-            gathered = checking.gathering(entries, progress)(request, checking.engine_for(request))
+            gathered = checking.gathering(entries, progress)(request, checking.gate_engine(request))
         file = Path(judging.baseline) if judging.baseline else paths.BASELINE
         reporting.show_saved(checking.save(gathered, file), Output())
         return

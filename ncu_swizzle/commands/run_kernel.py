@@ -8,14 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import paths, pool
+from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import BadFile, ProgramFailed
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
-from ncu_swizzle.engines.measured import has_torch
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, outcomes_of, saved_profiles
-from ncu_swizzle.engines.settings import Context, Progress, Request, silent
+from ncu_swizzle.engines.settings import Context, Engine, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
@@ -23,7 +22,7 @@ from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.reports import pack, pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Companions, Destination, Engine
+from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination
 from ncu_swizzle.reports.pack import LaunchFindings
 from ncu_swizzle.reports.pairing import EVERYTHING, Choice, Forced, Row
 
@@ -39,7 +38,7 @@ def meanwhile(sources: Callable[[], Mapping[str, str]], engine: Engine) -> Itera
     `sources` returns the source texts that the page will show by path, as far as known. Other engines need the
     processor themselves.
     """
-    if engine.name != NCU:
+    if not engine.measures:
         yield
         return
     warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
@@ -54,8 +53,8 @@ def meanwhile(sources: Callable[[], Mapping[str, str]], engine: Engine) -> Itera
 def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
     """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
     with suppress(Exception):  # whatever needs it will raise the same error
+        from ncu_swizzle.engines import reader  # noqa: F401
         from ncu_swizzle.render import page
-        from ncu_swizzle.reports import reader  # noqa: F401
 
         page.prepare(sources())
 
@@ -97,7 +96,9 @@ def make_run(
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title, jobs).encode())
         run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else ())
         folder = run_folder.publish(staged, slug(name), destination)
-    return JobResult(comparisons=comparisons, engine=engine, folder=folder, notes=notes, title=title)
+    return JobResult(
+        comparisons=comparisons, engine=engine.name, reason=engine.reason, folder=folder, notes=notes, title=title
+    )
 
 
 def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str], *, saved: bool = False) -> list[str]:
@@ -168,10 +169,10 @@ def profile(
     entries = [entry for entry in (lineup.before, target, library or lineup.after) if entry is not None]
 
     def collected(staged: Path) -> RunRows:
-        context = Context(request=_request(request, entries), engine=engine, folder=staged, progress=progress)
+        context = Context(request=_request(request, entries), folder=staged, progress=progress)
         profiles: list[Profile] = []
         notes = _unchecked_notes(entries, engine)
-        for entry, outcome in zip(entries, outcomes_of(entries, context), strict=True):
+        for entry, outcome in zip(entries, outcomes_of(entries, engine, context), strict=True):
             if outcome.error and library is not None and entry is library:  # which was not requested
                 notes.append(f"Without {library.name}: {outcome.error}.")
             else:
@@ -192,12 +193,8 @@ def _library(target: Target, engine: Engine) -> Target | None:
     kernel = target.family.library()
     if kernel is None or kernel is target.kernel:
         return None
-    if engine.name in (RECORDED, EMULATED):
-        recalls = engine.name == RECORDED or engine.beside
-        available = recalls and paths.recording(target.family.name, kernel.name) is not None
-    else:
-        available = has_torch()
-    return Target(target.family, kernel, target.problem) if available else None
+    library = Target(target.family, kernel, target.problem)
+    return library if engine.has_library(library) else None
 
 
 def _unchecked_notes(entries: Sequence[TargetOrFile], engine: Engine) -> list[str]:
@@ -205,7 +202,7 @@ def _unchecked_notes(entries: Sequence[TargetOrFile], engine: Engine) -> list[st
 
     Of emulated profiles, none of which is checked, the comparison says so.
     """
-    if engine.name == EMULATED:
+    if not engine.checks:
         return []
     names = [entry.name for entry in entries if isinstance(entry, Target) and not entry.family.reference]
     return [f"{', '.join(names)}: output not checked, as there is no reference."] if names else []
@@ -224,11 +221,11 @@ def compare_all(
     engine = choose_engine(request)
     texts = [entry.name if isinstance(entry, Target) else str(entry) for entry in entries]
     if len(entries) == 1 and isinstance(entries[0], Path) and is_folder(entries[0]):
-        return _of_run(entries[0], engine, choice)
+        return replace(_of_run(entries[0], choice), engine=engine.name, reason=engine.reason)
     with scratch() as folder:
-        context = Context(request=_request(request, entries), engine=engine, folder=folder, progress=progress)
-        reports = [outcome.result() for outcome in outcomes_of(entries, context)]
-    return _result(reports, texts, engine, choice)
+        context = Context(request=_request(request, entries), folder=folder, progress=progress)
+        reports = [outcome.result() for outcome in outcomes_of(entries, engine, context)]
+    return replace(_result(reports, texts, choice), engine=engine.name, reason=engine.reason)
 
 
 def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
@@ -237,11 +234,11 @@ def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
         if not exists(Path(text)):
             raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
     if _is_one_run(texts):
-        result = _of_run(Path(texts[0]), Engine(""), choice)
+        result = _of_run(Path(texts[0]), choice)
     else:
-        result = _result([saved_profiles(Path(text)) for text in texts], texts, Engine(""), choice)
+        result = _result([saved_profiles(Path(text)) for text in texts], texts, choice)
     engines = sorted({profile.engine for comparison in result.comparisons for profile in comparison.profiles})
-    return replace(result, engine=Engine(" and ".join(engines)))
+    return replace(result, engine=" and ".join(engines))
 
 
 def page_of(texts: Sequence[str]) -> Path:
@@ -262,27 +259,27 @@ def _is_one_run(texts: Sequence[str]) -> bool:
     return len(texts) == 1 and is_folder(Path(texts[0]))
 
 
-def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> JobResult:
+def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], choice: Choice) -> JobResult:
     rows, columns = arrange([choice.chosen(report) for report in reports], texts, choice.pairs)
-    return _laid_out(rows, columns, columns or pairing.columns(texts), engine)
+    return _laid_out(rows, columns, columns or pairing.columns(texts))
 
 
-def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
+def _of_run(folder: Path, choice: Choice) -> JobResult:
     """Return everything in a run: a kernel's profiles side by side, or a program's launches."""
     run = run_folder.load(folder)
     if not run.rows:
-        return _laid_out([tuple(choice.chosen(run.profiles))], (), pairing.columns([str(folder)]), engine)
+        return _laid_out([tuple(choice.chosen(run.profiles))], (), pairing.columns([str(folder)]))
     launches = [profile for row in run.rows for profile in row if profile is not None]
     chosen = {id(profile) for profile in choice.chosen(launches)}
     rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
-    return _laid_out(rows, run.columns, run.columns, engine, run.notes)
+    return _laid_out(rows, run.columns, run.columns, run.notes)
 
 
 def _laid_out(
-    rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine, notes: Sequence[str] = ()
+    rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], notes: Sequence[str] = ()
 ) -> JobResult:
     comparisons, notes = pairing.lay_out(rows, columns, notes)
-    return JobResult(comparisons=comparisons, engine=engine, notes=notes, title=" → ".join(title))
+    return JobResult(comparisons=comparisons, notes=notes, title=" → ".join(title))
 
 
 # Apply the rule pack to finished reports.
@@ -295,7 +292,7 @@ def apply(entries: Sequence[str]) -> tuple[LaunchFindings, ...]:
 
 # Several kernels in turn, each into its own folder.
 
-Outcomes = list[tuple[str, pool.Outcome]]  # what became of each kernel: its result, or the error that it ended with
+Outcomes = list[tuple[str, pool.ItemOutcome]]  # what became of each kernel: its result, or the error that it ended with
 
 
 @dataclass(frozen=True)
@@ -321,8 +318,8 @@ class KernelsJob:
         for destination in destinations:
             run_folder.refuse_to_overwrite(destination)
         # A GPU measures one kernel after the other.
-        emulated = all(engine_for(lineup.target, self.request).name != NCU for lineup in self.lineups)
-        jobs = pool.jobs_for(self.request.jobs) if emulated and len(self.lineups) > 1 else 1
+        measures = any(engine_for(lineup.target, self.request).measures for lineup in self.lineups)
+        jobs = pool.jobs_for(self.request.jobs) if not measures and len(self.lineups) > 1 else 1
         request = replace(self.request, jobs=1) if jobs > 1 else self.request
         tasks = list(zip(self.lineups, destinations, strict=True))
         outcomes = pool.in_order(pool.outcomes(_profiled, request, tasks, jobs, progress))

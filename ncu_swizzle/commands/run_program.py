@@ -28,6 +28,7 @@ from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
 from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.engines.measured import MeasuredEngine
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import MOST_LAUNCHES, Context, Done, Launches, Progress, Request, silent
@@ -37,7 +38,8 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.container import facts_path, seal
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import AUTO, EMULATED, NCU, NONE, RECORDED, Destination, Engine
+from ncu_swizzle.reports.options import AUTO, NONE, Destination
+from ncu_swizzle.reports.origins import EMULATED, RECORDED
 from ncu_swizzle.reports.pairing import Forced
 
 # What a profiled program prints: saved without ncu's lines in it, and quoted if ncu fails.
@@ -127,10 +129,10 @@ class ProgramJob:
         most = request.options.launch_count or MOST_LAUNCHES
         options = replace(request.options, launches=launches, launch_count=most)
         request = replace(request, ncu=_usable_ncu(program, request), options=options)
-        engine, before = Engine(NCU), baseline_profiles(baseline, request)
+        engine, before = MeasuredEngine(), baseline_profiles(baseline, request)
 
         def collected(staged: Path) -> RunRows:
-            after = _measure(program, Context(request=request, engine=engine, folder=staged, progress=progress))
+            after = _measure(program, Context(request=request, folder=staged, progress=progress))
             notes = _limit_notes(len(after), request)
             return _beside(before, after, self.how.pairs, (baseline, slug(program.name)), notes)
 
@@ -177,7 +179,7 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
     executable = program.folder / first if "/" in first else shutil.which(first)
     if executable is None or not shutil.which(executable):
         raise UsageError(f"{first} is not an executable program", f"run it by itself first: {program}")
-    if request.engine == "auto" and (reason := device.absent()):
+    if request.engine == AUTO and (reason := device.absent()):
         raise EnvironmentLacking(
             f"ncu cannot measure here: {reason}",
             "profile on a machine with a GPU, then view the report here: ncu-swizzle report FILE.ncu-rep",
@@ -212,7 +214,9 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     except ProgramFailed as error:
         raise _explanation(error, program, "".join(said)) from None
     write_atomically(context.folder / LOG, own_lines("".join(said)).encode(errors="replace"))
-    from ncu_swizzle.reports import container, python_kernels, reader
+    from ncu_swizzle.engines import reader
+    from ncu_swizzle.frontends import python_kernels
+    from ncu_swizzle.reports import container
 
     kernels = python_kernels.known_kernels(container.inspect(file).results, folder=program.folder)
     write_json(facts_path(file), python_kernels.as_facts(kernels))
@@ -261,7 +265,7 @@ class LaunchesJob:
         Raises UsageError, BadFile, DamagedFile, and the first launch's error if none can be emulated.
         """
         path, request, baseline, pairs = self.file, self.how.request, self.how.baseline, self.how.pairs
-        if request.engine not in ("auto", EMULATED):
+        if request.engine not in (AUTO, EMULATED):
             raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
         name = slug(path.name.removesuffix(LAUNCHES))
         with replay.opened(path, ReplaySettings.of(request), progress) as launches:
@@ -290,7 +294,7 @@ class LaunchesJob:
                 files = run_kernel.save_rows(folder, rows.rows, rows.columns, saved=True)
                 run_folder.finish(folder, name, files, rows.columns, rows.rows)
         return JobResult(
-            comparisons=comparisons, engine=Engine(EMULATED), folder=folder, notes=said, title=" → ".join(rows.columns)
+            comparisons=comparisons, engine=EMULATED, folder=folder, notes=said, title=" → ".join(rows.columns)
         )
 
 

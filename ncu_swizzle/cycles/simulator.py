@@ -18,8 +18,9 @@ import numpy as np
 
 from ncu_swizzle.base import bounds, child, native, paths
 from ncu_swizzle.base.errors import ProgramFailed
+from ncu_swizzle.cycles.case import SMS
 from ncu_swizzle.cycles.units import MEASURED, PIPES, measured
-from ncu_swizzle.cycles.work import SMS, Work
+from ncu_swizzle.cycles.work import Work
 
 SOURCE = "sm.c"
 REASONS = (  # of stalls, as in sm.c, by ncu's names; waiting for a phase of an mbarrier is a long scoreboard there, too

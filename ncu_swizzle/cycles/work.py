@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.base.traffic import SECTOR
+from ncu_swizzle.cycles.case import SMS
 from ncu_swizzle.cycles.units import KINDS, entry
 from ncu_swizzle.emulate import blocks, traffic
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, operation_name
@@ -32,7 +33,6 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.operations import Bools, Ints
 
 PER_LINE = 4  # sectors
-SMS = 132
 L1_KB, CARVEOUTS_KB = 256, (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)  # of an SM: L1 with shared memory, and of it
 MOST_THREADS, MOST_BLOCKS = 2048, 32  # of an SM
 # In a detail of an access to global memory: a flag, and the first bits of three numbers; of one to shared memory.

@@ -22,13 +22,7 @@ from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.requests import (
-    SEEN_BYTES,
-    AccessCounts,
-    SharedRequests,
-    count_accesses,
-    distinct_requests,
-)
+from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses, distinct_requests
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations

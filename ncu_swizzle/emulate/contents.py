@@ -1,7 +1,5 @@
 """Memory contents: loads and stores of shared, local and global memory, each byte known or unknown.
 
-And records of a launch's buffers, and of accesses outside of them.
-
 A view has G warps of 32 lanes; shared memory is (B, bytes).
 """
 
@@ -9,32 +7,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.emulate.counts import Buffer
 from ncu_swizzle.emulate.dependence import Tag, arbitrary_tag
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
 from ncu_swizzle.emulate.tickets import check_any_store, check_store, lanes_loading_counter
 from ncu_swizzle.emulate.values import Bits, Value, dependent_tag, known_in, unknown
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
-# The buffers in global memory that a launch was given, and accesses outside of them.
-
-
-_NOUNS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A kernel's argument or a global variable: where it starts, and its size in bytes."""
-
-    name: str
-    address: int
-    size: int
+_UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+_KNOWN = 0x01010101  # a word all of whose bytes are known
 
 
 def drawn_memory(buffers: Sequence[Buffer], known: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -49,55 +35,6 @@ def drawn_memory(buffers: Sequence[Buffer], known: Mapping[int, bytes]) -> dict[
         if not any(each.address <= address < each.address + each.size for address in known)
     } | dict(known)
 
-
-@dataclass(frozen=True, kw_only=True)
-class OutOfBounds:
-    """What one instruction accesses outside of all buffers: its first such access, and how many more there are."""
-
-    offset: int  # of the instruction, in bytes from the function's start
-    does: str  # READ, WRITE or ATOMIC
-    width: int  # bytes per thread
-    address: int
-    buffer: str  # the nearest one; empty for a null pointer
-    begin: int  # of the access, in bytes from the buffer's start
-    size: int  # of the buffer
-    thread: tuple[int, int, int]
-    block: tuple[int, int, int]
-    times: int  # accesses by a thread, in the blocks that were checked
-
-    def __str__(self) -> str:
-        """The access as compute-sanitizer would report it: what, where, and which thread."""
-        more = f", and {self.times - 1:,} more" if self.times > 1 else ""
-        return (
-            f"{_NOUNS[self.does]} of {self.width} byte{'s' if self.width > 1 else ''} {self.where}, "
-            f"thread {self.thread} of block {self.block}{more}"
-        )
-
-    @property
-    def where(self) -> str:
-        """Where the access is, relative to the nearest buffer."""
-        if not self.buffer:
-            return f"through a null pointer (address {self.address:#x})"
-        past, owner = self.begin - self.size, f"{self.buffer} ({self.size:,} bytes)"
-        if self.begin < 0:
-            return f"{-self.begin:,} bytes before the start of {owner}"
-        if past < 0:
-            return f"whose last {past + self.width:,} are past the end of {owner}"
-        return f"{past:,} bytes past the end of {owner}" if past else f"right past the end of {owner}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GlobalAccesses:
-    """What a check of the accesses to global memory found; `lacking` says why it was not done, if so."""
-
-    outside: tuple[OutOfBounds, ...] = ()
-    blocks: int = 0  # that were checked
-    lacking: str = ""
-    buffers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by instruction's offset: where its data is
-
-
-_UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_KNOWN = 0x01010101  # a word all of whose bytes are known
 
 # ---------------------------------------------------------------------------------------------- shared memory
 

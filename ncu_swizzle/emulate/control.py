@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.opcodes import Registry
 from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.spins import awaits_others
-from ncu_swizzle.emulate.state import AtBarrier, Group, Unknown
+from ncu_swizzle.emulate.state import AtBarrier, Decided, Group, Unknown
 from ncu_swizzle.emulate.supposed import Supposing, condition_of
 from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
@@ -33,10 +33,7 @@ from ncu_swizzle.smem.operations import Bools, Ints, new_values
 # continues only if no other work is left.
 
 
-EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
 RESULT = 4, 5  # R4 and R5
-
-HOW_OFTEN = "how often it runs"
 
 
 @dataclass(kw_only=True)
@@ -48,7 +45,9 @@ class Control(Waits):
     _apart: dict[int, frozenset[int]] = field(default_factory=dict)  # by target: up to a WARPSYNC
     _awaiting: dict[tuple[int, int], bool] = field(default_factory=dict)  # by branch and where its paths meet
 
-    def doubt(self, number: int, origin: int | None, reason: str = HOW_OFTEN, *, followed: bool = False) -> None:
+    def doubt(
+        self, number: int, origin: int | None, reason: str = Decided.HOW_OFTEN, *, followed: bool = False
+    ) -> None:
         """Record that the count of an instruction is unknown; `followed`: what it may request is recorded."""
         self.machine.unknown.setdefault(number, Unknown(reason, origin))
         if self.program.instructions[number].row.may_be_counted:

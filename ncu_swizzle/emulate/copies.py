@@ -12,14 +12,16 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
+from ncu_swizzle.emulate.addresses import PARAMETER_WINDOW
 from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors, write_known
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
-from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
+from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -86,9 +88,9 @@ class AsyncCopy:
                 return written
             counted = under_p0
         elif doubtful.any():
-            return self._miss(m, "whether its predicate holds", condition)
+            return self._miss(m, Decided.PREDICATE, condition)
         if not known_in(address, counted):
-            return self._miss(m, "its address", address)
+            return self._miss(m, Decided.ADDRESS, address)
         m.decide_request(address.tag)
         source = self._source(m, counted)
         if source is not None:

@@ -1,34 +1,32 @@
-"""Constant banks at a launch: bank 0 as the driver fills it with sizes, addresses and parameters, and what is unknown.
-
-Offsets are in bytes.
-"""
+"""What an emulation takes and returns: records, which load nothing of the emulator."""
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
-from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.events import Hazards
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
-from ncu_swizzle.emulate.tile_record import FollowedTiles
-from ncu_swizzle.smem.access import ALLOCATED
-from ncu_swizzle.smem.operations import Bools
+from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
 from ncu_swizzle.smem.requests import AccessRequests
-
-# What an emulation takes and returns; importing these does not load the emulator.
-
 
 Dim3 = tuple[int, int, int]
 CONSTANTS = ("LDC", "ULDC", "LDCU")  # opcodes that load from constant banks
 Span = tuple[int, int]  # from the first byte to before the last
+
+
+ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory, at most
+_NOUNS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A kernel's argument or a global variable: where it starts, and its size in bytes."""
+
+    name: str
+    address: int
+    size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +75,71 @@ class InstructionCounts:
     pattern: Pattern | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OutOfBounds:
+    """What one instruction accesses outside of all buffers: its first such access, and how many more there are."""
+
+    offset: int  # of the instruction, in bytes from the function's start
+    does: str  # READ, WRITE or ATOMIC
+    width: int  # bytes per thread
+    address: int
+    buffer: str  # the nearest one; empty for a null pointer
+    begin: int  # of the access, in bytes from the buffer's start
+    size: int  # of the buffer
+    thread: tuple[int, int, int]
+    block: tuple[int, int, int]
+    times: int  # accesses by a thread, in the blocks that were checked
+
+    def __str__(self) -> str:
+        """The access as compute-sanitizer would report it: what, where, and which thread."""
+        more = f", and {self.times - 1:,} more" if self.times > 1 else ""
+        return (
+            f"{_NOUNS[self.does]} of {self.width} byte{'s' if self.width > 1 else ''} {self.where}, "
+            f"thread {self.thread} of block {self.block}{more}"
+        )
+
+    @property
+    def where(self) -> str:
+        """Where the access is, relative to the nearest buffer."""
+        if not self.buffer:
+            return f"through a null pointer (address {self.address:#x})"
+        past, owner = self.begin - self.size, f"{self.buffer} ({self.size:,} bytes)"
+        if self.begin < 0:
+            return f"{-self.begin:,} bytes before the start of {owner}"
+        if past < 0:
+            return f"whose last {past + self.width:,} are past the end of {owner}"
+        return f"{past:,} bytes past the end of {owner}" if past else f"right past the end of {owner}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalAccesses:
+    """What a check of the accesses to global memory found; `lacking` says why it was not done, if so."""
+
+    outside: tuple[OutOfBounds, ...] = ()
+    blocks: int = 0  # that were checked
+    lacking: str = ""
+    buffers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by instruction's offset: where its data is
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """One instruction that computes something other than a product of tiles: what is wrong, and what would fit."""
+
+    offset: int  # of the instruction, in bytes from the function's start
+    message: str
+    code: str = codes.TILE
+
+
+@dataclass(frozen=True)
+class FollowedTiles:
+    """What following tiles from tensor maps to wgmma found; `lacking` says why it ended early, if so."""
+
+    misfits: tuple[Misfit, ...] = ()
+    followed: int = 0  # wgmmas whose operands were all followed
+    lacking: str = ""
+    bound: tuple[str, ...] = ()  # which tcgen05.mma take longer to load than to multiply
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Counts:
     """The counts of a launch: one row per instruction by address, and how they were obtained."""
@@ -112,59 +175,3 @@ class Counts:
         opcodes = {row.offset: row.opcode.partition(".")[0] for row in self.rows}
         on_data = (row for row in self.unknown if row.code == codes.DATA)
         return any(row.origin is None or opcodes.get(row.origin) not in CONSTANTS for row in on_data)
-
-
-STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvta.local adds
-LOCAL_WINDOW_AT = 0x20
-DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
-PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90
-RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
-
-
-def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
-    """Return the bank, and which of its bytes are known."""
-    size = max(code.parameter_offset + len(launch.parameters), PARAMETERS_SM90)
-    content, known = bytearray(size), np.zeros(size, bool)
-
-    def put(offset: int, layout: str, *values: float | bytes) -> None:
-        struct.pack_into(layout, content, offset, *values)
-        known[offset : offset + struct.calcsize(layout)] = True
-
-    at = code.launch_constants
-    put(at.block, "<3I", *launch.block)
-    put(at.grid, "<3I", *launch.grid)
-    put(at.stack, "<I", STACK_TOP)
-    if at.stack == STACK_AT:
-        put(LOCAL_WINDOW_AT, "<Q", LOCAL_WINDOW << 32)
-    if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
-        put(DYNAMIC_AT, "<I", launch.shared_dynamic)
-    if code.parameter_offset == PARAMETERS_SM90:
-        put(RESERVED_AT, "<Q", 0)
-    if cluster := at.cluster:
-        blocks = math.prod(launch.cluster)
-        if blocks > 1:
-            put(cluster.explicit, "<I", 1)
-        put(cluster.parameters, "<Q", PARAMETER_WINDOW + code.parameter_offset)
-        for back in {0, cluster.second}:
-            put(cluster.extents - back, "<3I", *launch.cluster)
-            put(cluster.clusters - back, "<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True)))
-            put(cluster.size - back, "<I", blocks)
-            if cluster.second and launch.shared_dynamic % ALLOCATED == 0:
-                put(cluster.dynamic - back, "<I", launch.shared_dynamic)
-            for axis, extent in enumerate(launch.cluster):  # only exact inverses
-                if extent & extent - 1 == 0:
-                    put(cluster.inverses - back + 4 * axis, "<f", 1 / extent)
-    put(code.parameter_offset, f"{len(launch.parameters)}s", launch.parameters)
-    return bytes(content), known
-
-
-def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
-    """Return which bytes are known, for each of the module's banks with unknown bytes."""
-    unknown = {**dict.fromkeys(launch.constants, ()), **launch.unknown_constants}
-    masks = {}
-    for bank, spans in {**code.unknown_constants, **unknown}.items():
-        if spans:
-            mask = masks[bank] = np.ones(len(launch.constants.get(bank, code.constants.get(bank, b""))), bool)
-            for first, end in spans:
-                mask[first:end] = False
-    return masks

@@ -8,13 +8,14 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
 from ncu_swizzle.emulate.device_memory import Cells
 from ncu_swizzle.emulate.effects import BASES, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_extend
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
 from ncu_swizzle.emulate.operands import Step, Use

@@ -15,6 +15,7 @@ import numpy as np
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.dependence import ALIKE
 from ncu_swizzle.emulate.every_launch import (
@@ -31,7 +32,6 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
-from ncu_swizzle.emulate.machine import SHARED_WINDOW
 from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 from ncu_swizzle.smem.access import Index
@@ -40,7 +40,8 @@ SPLIT_BITS = (5, 7)  # to split a number by: the first suffices for 4-byte eleme
 MOST_SPLIT = 4  # numbers that a kernel's accesses are split by
 MOST_NAMES = 5  # that may decide an access that is split: with more, the cases of one tell nothing
 MOST_WORK = 1 << 22  # instructions times warps times cases: some seconds
-SPLIT = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID, LOOP))
+OF_THE_LAUNCH = frozenset((PARAMETER, CONSTANT_MEMORY, BLOCK, GRID))
+SPLIT = OF_THE_LAUNCH | {LOOP}
 PER_WORD = 4  # bytes of a launch's sizes
 
 Finding = Degrees | NotKnown
@@ -198,7 +199,10 @@ def _rows(point: FixedPoint, findings: dict[int, Finding], cases: dict[int, ByCa
             depends_on = (in_words(point, split.name),) if apart else ()
             yield row(least=every.least, most=every.most, depends_on=depends_on, cases=apart)
         elif isinstance(finding, NotKnown):
-            yield row(reason=_reason(point, finding))
+            names = _deciding(point, finding)
+            listed = bounds.some(dict.fromkeys(in_words(point, name) for name in names), MOST_NAMES)
+            reason = f"{finding}{listed}" if names else str(finding).removesuffix(" depends on ")
+            yield row(reason=reason, on_data=any(name.kind not in OF_THE_LAUNCH for name in names))
         elif finding.whole is not None and finding.least < finding.most:
             usual = Case(when=RULE[finding.depends_on], least=finding.whole[0], most=finding.whole[1])
             yield row(least=finding.least, most=finding.most, depends_on=(finding.depends_on,), cases=(usual,))
@@ -206,14 +210,12 @@ def _rows(point: FixedPoint, findings: dict[int, Finding], cases: dict[int, ByCa
             yield row(least=finding.least, most=finding.most)
 
 
-def _reason(point: FixedPoint, why: NotKnown) -> str:
+def _deciding(point: FixedPoint, why: NotKnown) -> list[Name]:
+    """Return what decides an access that is not known."""
     decided = point.machine.deciding_names(why.dims)
     # A block's shared memory begins there for all of its lanes.
     decided = [name for name in decided if name != Name(BLOCK, RANK)] or decided
-    names = [in_words(point, name) for name in decided]
-    if why.origin is not None:
-        names.append(in_words(point, Name(DATA, why.origin)))
-    return f"{why}{bounds.some(dict.fromkeys(names), MOST_NAMES)}" if names else str(why).removesuffix(" depends on ")
+    return decided if why.origin is None else [*decided, Name(DATA, why.origin)]
 
 
 def in_words(point: FixedPoint, name: Name) -> str:

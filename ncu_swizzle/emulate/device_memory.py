@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.contents import Buffer, OutOfBounds
+from ncu_swizzle.emulate.counts import Buffer, OutOfBounds
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown

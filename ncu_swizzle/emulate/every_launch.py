@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ncu_swizzle.emulate.addresses import STACK_TOP
 from ncu_swizzle.emulate.code import PRED, Code, Span
 from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing_tag, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
-from ncu_swizzle.emulate.machine import STACK_TOP, LaunchedGrid, Machine
+from ncu_swizzle.emulate.machine import LaunchedGrid, Machine
 from ncu_swizzle.emulate.registers import WarpView, is_uniform
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem.access import Index

@@ -17,13 +17,14 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.code import SassInstruction
-from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.copies import copies_out
+from ncu_swizzle.emulate.counts import Buffer
 from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.events import Hazard, Party
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine, coordinates
+from ncu_swizzle.emulate.machine import Machine, coordinates
 from ncu_swizzle.emulate.memory import MemoryInstruction
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory
 from ncu_swizzle.emulate.spins import loads_behind

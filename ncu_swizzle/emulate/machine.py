@@ -26,11 +26,6 @@ from ncu_swizzle.smem.operations import LINE, Bools, Ints
 LANES = np.arange(32)
 LANE_BITS = np.uint32(1) << LANES.astype(np.uint32)
 ALL_MASK = np.uint32(0xFFFFFFFF)
-STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
-# Beyond the 47 bits in which a process has its memory: a captured launch has the addresses of a real one.
-SHARED_WINDOW = 0x00008001  # the upper halves of generic addresses, of shared and of local memory
-LOCAL_WINDOW = 0x00008002
-PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 
 
 def coordinates(number: Any, extents: Index) -> tuple[Any, Any, Any]:

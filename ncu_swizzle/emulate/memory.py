@@ -28,6 +28,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Copy, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.requests import SharedRequests
+from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, sign_extended, unknown
 from ncu_swizzle.smem.operations import Bools
@@ -107,14 +108,14 @@ class SharedAccess(MemoryInstruction):
             perhaps = selected | doubtful
             known = known_in(address, perhaps)
             origin = condition.origin if condition else None
-            m.log.miss(self.index, "whether its predicate holds", origin, followed=known)
+            m.log.miss(self.index, Decided.PREDICATE, origin, followed=known)
             if known:
                 m.decide_request(address.tag)
                 m.log.record(self.index, address.bits, perhaps, tag=address.tag, certain=False)
             note_lanes(m, address.bits, perhaps if known else None, Kind.MAYBE)
             return False
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
-            m.log.miss(self.index, "its address", address.origin)
+            m.log.miss(self.index, Decided.ADDRESS, address.origin)
             m.note(Kind.UNKNOWN, m.view.warps)
             return False
         m.decide_request(address.tag)

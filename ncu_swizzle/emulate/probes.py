@@ -18,14 +18,16 @@ import numpy as np
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
-from ncu_swizzle.emulate.contents import Buffer, GlobalAccesses, OutOfBounds, drawn_memory
+from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
+from ncu_swizzle.emulate.counts import Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare

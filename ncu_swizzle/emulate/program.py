@@ -38,6 +38,7 @@ from ncu_swizzle.emulate.operations import exchange, floats, integers, special  
 from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
 from ncu_swizzle.emulate.patterns import Vector, vectors
 from ncu_swizzle.emulate.registers import Guards
+from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
@@ -59,7 +60,7 @@ def _wgmma(instruction: SassInstruction, use: Use) -> Step:
         if wavefronts is None:
             m.log.miss(index, "no rule is known for the wavefronts of this shape", None, codes.NO_RULE)
         elif doubtful.any():
-            m.log.miss(index, "whether its predicate holds", condition.origin if condition else None)
+            m.log.miss(index, Decided.PREDICATE, condition.origin if condition else None)
         else:
             m.log.record_wgmma(index, m.view_blocks()[selected.any(axis=1)], wavefronts)
 

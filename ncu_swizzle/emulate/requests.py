@@ -30,7 +30,6 @@ WARPS_AT_ONCE = 2048  # over all blocks that run together: at most 32 KiB of reg
 SHARED_BYTES = 64 << 20  # of shared-memory contents, over all blocks that run together
 ISSUED_BYTES = 64 << 20  # of the table of issue counts, one per instruction and block
 LOCAL_BYTES = 256 << 20  # of local memory, over all threads that run together
-ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory
 SEEN_BYTES = 16 << 20  # of requests that are not counted yet
 SHIFTED_BYTES = 8 << 20  # of requests of iterations that are added at once
 KINDS = 1 << 20  # of blocks that are told apart

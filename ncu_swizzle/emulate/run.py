@@ -17,9 +17,10 @@ from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
+from ncu_swizzle.emulate.constant_banks import bank_0, known_constants
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import counted_as_zeros, p0_miscount
-from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch, bank_0, known_constants
+from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.liveness import Demand
@@ -40,7 +41,7 @@ from ncu_swizzle.emulate.requests import (
     Clock,
     Progress,
 )
-from ncu_swizzle.emulate.state import Unknown
+from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, accesses, figures_of
@@ -141,7 +142,7 @@ class Ledger:
         if not draw.several:
             entangled = self._entangled()
             for number in np.flatnonzero(entangled[0]).tolist():
-                totals.unknown.setdefault(number, Unknown("how often it runs", draw.origin, codes.TIMING))
+                totals.unknown.setdefault(number, Unknown(Decided.HOW_OFTEN, draw.origin, codes.TIMING))
             accesses = Unknown("what it accesses", draw.origin, codes.TIMING)
             shared, others, rows = entangled[:3].any(axis=0), entangled[3 : 3 + FIGURES].any(axis=0), entangled[-1]
             totals.missed = {**dict.fromkeys(np.flatnonzero(shared).tolist(), accesses), **totals.missed}
@@ -219,8 +220,6 @@ def _counted(batch: Batch, block: int) -> Ints:
 MOST_SHARED = access.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 
 MOST_UNKNOWN = 1 / 20  # of the accesses, for counts that follow no data
-
-DECIDED = ("its address", "whether its predicate holds", "how often it runs")  # reasons that name what they depend on
 
 
 def emulate(
@@ -603,7 +602,7 @@ def _traffic(program: PreparedCode, totals: Totals, number: int) -> tuple[Traffi
 def in_words(program: PreparedCode, unknown: Unknown) -> str:
     """Describe why something is unknown, and what it depends on."""
     if unknown.origin is None:
-        return unknown.reason + " depends on a register that nothing wrote" * (unknown.reason in DECIDED)
+        return unknown.reason + " depends on a register that nothing wrote" * isinstance(unknown.reason, Decided)
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.control import HANDLERS, HOW_OFTEN, Control
+from ncu_swizzle.emulate.control import HANDLERS, Control
 from ncu_swizzle.emulate.effects import control_word
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Unsupported
 from ncu_swizzle.emulate.loops import Circles, Loops
-from ncu_swizzle.emulate.state import Group, Unknown
+from ncu_swizzle.emulate.state import Decided, Group, Unknown
 from ncu_swizzle.emulate.supposed import Supposing
 from ncu_swizzle.emulate.traffic import accesses, threads_by_block
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -104,7 +104,7 @@ class Schedule(Control):
         guarded = program.tallies.guarded if program.tallies else {}
         for number in waits.tainted:
             if ran[number] and number in guarded:
-                m.unsure.setdefault(guarded[number], Unknown("whether its predicate holds", waits.source(number)))
+                m.unsure.setdefault(guarded[number], Unknown(Decided.PREDICATE, waits.source(number)))
             if ran[number] and program.instructions[number].row.may_be_counted:
                 m.log.miss(number, "what it accesses", waits.source(number))
             if ran[number] and m.traffic is not None and accesses(program.instructions[number]):
@@ -198,6 +198,6 @@ class Schedule(Control):
         for leader in sorted(self.circles.visited):
             last = self.program.flow.last[leader]
             for number in range(leader, last + 1):
-                self.doubt(number, last, f"{HOW_OFTEN}, waiting for other threads,")
+                self.doubt(number, last, f"{Decided.HOW_OFTEN}, waiting for other threads,")
         self.circles.forget()
         return True

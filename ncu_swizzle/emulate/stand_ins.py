@@ -17,12 +17,13 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
+from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.code import CONSTANT, PRED, REG, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import bytes_at, forget_shared, load_global, load_shared, lose_shared, store_shared
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import BASES, operand_number, source_width, width
 from ncu_swizzle.emulate.effects import results as written_operands
-from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
 from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step

@@ -11,6 +11,7 @@ import copy
 import functools
 import hashlib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem.access import RESERVED_BYTES
 from ncu_swizzle.smem.operations import Bools, Ints
+
+
+class Decided(StrEnum):
+    """What the values of registers decide of an instruction: as the reason why something is unknown, in words."""
+
+    ADDRESS = "its address"
+    PREDICATE = "whether its predicate holds"
+    HOW_OFTEN = "how often it runs"
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
+from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
-from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tensor_map import NO_SOURCE, SOURCE_BYTES, PlacedBoxes

@@ -7,6 +7,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, operation_name
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.boxes import RANK_BIT
 from ncu_swizzle.emulate.code import MEMORY, PRED, SassInstruction
 from ncu_swizzle.emulate.contents import (
@@ -23,7 +24,7 @@ from ncu_swizzle.emulate.contents import (
 )
 from ncu_swizzle.emulate.effects import BASES, INITIALISES, operand_number, results
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, note_lanes, sign_extend
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, both, executes

@@ -17,14 +17,15 @@ import numpy as np
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
+from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
-from ncu_swizzle.emulate.contents import Buffer
 from ncu_swizzle.emulate.copies import ToShared, map_at, value_of_row, values_of_rows
+from ncu_swizzle.emulate.counts import Buffer, FollowedTiles
 from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import TABLE, Copy, Memory, Shared
 from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -35,7 +36,7 @@ from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded_map
 from ncu_swizzle.emulate.tensor_probes import TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
-from ncu_swizzle.emulate.tile_record import FollowedTiles, TileRecord
+from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import join_halves, known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
 

@@ -5,34 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.emulate.contents import Buffer
+from ncu_swizzle.emulate.counts import Buffer, FollowedTiles, Misfit
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tensor_map import BoxCopy, PlacedBoxes
 from ncu_swizzle.emulate.tile_operands import Chains, Pair
 from ncu_swizzle.smem.operations import Ints
-
-# Where TMA's writes to shared memory and wgmma's reads do not match; importing this loads no emulator.
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """One instruction that computes something other than a product of tiles: what is wrong, and what would fit."""
-
-    offset: int  # of the instruction, in bytes from the function's start
-    message: str
-    code: str = codes.TILE
-
-
-@dataclass(frozen=True)
-class FollowedTiles:
-    """What following tiles from tensor maps to wgmma found; `lacking` says why it ended early, if so."""
-
-    misfits: tuple[Misfit, ...] = ()
-    followed: int = 0  # wgmmas whose operands were all followed
-    lacking: str = ""
-    bound: tuple[str, ...] = ()  # which tcgen05.mma take longer to load than to multiply
-
 
 # Codes of kinds of misfits; an operand that is no tile is of the kind A or B.
 _CODES = {

@@ -18,17 +18,18 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import p0_miscount, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
-from ncu_swizzle.emulate.state import Unknown
+from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem import sectors
 from ncu_swizzle.smem.access import MOST_THREADS
@@ -107,7 +108,7 @@ class Tallies:
             condition = guard(m)
             selected, doubtful = m.counted_mask(condition, apart=apart)
             if doubtful.any():
-                m.unsure.setdefault(row, Unknown("whether its predicate holds", condition.origin))
+                m.unsure.setdefault(row, Unknown(Decided.PREDICATE, condition.origin))
             m.tallies[row] += threads_by_block(m, selected)
 
         return step
@@ -190,7 +191,7 @@ class TrafficLog:
         bits = trailing_zeros(unit) if tag.uniform else 32
         stride, dims = tag.lattice(bits)
         if m.draw and m.draw.several and (dims >> m.draw.axis & 1 or stride[m.draw.axis] > 1):
-            self.miss(number, "its address", m.draw.origin)
+            self.miss(number, Decided.ADDRESS, m.draw.origin)
             return False
         blocks = np.unique(m.view_blocks())
         narrowed = not self.apart and bool(m.boxes.narrowed_by(blocks, stride, dims).any())
@@ -398,7 +399,7 @@ class _Access:
         condition = self.guard(m) if self.guard else None
         selected, doubtful = m.counted_mask(condition, apart=log.apart)
         if doubtful.any():
-            log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
+            log.miss(self.index, Decided.PREDICATE, condition.origin if condition else None)
         else:
             self.request(m, selected)
 
@@ -413,7 +414,7 @@ class _Access:
             if part is None:
                 continue
             if not known_in(part, selected):
-                m.traffic.miss(self.index, "its address", part.origin)
+                m.traffic.miss(self.index, Decided.ADDRESS, part.origin)
                 return
             if not m.traffic.follows(self.index, part.tag, unit):
                 return

@@ -18,9 +18,7 @@ from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.counts import Dim3, Launch
-from ncu_swizzle.emulate.requests import ARRAY_BYTES
+from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Dim3, Launch
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS

@@ -27,25 +27,24 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import emulated_launch, emulated_profile, simulation
+from ncu_swizzle.engines import counts_cache, emulated_launch, simulation
 from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
 from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, disassembly
-from ncu_swizzle.reports import python_kernels
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
-EMULATOR = ("ncu_swizzle.emulate.run",)  # imported where it is first needed: cached counts do without
 MOST_S = 30.0  # for a hint
 OWN = f"{access.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 
@@ -253,13 +252,13 @@ def _counted(
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     entry = _entry(binary, launch, settings)
-    if entry and (cached := emulated_profile.load(entry)):
+    if entry and (cached := counts_cache.load(entry)):
         on_progress(Done(1))
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
     if entry and time.thread_time() - start <= settings.limit_s:  # else part of it may have been cut off
-        emulated_profile.save(entry, counts)
+        counts_cache.save(entry, counts)
     return counts
 
 
@@ -272,7 +271,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
     except NcuSwizzleError:  # disassembling says it better
         return ""
     checked = settings.exhaustive, settings.races
-    return emulated_profile.key(binary, launch, checked, disassembler)
+    return counts_cache.key(binary, launch, checked, disassembler)
 
 
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:

@@ -27,12 +27,12 @@ from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.engines.emulated_launch import ArgumentValue
 from ncu_swizzle.engines.emulated_profile import Binary, source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import check, fills, kernels_only, output, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.toolchain import ARCH, disassembly
-from ncu_swizzle.reports import python_kernels
 from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Ints

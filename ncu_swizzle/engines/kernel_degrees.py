@@ -9,9 +9,8 @@ from ncu_swizzle.base.degrees import AccessDegree, KernelDegrees
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.degrees import by_byte, degrees
 from ncu_swizzle.emulate.opcodes import row
-from ncu_swizzle.reports import python_kernels
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.smem.access import Index
 
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.
@@ -43,10 +42,21 @@ class JudgedKernel:
 
 
 def judged_kernel(
-    cubin: Cubin, code: Code, shapes: Sequence[Index], *, name: str, stated: bool, named: Callable[[int], str] = by_byte
+    cubin: Cubin,
+    code: Code,
+    shapes: Sequence[Index],
+    *,
+    name: str,
+    stated: bool,
+    named: Callable[[int], str] | None = None,
 ) -> JudgedKernel:
     """Return the degrees of a kernel's accesses for each of these block shapes."""
-    found = tuple(degrees(code, shape, named) for shape in shapes)
+    from ncu_swizzle.emulate.degrees import (  # with the emulator, which kernels with a launch may not need
+        by_byte,
+        degrees,
+    )
+
+    found = tuple(degrees(code, shape, named or by_byte) for shape in shapes)
     table = python_kernels.lines(cubin.data, code.name)
     lines = {}
     for access in (access for shape in found for access in shape.accesses):

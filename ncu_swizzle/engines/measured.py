@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import bounds, child, errors, paths
-from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.base.files import slug, write_atomically
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import machine, ncu
-from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.engines.settings import Context, Engine, Request
 from ncu_swizzle.frontends.compiled import Built, built
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
@@ -26,6 +26,7 @@ from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.reports.origins import NCU
 
 # What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
 
@@ -64,6 +65,32 @@ def launchable_together(
 # Measured now: one launch under ncu, or kernels timed without it, in a separate process (`kernels`).
 
 
+class MeasuredEngine(Engine):
+    """Runs kernels on this machine's GPU, under ncu."""
+
+    name = NCU
+    measures = True
+
+    @classmethod
+    def lacking(cls, request: Request) -> str:
+        if reason := device.absent():
+            return reason
+        if importlib.util.find_spec("pycuda") is None:
+            return "PyCUDA is not installed: pip install 'ncu-swizzle[gpu]'"
+        try:
+            machine.find(request.ncu)
+        except EnvironmentLacking as error:
+            return str(error)
+        return ""
+
+    def profile(self, target: Target, context: Context) -> Profile:
+        self.refuse_compiled(target)
+        return measure(target, context)
+
+    def has_library(self, target: Target) -> bool:  # noqa: ARG002 - PyTorch has them all
+        return has_torch()
+
+
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
     target, compiled = prepared(target, context.folder, context.request.timeout_s)
@@ -86,7 +113,7 @@ def measure(target: Target, context: Context) -> Profile:
     except NcuSwizzleError as error:
         raise _reported(facts) or error from None
     container.seal(report, notes)
-    from ncu_swizzle.reports import reader  # loaded while ncu measures, see `commands.run_kernel`
+    from ncu_swizzle.engines import reader  # loaded while ncu measures, see `commands.run_kernel`
 
     profile = reader.read(report)[0]
     return compiled.explained(profile) if compiled else profile

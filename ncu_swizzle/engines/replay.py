@@ -15,21 +15,19 @@ from typing import Any
 
 from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.base.pool import Outcome
+from ncu_swizzle.base.pool import ItemOutcome
 from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.control import EXTERNALS
-from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.requests import ARRAY_BYTES
-from ncu_swizzle.engines import emulated_profile, emulation, simulation
+from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
+from ncu_swizzle.engines import counts_cache, emulation, simulation
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
-from ncu_swizzle.engines.settings import BUDGET_S, NEVER, OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels.build import code_in
-from ncu_swizzle.kernels.options import LAUNCHES, NewBuild
+from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 
@@ -273,7 +271,7 @@ class ChosenLaunches:
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
             self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, disassembler,
-            [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
+            [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 
@@ -285,14 +283,14 @@ class ChosenLaunches:
 
     def replayed(
         self, finish: Callable[[Emulated], Any], numbers: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Outcome]]:
+    ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 
         `finish` goes to other processes. Raises UsageError, which a wrong build or file is.
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, emulation.EMULATOR)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error
@@ -307,10 +305,6 @@ class ChosenLaunches:
 def _replay_one(common: tuple[ChosenLaunches, Callable[[Emulated], Any]], number: int, hear: Progress) -> Any:
     launches, finish = common
     return finish(launches.emulate(number, hear))
-
-
-def is_launches(path: Path | str) -> bool:
-    return str(path).endswith(LAUNCHES)
 
 
 def title(launch: CapturedLaunch) -> str:

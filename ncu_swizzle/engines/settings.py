@@ -1,19 +1,22 @@
-"""What every engine gets along with its target: ncu's options and filters, the request, and the workers to use."""
+"""What an engine is, and what it gets along with its target: ncu's options and filters, the request, the workers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.kernels.options import NewBuild
-from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, Engine, kernel_names
+from ncu_swizzle.reports.options import kernel_names
+from ncu_swizzle.reports.origins import EMULATED, NCU, RECORDED
 
-# What every engine gets along with its target: the request, the output folder, and the progress callback.
-
+if TYPE_CHECKING:
+    from ncu_swizzle.kernels.family import Target
+    from ncu_swizzle.reports.model import Profile
 
 # ncu's own options and filters, under ncu's names, and how they are passed to ncu.
 
@@ -175,16 +178,56 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """A request, the engine chosen for it, the folder for reports and facts, and the progress callback."""
+    """A request, the folder for reports and facts, and the progress callback."""
 
     request: Request
-    engine: Engine
     folder: Path
     progress: Progress = silent
 
     def on_done(self, name: str) -> OnDone:
         """Return the progress callback of one kernel or program."""
         return lambda done: self.progress(name, done)
+
+
+@dataclass(frozen=True)
+class Engine(ABC):
+    """Makes profiles of kernels; `reason` says why `auto` did not choose ncu.
+
+    Its name is for people and files: whatever differs between engines is an attribute or a method.
+    """
+
+    name: ClassVar[str]
+    measures: ClassVar[bool] = False  # on this machine's GPU, one kernel at a time: this process is idle meanwhile
+    compiles: ClassVar[bool] = True  # kernels are compiled here
+    checks: ClassVar[bool] = True  # outputs are compared with a reference's, if there is one
+    loads: ClassVar[tuple[str, ...]] = ()  # modules that it imports late, which workers share
+
+    reason: str = ""
+
+    @classmethod
+    @abstractmethod
+    def lacking(cls, request: Request) -> str:
+        """Return why it cannot work here; empty if it can."""
+
+    @abstractmethod
+    def profile(self, target: Target, context: Context) -> Profile:
+        """Return the kernel's profile, and leave its report and facts, or its cubin, in the context's folder."""
+
+    @abstractmethod
+    def has_library(self, target: Target) -> bool:
+        """Return whether it can profile a library's kernel."""
+
+    def with_recordings(self) -> Engine:
+        """Return the engine that takes what it cannot compute from recordings."""
+        return self
+
+    def refuse_compiled(self, target: Target) -> None:
+        """Raise UsageError for a cubin or PTX file."""
+        if target.compiled:
+            raise UsageError(f"{target.kernel.file} is already compiled: it can only be emulated", "--engine emulated")
+
+
+EMULATOR = ("ncu_swizzle.emulate.run",)  # imported where it is first needed: cached counts do without
 
 
 GPUS = "gpus"

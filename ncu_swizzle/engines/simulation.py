@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 import typing
-from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines import counts_cache, emulated_launch
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain, disassembly
 from ncu_swizzle.smem import access
-
-if TYPE_CHECKING:
-    from ncu_swizzle.cycles.estimate import EstimatedCase
 
 KIND = "cycles"
 # Of this package: what decides a simulation besides what decides counts.
@@ -46,8 +43,6 @@ def simulated(
     """
     if wanted == NEVER:
         return None
-    from ncu_swizzle.cycles import estimate  # with the emulator, which cached counts do not need
-
     case = case_of(target, binary, launch, counts)
     excessive = any(case.excess.values())
     if wanted == AUTO and not excessive:
@@ -57,18 +52,18 @@ def simulated(
         return lacking if excessive or wanted == ALWAYS else None
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
-        return typing.cast(Simulated, emulated_profile.unpack(Simulated, content))
+        return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
+    from ncu_swizzle.cycles import estimate  # with the emulator, which what is in the cache does not need
+
     text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
     found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
-        cache.save(KIND, entry, emulated_profile.pack(found))
+        cache.save(KIND, entry, counts_cache.pack(found))
     return found
 
 
 def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> EstimatedCase:
     """Return the case to simulate for an emulated launch."""
-    from ncu_swizzle.cycles.estimate import EstimatedCase
-
     cubin, symbol, attributes = binary.cubin, binary.symbol, binary.cubin.attributes(binary.symbol)
     shared = attributes.static_shared + launch.shared_dynamic
     resident = access.blocks_per_sm(f"sm_{cubin.sm}", math.prod(launch.block), attributes.registers, shared)
@@ -91,4 +86,4 @@ def _entry(binary: Binary, launch: Launch, toolchain: Toolchain) -> str:
         disassembler = toolchain.version(NVDISASM)
     except NcuSwizzleError:
         return ""
-    return emulated_profile.key(binary, launch, (), disassembler, SOURCES)
+    return counts_cache.key(binary, launch, (), disassembler, SOURCES)

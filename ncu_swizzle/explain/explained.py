@@ -25,7 +25,7 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution, remarks
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import COMPUTED
+from ncu_swizzle.reports.origins import COMPUTED
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints

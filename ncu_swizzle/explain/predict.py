@@ -9,14 +9,14 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import in_words
+from ncu_swizzle.engines import reader
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
-from ncu_swizzle.reports import attribution, model, reader, remarks
+from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
 from ncu_swizzle.reports.model import Profile, UnknownCounts
-from ncu_swizzle.reports.options import PROVENANCE
 from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
 from ncu_swizzle.smem.code import spelled
@@ -269,8 +269,7 @@ def _declared(target: Target) -> PredictAnswer:
     if profile.problem and dict(profile.problem) != target.problem:
         return replace(result, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
     checks = checked_against(result.predictions, profile)
-    provenance = PROVENANCE.get(profile.engine, profile.engine)
-    return replace(result, checks=checks, origin=origin, counted_provenance=provenance)
+    return replace(result, checks=checks, origin=origin, counted_provenance=profile.origin.provenance)
 
 
 def _layout(query: ExplainQuery) -> PredictAnswer:

@@ -30,7 +30,7 @@ STATES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class PatchVerdict:
     """The verdict on a patch: the claim about its meaning, what a proof covers in words, and the kernels' verdicts."""
 
     claim: Claim
@@ -44,7 +44,7 @@ def judged(
     sources: CatalogOptions,
     settings: EmulationSettings,
     project: Path | None = None,
-) -> Judged:
+) -> PatchVerdict:
     """Return the verdict on a text of some kernels' source and headers, relative to what the files hold."""
     target = targets[0]
     was, now = (files_of(target, version) for version in (source_of(target), text))
@@ -56,12 +56,12 @@ def judged(
     except EnvironmentLacking:
         raise
     except (NcuSwizzleError, ValueError) as error:
-        return Judged(claim=Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)))
+        return PatchVerdict(claim=Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)))
     state = STATES[verdict.outcome]
     reason, line = ("elements move, and nothing else changes", None) if state is ClaimState.HELD else _why(verdict)
     at = _named(line, target)
     covers = tuple(_covers(verdict)) if state is ClaimState.HELD else ()
-    return Judged(
+    return PatchVerdict(
         claim=Claim(about=About.MEANING, state=state, reason=reason, line=at),
         covers=covers,
         kernels=tuple(verdict.kernels),

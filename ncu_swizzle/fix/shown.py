@@ -23,7 +23,7 @@ from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Ver
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.render.page import environment
-from ncu_swizzle.reports.options import COMPUTED, NCU, PROVENANCE
+from ncu_swizzle.reports.origins import COMPUTED, NCU, origin_of
 from ncu_swizzle.reports.remarks import fewer_cycles, saving
 
 SCHEMA = 2
@@ -156,7 +156,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "proved": kernel.proved,
         "tiles": [asdict(tile) for tile in kernel.tiles],
         "proof": {**asdict(kernel.proof), "state": str(kernel.proof.state)} if kernel.proof else None,
-        "measured": [{**asdict(claim), "provenance": PROVENANCE[NCU]} for claim in kernel.measured],
+        "measured": [{**asdict(claim), "provenance": origin_of(NCU).provenance} for claim in kernel.measured],
         "not_measured": kernel.not_measured,
         "suggest": kernel.suggest,
         "saves": {**asdict(saved), "both_simulated": both} if saved else None,

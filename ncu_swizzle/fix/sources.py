@@ -12,9 +12,9 @@ from typing import Any
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
 from ncu_swizzle.base.files import note_finished, read_bytes, replacing
-from ncu_swizzle.base.pool import Outcome, Work
+from ncu_swizzle.base.pool import ItemOutcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.replay import is_launches
+from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
 from ncu_swizzle.fix import edits, on_gpu
 from ncu_swizzle.fix.candidates import FixOptions
@@ -115,13 +115,13 @@ def fix_all(what: str, query: FixQuery = FixQuery()) -> SourceFix:
     return replace(fixed, kernels=tuple(suggested))
 
 
-def fix_each(words: Sequence[str], query: FixQuery) -> Iterator[Outcome]:
+def fix_each(words: Sequence[str], query: FixQuery) -> Iterator[ItemOutcome]:
     """Yield the fix of each word, or why there is none, in order: on several cores, unless a GPU measures."""
     measures = bool(query.on_gpu) and not device.absent()
     yield from _on_cores(_fixed_word, words, query, 1 if measures else pool.jobs_for(query.request.jobs))
 
 
-def _on_cores(work: Work, items: Sequence[Any], query: FixQuery, jobs: int) -> Iterator[Outcome]:
+def _on_cores(work: Work, items: Sequence[Any], query: FixQuery, jobs: int) -> Iterator[ItemOutcome]:
     quiet = replace(query, progress=silent)
     yield from pool.in_order(pool.outcomes(work, quiet, items, jobs, query.progress))
 

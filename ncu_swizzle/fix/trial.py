@@ -29,7 +29,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executa
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.certified import Judged
+from ncu_swizzle.fix.certified import PatchVerdict
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.edits import rebuilt, source_of
 from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
@@ -122,7 +122,7 @@ class FixJob:
     project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
-    _verdicts: dict[bytes, Judged] = field(default_factory=dict)
+    _verdicts: dict[bytes, PatchVerdict] = field(default_factory=dict)
     _built: dict[bytes, Executable] = field(default_factory=dict)  # with a text that is proved
 
     @cached_property
@@ -206,7 +206,7 @@ class FixJob:
         self._built[text] = new
         return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
 
-    def _judged(self, text: bytes) -> Judged:
+    def _judged(self, text: bytes) -> PatchVerdict:
         if text not in self._verdicts:
             targets = (self.target, *self.beside)
             self._verdicts[text] = certified.judged(targets, text, self.sources, self.settings, self.project)

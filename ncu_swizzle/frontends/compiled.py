@@ -21,14 +21,14 @@ from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLi
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.frontends.contract import CODE, CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends.contract import CODE, CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import Argument, Family, Kernel, LaunchTexts, Target
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
-from ncu_swizzle.reports import layouts, python_kernels
 from ncu_swizzle.reports.model import Profile
 
 # Have a function in a Python file compiled by a child process, which imports the file, within the time limit.
@@ -37,7 +37,7 @@ REQUEST, ANSWER = "request.json", "answer.json"
 CHILD = "NCU_SWIZZLE_COMPILES"  # set in the child: a file that profiles while it is imported would start another
 
 
-def compile_in_child(request: CompileRequest, timeout_s: float) -> tuple[CompiledKernel, bytes]:
+def compile_in_child(request: CompileRequest, timeout_s: float) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin.
 
     Raises UsageError for the file, the function, or its arguments; EnvironmentLacking for a library that is missing;
@@ -45,7 +45,7 @@ def compile_in_child(request: CompileRequest, timeout_s: float) -> tuple[Compile
     """
     with scratch() as folder:
         content = _answer("compile", request, timeout_s, folder)
-        return CompiledKernel.of_json(content["kernel"]), read_bytes(folder / CODE, largest=LONGEST_ANSWER)
+        return CompiledFunction.of_json(content["kernel"]), read_bytes(folder / CODE, largest=LONGEST_ANSWER)
 
 
 def configurations(request: CompileRequest, timeout_s: float) -> list[Configuration]:
@@ -114,7 +114,7 @@ class Built:
 
     def explained(self, profile: Profile) -> Profile:
         """Return a profile of the kernel with its compiler's notes on accesses with conflicts."""
-        return layouts.with_layout_notes(profile, self.intermediate, self.explicit)
+        return triton_layouts.with_layout_notes(profile, self.intermediate, self.explicit)
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:

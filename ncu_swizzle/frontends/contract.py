@@ -148,7 +148,7 @@ class KernelParameter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledKernel:
+class CompiledFunction:
     """A compiled function: its entry in the cubin, how it is launched, and its parameters in order."""
 
     entry: str
@@ -160,7 +160,7 @@ class CompiledKernel:
     explicit: bool = False  # whether the layouts in it are the author's
 
     @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
+    def of_json(cls, content: Mapping[str, Any]) -> CompiledFunction:
         """Return the kernel that `as_json` wrote."""
         return from_plain(cls, content)
 

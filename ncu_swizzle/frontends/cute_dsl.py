@@ -26,11 +26,11 @@ from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import literal
-from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.python_kernels import PREFIX
 from ncu_swizzle.kernels.family import LITERAL, STRUCT
 from ncu_swizzle.kernels.fills import POINTER, numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.reports.python_kernels import PREFIX
 from ncu_swizzle.smem import access
 
 # The host code of a function, executed without a driver: which kernels it launches, with which parameters.
@@ -364,7 +364,7 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
     return []
 
 
-def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
+def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the kernel that a host function launches, and its cubin. Raises UsageError."""
     _refuse_kernel(thing, request, module)
     _refuse_geometry(request)
@@ -515,12 +515,12 @@ def _chosen(
     )
 
 
-def _described(launched: HostLaunch, names: Mapping[str, str], tensors: Tensors, host: HostCode) -> CompiledKernel:
+def _described(launched: HostLaunch, names: Mapping[str, str], tensors: Tensors, host: HostCode) -> CompiledFunction:
     import cutlass
 
     same = sum(names[launch.entry] == names[launched.entry] for launch in host.launches)
     note = f"{names[launched.entry]} is launched {same} times; this is the first of them." if same > 1 else ""
-    return CompiledKernel(
+    return CompiledFunction(
         entry=launched.entry,
         launch=launched.launch,
         parameters=tensors.parameters(launched.parameters),

@@ -18,7 +18,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Typed, 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid, literal
-from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.limits import LaunchShape
 
@@ -42,7 +42,7 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
     return []
 
 
-def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
+def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     contract.refuse_inside(inside, request)
     for option, size in (("--block", request.block), ("--shared", request.shared)):
@@ -80,7 +80,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
         grid=(first * math.prod(attributes.cluster or (1,)), *others), block=attributes.required_block
     )
     passed = tuple(part for each in ordered for part in _passed(*each))
-    return CompiledKernel(entry=entry, launch=launched, parameters=passed, compiler=_compiler()), code
+    return CompiledFunction(entry=entry, launch=launched, parameters=passed, compiler=_compiler()), code
 
 
 def _signature(constraints: Sequence[Any]) -> Any:

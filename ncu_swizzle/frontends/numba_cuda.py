@@ -22,7 +22,7 @@ from ncu_swizzle.base.errors import Hint, NcuSwizzleError, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid, literal
-from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -198,7 +198,7 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
     return []
 
 
-def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
+def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     from numba import cuda, types
     from numba.cuda import dispatcher
@@ -259,14 +259,14 @@ def _dtype(argument: Given, request: CompileRequest, module: ModuleType) -> str:
     )
 
 
-def _described(cubin: Cubin, ordered: list[Given], request: CompileRequest, module: ModuleType) -> CompiledKernel:
+def _described(cubin: Cubin, ordered: list[Given], request: CompileRequest, module: ModuleType) -> CompiledFunction:
     import numba_cuda
 
     passed = [part for argument in ordered for part in _passed(argument, request, module)]
     names: Mapping[str, Any] = {
         argument.name: _value(argument, request, module) for argument in ordered if not argument.shape
     }
-    return CompiledKernel(
+    return CompiledFunction(
         entry=cubin.kernels[0],
         launch=LaunchShape(grid=grid(request, names), block=request.block, shared=request.shared),
         parameters=tuple(passed),

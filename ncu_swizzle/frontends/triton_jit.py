@@ -21,10 +21,10 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.compiled import grid as grid_values
 from ncu_swizzle.frontends.compiled import literal
-from ncu_swizzle.frontends.contract import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.python_kernels import Frame, PtxLines
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
-from ncu_swizzle.reports.python_kernels import Frame, PtxLines
 
 # The callers of inlined functions, which Triton leaves out of its cubins: only its PTX names them, in comments.
 #
@@ -189,7 +189,7 @@ def configurations(thing: Any) -> list[Configuration]:
     return []
 
 
-def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
+def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     contract.refuse_inside(inside, request)
     if request.block or request.shared:
@@ -311,7 +311,7 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
 
 def _described(
     kernel: Any, given: Mapping[str, Any], options: Mapping[str, Any], request: CompileRequest
-) -> tuple[CompiledKernel, bytes]:
+) -> tuple[CompiledFunction, bytes]:
     import triton
     from triton.compiler import make_backend
 
@@ -325,7 +325,7 @@ def _described(
     scratch = [metadata.global_scratch_size, getattr(metadata, "profile_scratch_size", 0)]
     blocks = math.prod(grid) * clusters
     own = [KernelParameter(name=f"scratch{number}", scratch=size * blocks) for number, size in enumerate(scratch)]
-    launched = CompiledKernel(
+    launched = CompiledFunction(
         entry=metadata.name,
         launch=LaunchShape(
             grid=(grid[0] * clusters, *grid[1:]),

@@ -34,7 +34,7 @@ from ncu_swizzle.gate.verdict import (
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import TRANSFERS, Ratios
 from ncu_swizzle.reports.model import MachineInfo, Profile
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.origins import Origin, origin_of
 
 # The rules that profiles must meet: each is one limit for some kernels and some accesses.
 
@@ -185,6 +185,10 @@ class Entry:
         return self.kernel, self.function
 
     @property
+    def origin(self) -> Origin:
+        return origin_of(self.engine)
+
+    @property
     def excessive(self) -> int | None:
         """All excessive wavefronts; None if any are unknown."""
         return self._excessive(self.accesses)
@@ -201,9 +205,9 @@ class Entry:
         """What has to match before two entries can be compared; empty if unknown."""
         computed = f"none: computed for compute capability {self.machine.compute_capability}"
         conditions = {
-            "GPU": computed if self.engine == EMULATED else self.machine.gpu,
+            "GPU": computed if self.origin.computed else self.machine.gpu,
             "clock control": self.machine.clock_control,
-            "ncu": "none: computed" if self.engine == EMULATED else self.machine.ncu,
+            "ncu": "none: computed" if self.origin.computed else self.machine.ncu,
             "problem": in_words(self.problem),
         }
         # A kernel from outside the catalogue has no problem: its grid tells one size from another.

@@ -12,19 +12,19 @@ from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.files import exists, locked
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines.settings import NEVER, Progress, Request
+from ncu_swizzle.engines.settings import NEVER, Engine, Progress, Request
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import LIMITS, Baseline, Policy, Rule
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.linting import KernelLint, verdict_of
-from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import Suppression, Verdict, files_in, moved
 from ncu_swizzle.kernels.naming import Named, TargetOrFile
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.project import Project, project_file, refuse_others
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import NONE, Engine, Judging
+from ncu_swizzle.reports.options import NONE, Judging
 
 # The gate's settings: ``[check]`` of ncu-swizzle.toml, or ``[tool.ncu-swizzle.check]`` of pyproject.toml.
 
@@ -102,23 +102,23 @@ def with_degrees(verdict: Verdict | None, kernels: Sequence[KernelLint]) -> Verd
     return replace(verdict, checks=(*verdict.checks, *degrees.checks), notes=(*verdict.notes, *degrees.notes))
 
 
-def engine_for(request: Request) -> Engine:
+def gate_engine(request: Request) -> Engine:
     """Return the engine for a gate: a single one, without values from another."""
-    return replace(profiles.choose_engine(request), beside=False)
+    return profiles.choose_engine(request, recordings=False)
 
 
 def judge_profiles(gather: Gather, rules: Policy, request: Request) -> Verdict:
     """Return the verdict on profiles; their source paths are relative to the current folder if they exist there."""
     baseline.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    engine = engine_for(request)
+    engine = gate_engine(request)
     profiles = gather(replace(request, races=True, cycles=NEVER), engine)
     verdict = judge(profiles, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
     checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
     hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
     names = frozenset(profile.kernel.name for profile in profiles)
-    return replace(verdict, checks=(*marked, *hiding.leftover("check", Judged(kernels=names))))
+    return replace(verdict, checks=(*marked, *hiding.leftover("check", Coverage(kernels=names))))
 
 
 def policy(judging: Judging, sources: CatalogOptions, folder: Path) -> Policy:

@@ -11,7 +11,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import MAX_DEGREE, WORST_FIRST, Check, Outcome, Place
-from ncu_swizzle.reports.options import EMULATED, PROVENANCE
+from ncu_swizzle.reports.origins import COMPUTED
 from ncu_swizzle.smem.access import Index
 
 ByShape = Mapping[Index, AccessDegree]  # an access with blocks of each shape
@@ -37,7 +37,7 @@ def judge_degrees(kernel: JudgedKernel, rules: Policy, file: str, hint: str) -> 
         check = Check(
             outcome=Outcome.inconclusive, kernel=name, criterion=MAX_DEGREE, message="", access=opcode,
             place=Place(*line) if line else Place(file), origin=limit.origin, limit=limit.limit, hint=hint,
-            code=codes.LAUNCH, provenance=PROVENANCE[EMULATED],
+            code=codes.LAUNCH, provenance=COMPUTED,
         )  # fmt: skip
         offending += _of_line(check, accesses, limit.limit, blocks, stated=kernel.stated)
     yield from sorted(offending, key=lambda check: (WORST_FIRST.index(check.outcome), -(check.actual or 0)))
@@ -76,6 +76,5 @@ def _of_line(
         yield replace(check, outcome=outcome, message=f"{most.in_words}, with {alike}")
     unknown = [each for _, each in every if each.verdict == UNKNOWN]
     if unknown:
-        reasons = list(dict.fromkeys(each.reason for each in unknown))
-        code = codes.DATA if any(" at 0x" in reason for reason in reasons) else codes.LAUNCH
+        code = codes.DATA if any(each.on_data for each in unknown) else codes.LAUNCH
         yield replace(check, message=unknown[0].in_words, code=code)

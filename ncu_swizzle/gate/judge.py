@@ -44,7 +44,7 @@ from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.attribution import Here, nowhere
 from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import EMULATED, PROVENANCE
+from ncu_swizzle.reports.origins import Origin
 from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
@@ -170,7 +170,7 @@ def judge_lines(
         check = Check(
             outcome=Outcome.inconclusive, kernel=profile.kernel.name, criterion=MAX_DEGREE, access=line.access,
             message="", place=line.place or Place(next(iter(profile.sources), profile.report)),
-            origin=rule.origin, limit=rule.limit, provenance=PROVENANCE[profile.engine],
+            origin=rule.origin, limit=rule.limit, provenance=profile.origin.provenance,
         )  # fmt: skip
         bounded = [access for access in line.uncounted if access.pc in ways]
         above = [access for access in bounded if ways[access.pc] > rule.limit]
@@ -364,7 +364,7 @@ class _Subject:
         return Check(
             outcome=outcome, kernel=self.label, criterion=criterion, message=message + worst.sample_clause,
             access=access, place=place, hint=hint, code=code, more_codes=tuple(more),
-            provenance=PROVENANCE.get(self.now.engine, ""),
+            provenance=self.now.origin.provenance,
         )  # fmt: skip
 
 
@@ -389,7 +389,7 @@ def judge(
     ]
     judged = {check.kernel for check in checks}
     notes = [f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged]
-    emulated = [subject for subject in subjects if subject.now.engine == EMULATED]
+    emulated = [subject for subject in subjects if subject.now.origin.computed]
     if unchecked := [subject.label for subject in emulated if not subject.profiles[-1].checked]:
         notes.append(f"{', '.join(unchecked)}: {UNCHECKED}.")  # their outputs were not compared with a reference
     right = [(subject.label, each) for subject in emulated for each in subject.profiles[-1].checked if not each.wrong]
@@ -409,12 +409,11 @@ def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
 
 
 def _judge_kernel(subject: _Subject, rules: Policy, saved: Baseline | None, note: str) -> Iterator[Check]:
-    engine = subject.now.engine
-    if not _counts_here(engine, rules):
-        message = f"its values are {engine}, not measured" + (f": {note}" if note else "")
-        hint = "measure on a machine with a GPU and ncu" + (
-            ", or pass --allow-recorded" if engine == "recorded" else ""
-        )
+    origin = subject.now.origin
+    if not _counts_here(origin, rules):
+        message = f"its values are {subject.now.engine}, not measured" + (f": {note}" if note else "")
+        allowing = ", or pass --allow-recorded" if origin.recorded else ""
+        hint = f"measure on a machine with a GPU and ncu{allowing}"
         yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint, why=[codes.NOT_MEASURED])
         return
     for profile in subject.profiles:
@@ -443,9 +442,9 @@ def _judge_kernel(subject: _Subject, rules: Policy, saved: Baseline | None, note
     yield from (replace(check, origin=regression.origin) for check in checks[1:] if regression)
 
 
-def _counts_here(engine: str, rules: Policy) -> bool:
-    """Return whether values of an engine may be judged at all."""
-    return engine in ("ncu", EMULATED) or (engine == "recorded" and rules.allow_recorded)
+def _counts_here(origin: Origin, rules: Policy) -> bool:
+    """Return whether values of this origin may be judged at all."""
+    return origin.measured or origin.computed or (origin.recorded and rules.allow_recorded)
 
 
 def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
@@ -471,7 +470,7 @@ def _check_limit(subject: _Subject, access: str, rule: Rule) -> Check:
                 values.append(value)
     if doubt:
         hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle report names"
-        if subject.now.engine == EMULATED:
+        if subject.now.origin.computed:
             name = shlex.quote(subject.now.kernel)
             hint = f"ncu-swizzle profile {name} --engine emulated names the data to give"
         check = subject.check(Outcome.inconclusive, rule.criterion, doubt.reason, access, hint=hint, why=doubt.codes)
@@ -508,7 +507,7 @@ def _incomparable(now: Entry, then: Entry | None, saved: Baseline, rules: Policy
     """Return why the baseline's entry cannot be compared with; empty if it can."""
     if then is None:
         return f"{saved.file} has no entry for it"
-    if not _counts_here(then.engine, rules):
+    if not _counts_here(then.origin, rules):
         return f"the values in {saved.file} are {then.engine}, not measured"
     apart = differences(then, now)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
@@ -538,7 +537,7 @@ def _check_time(subject: _Subject, then: Entry, limit: float) -> Check:
     """Compare the median with that of the entry: a regression fails beyond the limit plus both spreads."""
     now, was_ns = subject.now, then.duration_ns
     doubt = ""
-    if now.engine == EMULATED:
+    if now.origin.computed:
         doubt = "its values are computed: there are no durations"
     elif not now.machine.clock_control:
         doubt = "the clock control of its run is unknown"

@@ -31,13 +31,14 @@ from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
+from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
-from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.settings import ALONE, EMULATOR, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
 from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
-from ncu_swizzle.gate.suppressions import Judged, Suppressions, in_settings
+from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
     MAX_DEGREE,
@@ -152,7 +153,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:
     """Return the kernels of all files except launches files, each once; files without a launch are the last."""
-    words = [file for file in files if not replay.is_launches(file)]
+    words = [file for file in files if not is_launches(file)]
     kernels: dict[tuple[Path | None, str], Kernel] = {}
     unlaunched: dict[str, Kernel] = {}
     for named in naming.resolve(words, description, every=True, unlaunched=True):
@@ -209,13 +210,13 @@ def lint_kernels(
     run: list[KernelLint] = []
     with contextlib.ExitStack() as opened:
         captured: dict[str, ChosenLaunches] = {}
-        for file in filter(replay.is_launches, files):
+        for file in filter(is_launches, files):
             description.refuse_beside(file)
             captured[file] = opened.enter_context(replay.opened(Path(file), work.settings))
         for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
             run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
             yield run[-1]
-    judged = Judged(
+    judged = Coverage(
         lines=frozenset(line for lint in run for line in lint.instructed),
         kernels=frozenset(lint.name for lint in run if lint.profile),
         complete=not any(lint.skipped or lint.lacking or (lint.checks and not lint.profile) for lint in run),
@@ -249,7 +250,7 @@ def _all_linted(
         jobs = pool.jobs_for(work.settings.jobs)
         if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
             work = replace(work, settings=replace(work.settings, jobs=1))
-        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, emulation.EMULATOR)):
+        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, EMULATOR)):
             yield from outcome.result()
         return
     files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them

@@ -29,7 +29,6 @@ from ncu_swizzle.reports.memory import (
     staging,
 )
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import PROVENANCE
 from ncu_swizzle.smem.operations import WARP
 
 NOTICED = 1.05  # sectors for each ideal one, up to which a warning is not worth a line: borders of arrays take a few
@@ -79,7 +78,7 @@ def _check(profile: Profile, criterion: str, outcome: Outcome, message: str, lin
     place = Place(*line) if line else Place(next(iter(profile.sources), profile.report))
     return Check(
         outcome=outcome, kernel=profile.kernel.name, criterion=criterion, message=message + profile.sample_clause,
-        place=place, provenance=PROVENANCE[profile.engine],
+        place=place, provenance=profile.origin.provenance,
     )  # fmt: skip
 
 

@@ -183,7 +183,7 @@ def _entry(entry: dict[str, Any], origin: str, project: Project) -> Suppression:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Coverage:
     """The coverage of a run, which `Suppressions.leftover` relies on."""
 
     lines: frozenset[tuple[str, int]] = frozenset()  # files and lines that have instructions of kernels that were run
@@ -230,7 +230,7 @@ class Suppressions:
                 self._about.setdefault((file, each.line), []).append(each)
         return self._files[file]
 
-    def leftover(self, command: str, judged: Judged) -> Iterator[Check]:
+    def leftover(self, command: str, judged: Coverage) -> Iterator[Check]:
         """Yield a warning for each code of a suppression that certainly hid nothing or does not exist.
 
         A comment is judged if its line belongs to a kernel that was run, and all were; an entry, if its kernel was.
@@ -245,7 +245,7 @@ class Suppressions:
                         message = f"{code} is ignored for {entry.kernel}, and no kernel of that name has it"
                         yield _warning(entry, codes.UNUSED, message)
 
-    def _of_comment(self, suppression: Suppression, judged: Judged, command: str) -> Iterator[Check]:
+    def _of_comment(self, suppression: Suppression, judged: Coverage, command: str) -> Iterator[Check]:
         if not suppression.codes:
             yield _warning(suppression, codes.UNKNOWN_CODE, "the comment names no code: nothing is ignored")
         for code in suppression.codes:

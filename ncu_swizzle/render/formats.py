@@ -13,7 +13,6 @@ from ncu_swizzle.base.texts import in_code, in_csv, in_json, in_markdown
 from ncu_swizzle.render import findings, mix, summary, tables, text
 from ncu_swizzle.reports import frames, pack, pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult
-from ncu_swizzle.reports.options import RECORDED
 
 # A result as JSON: everything that the terminal and the report show, and the profiles behind it.
 
@@ -24,8 +23,8 @@ def to_json(result: JobResult) -> str:
     """Return the result as one JSON object; ``docs/profile.md`` and ``docs/programs.md`` describe it."""
     content: dict[str, Any] = {
         "schema": SCHEMA,
-        "engine": result.engine.name,
-        "engine_reason": result.engine.reason,
+        "engine": result.engine,
+        "engine_reason": result.reason,
     }
     if len(result.comparisons) == 1:
         content |= _comparison(result.comparison)
@@ -151,7 +150,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     rows = summary.rows(comparisons)
     profiles = [profile for comparison in comparisons for profile in comparison.profiles]
     parts = _head(title or f"{len(comparisons)} kernels", pairing.verdict(comparisons))
-    parts += ["> Recorded, not measured now.\n"] * any(profile.engine == RECORDED for profile in profiles)
+    parts += ["> Recorded, not measured now.\n"] * any(profile.origin.recorded for profile in profiles)
     parts += ["\n".join(f"> {in_markdown(note)}" for note in notes) + "\n"] if notes else []
     paces = ["speedup"] if len(profiles) > len(comparisons) else []
     cells = [

@@ -29,7 +29,6 @@ from ncu_swizzle.render.mix import UnitRow, units
 from ncu_swizzle.reports import attribution, memory, model, pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import RECORDED
 from ncu_swizzle.smem.bankmap import BankMap
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def build_page(comparisons: Sequence[Comparison], notes: Sequence[str], title: s
         title=title or f"{len(comparisons)} kernels",
         verdict=pairing.verdict(comparisons),
         notes=tuple(notes),
-        recorded=any(profile.engine == RECORDED for profile in profiles),
+        recorded=any(profile.origin.recorded for profile in profiles),
         compares=len(profiles) > len(comparisons),
         rows=summary.rows(comparisons),
         most_excess=max((pairing.excessive(comparison) or 0 for comparison in comparisons), default=0),

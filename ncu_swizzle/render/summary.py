@@ -14,7 +14,7 @@ from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.memory import MemoryLine, everything
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import EMULATED, RECORDED
+from ncu_swizzle.reports.origins import EMULATED, RECORDED
 from ncu_swizzle.reports.remarks import speedup
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 
@@ -190,7 +190,7 @@ def figures(comparison: Comparison) -> list[Figure]:
         figure("Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
         figure("Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
     ]
-    if any(profile.engine == EMULATED and profile.duration_ns is None for profile in pair):
+    if any(profile.origin.computed and profile.duration_ns is None for profile in pair):
         return [
             *counted,
             figure("Shared wavefronts", lambda p: text.count(p.total.wavefronts), "times were not measured"),
@@ -211,13 +211,14 @@ def figures(comparison: Comparison) -> list[Figure]:
 
 def state(comparison: Comparison) -> str:
     """Describe briefly whether the figures were measured, recorded, computed, or some of each."""
-    engines = {profile.engine for profile in comparison.profiles}
-    beside = any(profile.beside for profile in comparison.profiles)
-    if EMULATED in engines:
+    origins = [profile.origin for profile in comparison.profiles]
+    if any(origin.computed for origin in origins):
+        beside = any(profile.beside for profile in comparison.profiles)
         return "Wavefronts computed, times recorded" if beside else "Computed, not measured"
-    if RECORDED not in engines:
+    recorded = [origin.recorded for origin in origins]
+    if not any(recorded):
         return "Measured"
-    return "Recorded, not measured now" if engines == {RECORDED} else "Some recorded, not measured now"
+    return "Recorded, not measured now" if all(recorded) else "Some recorded, not measured now"
 
 
 def setting(comparison: Comparison) -> str:
@@ -235,7 +236,7 @@ def recorded(comparison: Comparison) -> tuple[str, ...]:
     """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2 on H100, 2026-11-21"."""
     runs: dict[tuple[str, str], list[str]] = {}
     for label, profile in comparison.named:
-        if profile.engine == RECORDED:
+        if profile.origin.recorded:
             day = profile.when[:10] or "date unknown"
             runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
     return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
@@ -248,7 +249,7 @@ def computed(comparison: Comparison) -> tuple[str, ...]:
     """
     kinds: dict[tuple[str, str], list[str]] = {}
     for label, profile in comparison.named:
-        if profile.engine == EMULATED:
+        if profile.origin.computed:
             kinds.setdefault((_arch(profile), profile.beside), []).append(label)
     return tuple(
         f"{_few(labels)} for {arch or 'an unknown architecture'}"
@@ -280,7 +281,7 @@ def conditions(comparison: Comparison) -> str:
 
 def _gpu(profile: Profile) -> str:
     machine = profile.machine
-    if profile.engine == EMULATED:
+    if profile.origin.computed:
         return f"none: computed for {_arch(profile) or text.UNKNOWN}"
     more = [_arch(profile)] if machine.compute_capability else []
     more += [f"{machine.sm_count} SMs"] if machine.sm_count else []

@@ -17,7 +17,6 @@ from ncu_swizzle.reports import pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult, compare
 from ncu_swizzle.reports.counts import TRANSFERS
 from ncu_swizzle.reports.memory import LOCAL_OPCODES
-from ncu_swizzle.reports.options import RECORDED
 
 STALLS_SHOWN = 6
 MOST_COLUMNS = 3  # profiles side by side in 80 columns; with more, an overview comes first
@@ -144,12 +143,12 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
 
 def _origin(result: JobResult) -> Text:
     """Print where the numbers come from: computed, recorded earlier, or measured now."""
-    reason = f"Measuring is not possible here: {result.engine.reason}." if result.engine.reason else ""
+    reason = f"Measuring is not possible here: {result.reason}." if result.reason else ""
     comparison = result.comparison
     profiles = [profile for each in result.comparisons for profile in each.profiles]
-    runs = sorted({(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in profiles if p.engine == RECORDED})
+    runs = sorted({(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in profiles if p.origin.recorded})
     if emulated := computed(comparison):
-        labels = [label for label, profile in comparison.named if profile.engine == RECORDED]
+        labels = [label for label, profile in comparison.named if profile.origin.recorded]
         recorded = f" Recorded entirely: {', '.join(labels)}." if runs else ""
         what = [part for run in emulated
                 for part in (("Computed, not measured", "bold yellow"), f": wavefronts of {run}. ")]  # fmt: skip

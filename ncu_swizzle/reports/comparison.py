@@ -13,7 +13,6 @@ from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.kernels.family import Family, Kernel
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import Engine
 from ncu_swizzle.reports.remarks import best, speedup, verdict, warnings_of
 
 if TYPE_CHECKING:
@@ -125,10 +124,14 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class JobResult:
-    """One comparison per kernel or pair of kernels; `notes` apply to all of them, `title` is the page's."""
+    """One comparison per kernel or pair of kernels; `notes` apply to all of them, `title` is the page's.
+
+    `engine` is the name of the chosen engine, empty without one; `reason` says why `auto` did not choose ncu.
+    """
 
     comparisons: tuple[Comparison, ...]
-    engine: Engine
+    engine: str = ""
+    reason: str = ""
     folder: Path | None = None
     notes: tuple[str, ...] = ()
     title: str = ""

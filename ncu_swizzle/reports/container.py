@@ -160,7 +160,7 @@ _FACTS = {
     "problem": Mapping[str, Count],
     "sources": Mapping[str, str],
     "errors": Mapping[str, Mapping[str, Amount]],
-    # Of kernels that Triton compiled, by the digests of their cubins, see `python_kernels`.
+    # Of kernels that Triton compiled, by the digests of their cubins, see `frontends.python_kernels`.
     "callers": Mapping[str, tuple[tuple[Count, tuple[Location, ...]], ...]],
     "ttgir": Mapping[str, str],
     "explicit": tuple[str, ...],

@@ -20,7 +20,6 @@ from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
 from ncu_swizzle.reports.model import Metric, Profile
-from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.side_by_side import COUNT, RATIO
 
 # The instruction mix: warp instructions executed, by class of SASS opcode.
@@ -102,7 +101,7 @@ def count(profile: Profile) -> Mix:
         opcodes[opcode] += instruction.executed or 0
         counted = counted or instruction.executed is not None
         # ncu leaves out what never ran, but not if it has other counts.
-        if instruction.executed is None and (profile.engine == EMULATED or instruction.wavefronts is not None):
+        if instruction.executed is None and (profile.origin.computed or instruction.wavefronts is not None):
             uncounted[opcode] += 1
     return Mix(opcodes, True, uncounted) if counted else Mix(Counter(), known=False)
 

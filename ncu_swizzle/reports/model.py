@@ -25,7 +25,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
-from ncu_swizzle.reports.options import EMULATED, PROVENANCE, RECORDED
+from ncu_swizzle.reports.origins import RECORDED, Origin, origin_of
 
 SCHEMA = 11
 # More than any compiler's kernel has: the time to show a profile grows with them.
@@ -218,19 +218,24 @@ class Profile:
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
 
     @property
+    def origin(self) -> Origin:
+        """Where its counts come from."""
+        return origin_of(self.engine)
+
+    @property
     def provenance(self) -> str | dict[str, Any]:
         """Where its numbers come from: measured, recorded or computed; by key if not all come from one place."""
-        origin = PROVENANCE.get(self.engine, self.engine)
+        own, lent = self.origin.provenance, origin_of(RECORDED).provenance
         if not self.beside:
-            return origin
-        lent = dict.fromkeys(self.recorded_metrics, PROVENANCE[RECORDED])
-        return {"*": origin, "metrics": {"*": origin, **lent}, "samples": PROVENANCE[RECORDED]}
+            return own
+        metrics = {"*": own, **dict.fromkeys(self.recorded_metrics, lent)}
+        return {"*": own, "metrics": metrics, "samples": lent}
 
     @property
     def rule_from(self) -> str:
         """Which GPU's rule gave an emulated profile's wavefronts, if its own architecture was never measured."""
         capability = self.machine.compute_capability
-        if self.engine != EMULATED or capability in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
+        if not self.origin.computed or capability in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
             return ""
         return RULE_FROM
 
@@ -253,7 +258,7 @@ class Profile:
     @property
     def missing(self) -> tuple[str, ...]:
         """The required metrics that the report lacks. An emulated profile's `notes` say what could not be computed."""
-        if self.engine == EMULATED:
+        if self.origin.computed:
             return ()
         return tuple(name for name in NEEDED if name not in self.metrics)
 
@@ -303,7 +308,7 @@ class Profile:
 
         In an emulated profile that is every access: one with unknown wavefronts makes the totals unknown.
         """
-        return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.engine == EMULATED))
+        return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.origin.computed))
 
     def to_json(self) -> str:
         """Return the profile as JSON, with the schema number and a digest of everything else."""

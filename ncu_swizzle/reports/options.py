@@ -1,4 +1,4 @@
-"""Records that options of several commands fill, and the engines: nothing here takes time to import."""
+"""Records that options of several commands fill: nothing here takes time to import."""
 
 from __future__ import annotations
 
@@ -11,23 +11,6 @@ from typing import Any, ClassVar
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.texts import option
-
-NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # measured now, measured earlier and shipped, computed
-# JSON's field `provenance`, in the object of numbers or one around it, see docs/reference/schemas.md.
-PROVENANCE = {NCU: "measured", RECORDED: "recorded", EMULATED: "computed"}
-COMPUTED = PROVENANCE[EMULATED]
-
-
-@dataclass(frozen=True)
-class Engine:
-    """ncu, emulated or recorded; `reason` says why `auto` did not choose ncu.
-
-    With `beside`, metrics that the emulator cannot compute come from a recording, and so do kernels that it cannot run.
-    """
-
-    name: str
-    reason: str = ""
-    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import EMULATED
 
 if TYPE_CHECKING:
     from swizzle_pack.facts import Facts
@@ -107,7 +106,7 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     leave them out, and the profile's notes say why.
     """
     pack_facts = facts(profile)
-    if profile.engine == EMULATED and pack("facts").missing(pack_facts):
+    if profile.origin.computed and pack("facts").missing(pack_facts):
         return ()
     return tuple(pack("rules").decide_all(pack_facts))
 

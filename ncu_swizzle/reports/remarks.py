@@ -20,19 +20,21 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cycles.simulated import Span, saved_by
 from ncu_swizzle.reports import attribution, model
 from ncu_swizzle.reports.counts import UNKNOWN, Instruction
-from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
-from ncu_swizzle.reports.options import EMULATED
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Finding, Profile
 
-NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
-INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
-NOT_MEASURED = "ncu wrote NaN for "  # the start of a note
+NOTE, ASIDE = "ncu-swizzle.note", "ncu-swizzle.aside"  # rules of findings that hold notes; no figure needs an aside
 LEAST_PERCENT = -0.05  # of a peak: less rounds to 0
 MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
 MOST = 1 << 62  # a larger count is a negative one read as unsigned
 SHARE = ".pct_of_peak_"
 DIMENSION = "launch__"
 LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, EXECUTED)
-FIGURES = (*LAUNCH_COUNTS, DURATION)
+FIGURES = frozenset((*LAUNCH_COUNTS, DURATION))
+
+
+def note(message: str, *, aside: bool = False) -> Finding:
+    """Return a note on a report as a finding."""
+    return Finding(rule=ASIDE if aside else NOTE, kind="warning", title="Warning from ncu", message=message)
 
 
 def impossible(profile: Profile) -> str:
@@ -50,24 +52,16 @@ def doubts(profile: Profile) -> list[str]:
     """Return every doubt about a profile, worded to follow its label: "kernel2: …"."""
     time = _unreliable_time(profile)
     timing = [f"{time}: its time is unreliable"] if time else []
-    return [*_notes(profile), *_implausible_counts(profile, ""), *timing, *asides(profile)]
+    return [*_notes(profile, NOTE), *_implausible_counts(profile, ""), *timing, *asides(profile)]
 
 
 def asides(profile: Profile) -> list[str]:
     """Return the doubts that no figure of the report depends on: other missing measurements and texts."""
-    return [*_notes(profile, minor=True), *_uncollected(profile), *_without_text(profile)]
+    return [*_notes(profile, ASIDE), *_uncollected(profile), *_without_text(profile)]
 
 
-def _notes(profile: Profile, minor: bool = False) -> Iterator[str]:
-    """Yield the notes in the report: about metrics that no figure needs (`minor`), or all others."""
-    for finding in profile.findings:
-        if finding.rule == NOTE:
-            message = finding.message.rstrip(".")
-            named = message.removeprefix(NOT_MEASURED).replace(",", " ").split()
-            about_lines = message.startswith(INNERMOST)
-            about_others = message.startswith(NOT_MEASURED) and not any(name in FIGURES for name in named)
-            if minor == (about_lines or about_others):
-                yield message
+def _notes(profile: Profile, rule: str) -> Iterator[str]:
+    return (finding.message.rstrip(".") for finding in profile.findings if finding.rule == rule)
 
 
 def _uncollected(profile: Profile) -> Iterator[str]:
@@ -177,7 +171,7 @@ def counts_doubt(profile: Profile, access: str) -> CountsDoubt | None:
         and access in ("", instruction.access)
         and (instruction.wavefronts is None or instruction.ideal is None)
     ]
-    if profile.engine == EMULATED:
+    if profile.origin.computed:
         why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
         reason = f"wavefronts of {len(uncounted)} of its instructions could not be computed{why}"
         return CountsDoubt(reason, model.codes_of_unknown(profile, uncounted)) if uncounted else None
@@ -305,7 +299,7 @@ def _waste(label: str, profile: Profile, counts: bool) -> str:
 
 
 def _unknown(*profiles: Profile) -> str:
-    if any(profile.engine == EMULATED and profile.accesses for profile in profiles):
+    if any(profile.origin.computed and profile.accesses for profile in profiles):
         return "not all wavefronts could be computed"
     missing = sorted({name for profile in profiles for name in profile.missing})
     return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
@@ -378,7 +372,7 @@ def warnings_of(named: Named) -> list[str]:
             warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
     warnings += [note for _, profile in named for note in profile.notes]
     warnings += [warning for label, profile in named for warning in model.warnings_about(label, profile)]
-    if unchecked := [label for label, profile in named if profile.engine == EMULATED and not profile.checked]:
+    if unchecked := [label for label, profile in named if profile.origin.computed and not profile.checked]:
         warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
     for label, profile in named:
         if profile.missing:

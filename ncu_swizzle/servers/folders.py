@@ -17,7 +17,7 @@ from ncu_swizzle.engines.settings import Progress, Request, silent
 from ncu_swizzle.kernels import build, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target, is_kernel_file, split_name
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
-from ncu_swizzle.reports.options import EMULATED, NCU
+from ncu_swizzle.reports.origins import EMULATED, NCU
 
 # How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.base.pool import Outcome
+from ncu_swizzle.base.pool import ItemOutcome
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
@@ -95,14 +95,14 @@ class ObservedTile:
             while len(_searched) >= SUGGESTED:
                 del _searched[next(iter(_searched))]
             try:
-                _searched[key] = Outcome(_suggestion(*key))
+                _searched[key] = ItemOutcome(_suggestion(*key))
             except UsageError as error:
-                _searched[key] = Outcome(error=error)
+                _searched[key] = ItemOutcome(error=error)
         suggestion: Suggestion = _searched[key].result()
         return suggestion
 
 
-_searched: dict[tuple[ObservedTile, Constraints], Outcome] = {}  # in the order in which they were searched for
+_searched: dict[tuple[ObservedTile, Constraints], ItemOutcome] = {}  # in the order in which they were searched for
 
 
 def search_together(wanted: Sequence[tuple[ObservedTile, Constraints]], jobs: int) -> None:

@@ -20,6 +20,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.counts import Total
 from ncu_swizzle.reports.model import MachineInfo, Profile, UnknownCounts
 from ncu_swizzle.reports.options import Destination
+from ncu_swizzle.reports.origins import Origin, origin_of
 from ncu_swizzle.sweep.plan import Fingerprint, Plan, Point
 from ncu_swizzle.sweep.worker import HERE, Whereabouts
 
@@ -87,6 +88,11 @@ class Sweep:
     reason: str = ""  # why "auto" did not measure
     notes: tuple[str, ...] = ()
     folder: Path | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """Where the counts come from."""
+        return origin_of(self.engine)
 
     @property
     def failed(self) -> tuple[PointOutcome, ...]:

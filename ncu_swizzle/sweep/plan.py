@@ -18,8 +18,9 @@ from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.engines import machine
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.engines.settings import Request
+from ncu_swizzle.engines.settings import Engine, Request
 from ncu_swizzle.kernels.family import Family, Kernel, Target
+from ncu_swizzle.reports.origins import origin_of
 
 # Which kernels are profiled at which problems: read from the command line and checked before anything runs.
 
@@ -171,17 +172,17 @@ def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerp
     }
 
 
-def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
+def tools_fingerprint(engine: Engine, request: Request) -> Fingerprint:
     """Return the dependencies of points that differ between machines: the versions of tools, and the GPUs.
 
     Raises EnvironmentLacking if ncu is to measure and is not found.
     """
     asked: dict[str, Callable[[], str]] = {}
-    if engine == "ncu":
+    if engine.measures:
         ncu = str(machine.find(request.ncu))
         asked["ncu"] = lambda: _last_line(_output([ncu, "--version"]))
         asked["GPU and driver"] = _gpus
-    if engine != "recorded":
+    if engine.compiles:
         asked["nvcc"] = lambda: _last_line(_output(["nvcc", "--version"]))
     with ThreadPoolExecutor(max(len(asked), 1)) as pool:  # on a machine with GPUs each takes up to a second
         answers = {name: pool.submit(ask) for name, ask in asked.items()}
@@ -190,7 +191,7 @@ def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
 
 def point_fingerprint(common: Fingerprint, family: Family, point: Point) -> Fingerprint:
     """Return the dependencies of one point; for recorded values they include the recording."""
-    recording = paths.recording(family.name, point.kernel) if common["engine"] == "recorded" else None
+    recording = paths.recording(family.name, point.kernel) if origin_of(common["engine"]).recorded else None
     more = {"recording": cache.sha256(recording.read_bytes())} if recording else {}
     return {**common, **more, "kernel": point.kernel, "problem": json.dumps(dict(point.problem))}
 

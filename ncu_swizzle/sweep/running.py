@@ -17,11 +17,23 @@ from pathlib import Path
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, interruption
 from ncu_swizzle.base.files import note_finished, write_atomically
 from ncu_swizzle.base.files import replace_file as write
-from ncu_swizzle.engines.profiles import engine_for, obtain
-from ncu_swizzle.engines.settings import ALONE, GPUS, NEVER, Context, Done, FleetOptions, Progress, Request, silent
+from ncu_swizzle.engines.profiles import engine_for
+from ncu_swizzle.engines.settings import (
+    ALONE,
+    GPUS,
+    NEVER,
+    Context,
+    Done,
+    Engine,
+    FleetOptions,
+    Progress,
+    Request,
+    silent,
+)
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
-from ncu_swizzle.reports.options import NCU, Destination, Engine
+from ncu_swizzle.reports.options import AUTO, Destination
+from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.reports.run_folder import REPORT
 from ncu_swizzle.sweep import folder, worker
 from ncu_swizzle.sweep.crew import Crew, crew
@@ -55,7 +67,7 @@ class SweepWork:
 
 def _tools(work: SweepWork) -> Fingerprint:
     """Return the dependencies that are specific to this machine."""
-    return tools_fingerprint(work.engine.name, work.request)
+    return tools_fingerprint(work.engine, work.request)
 
 
 def _in_folder(work: SweepWork, root: str) -> SweepWork:
@@ -72,10 +84,8 @@ def _profile_point(work: SweepWork, point: Point, folder: Path, progress: Progre
     def say(_: str, done: Done) -> None:
         progress(str(point), done)
 
-    context = Context(
-        request=replace(work.request, cycles=NEVER, jobs=1), engine=work.engine, folder=folder, progress=say
-    )
-    profile = obtain(work.plan.target(point), context)
+    context = Context(request=replace(work.request, cycles=NEVER, jobs=1), folder=folder, progress=say)
+    profile = work.engine.profile(work.plan.target(point), context)
     write(folder / PROFILE, profile.to_json().encode())
     return PointValues.of(profile)
 
@@ -99,7 +109,7 @@ def _tasks(sweep: Sweep, outcomes: Sequence[PointOutcome]) -> list[FleetTask]:
 
 def _units(sweep: Sweep) -> Mapping[str, str]:
     """Return the unit of each point, by their names; none unless points are measured."""
-    if sweep.engine != NCU:
+    if not sweep.origin.measured:
         return {}
     baselines = sweep.plan.baselines()
     return {str(point): f"{baselines[point.kernel]} {point.problem}" for point in sweep.plan.points}
@@ -192,7 +202,7 @@ def run(
     Interrupted after Ctrl-C, SIGTERM or SIGHUP; finished points are kept.
     """
     fleet.refuse_nonsense()
-    if fleet.given and request.engine == "auto" and (fleet.workers == GPUS or fleet.gpu):
+    if fleet.given and request.engine == AUTO and (fleet.workers == GPUS or fleet.gpu):
         request_here = replace(request, engine=NCU)  # a cluster may have the GPUs that this machine lacks
     else:
         request_here = request
@@ -206,7 +216,7 @@ def run(
     common = shared_fingerprint(plan.family, engine.name, request)
     job = FleetJob(
         work=_profile_point, common=SweepWork(plan.alone(), request, engine), examine=_tools,
-        measures=engine.name == NCU, files=worker.files_of(plan.family), moved=_in_folder,
+        measures=engine.measures, files=worker.files_of(plan.family), moved=_in_folder,
     )  # fmt: skip
     with crew(job, fleet, progress, request.jobs) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:

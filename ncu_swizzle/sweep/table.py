@@ -17,7 +17,7 @@ from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.page import environment, script_parts
 from ncu_swizzle.reports.frames import Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo, UnknownCounts
-from ncu_swizzle.reports.options import PROVENANCE, RECORDED
+from ncu_swizzle.reports.origins import EMULATED, NCU, RECORDED, origin_of
 from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
 
 # The one table of a sweep: a row per point, for CSV, JSON and Markdown.
@@ -149,10 +149,10 @@ def to_json(sweep: Sweep) -> str:
 
 def _provenance(sweep: Sweep) -> str | dict[str, Any]:
     """Return where the numbers of the points come from: times of computed ones may be recorded."""
-    origin = PROVENANCE.get(sweep.engine, sweep.engine)
+    own = sweep.origin.provenance
     timed = any(outcome.values and outcome.values.beside for outcome in sweep.outcomes)
-    lent = dict.fromkeys(("duration", "speedup"), PROVENANCE[RECORDED])
-    return {"*": origin, "points": {"*": origin, **lent}} if timed else origin
+    lent = dict.fromkeys(("duration", "speedup"), origin_of(RECORDED).provenance)
+    return {"*": own, "points": {"*": own, **lent}} if timed else own
 
 
 def to_markdown(sweep: Sweep) -> str:
@@ -194,7 +194,7 @@ def title(sweep: Sweep) -> str:
 def where(sweep: Sweep) -> str:
     """Return where the values come from, in a sentence."""
     profiles = [outcome.values for outcome in sweep.done if outcome.values]
-    origins = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": _computed(profiles)}
+    origins = {NCU: "Measured", RECORDED: "Recorded, not measured now", EMULATED: _computed(profiles)}
     machines = sorted({_machine(profile.machine) for profile in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})
     span = days[:1] if len(days) < 2 else [f"{days[0]} to {days[-1]}"]
@@ -221,7 +221,7 @@ def _machine(machine: MachineInfo) -> str:
 
 def show(sweep: Sweep, console: Console) -> None:
     """Print where the values come from, the table, what failed, and where it was written."""
-    style = "" if sweep.engine == "ncu" else "bold yellow"
+    style = "" if sweep.origin.measured else "bold yellow"
     reason = f" Nothing can be measured here: {sweep.reason}." if sweep.reason else ""
     console.print(table_line(f"{where(sweep)}{reason}", style=style))
     for note in sweep.notes:

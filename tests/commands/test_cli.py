@@ -14,7 +14,8 @@ import pytest
 
 from ncu_swizzle.base.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, error_of_system, shortened
 from ncu_swizzle.commands import output, run_kernel
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.engines import reader
+from ncu_swizzle.reports import container
 from tests.support.places import ROOT
 from tests.support.process import Typed, environment, started
 

@@ -20,7 +20,7 @@ from ncu_swizzle.base.errors import ProgramFailed, UsageError
 from ncu_swizzle.commands import api, live, run_kernel
 from ncu_swizzle.commands.run_program import program_name
 from ncu_swizzle.engines import profiles
-from ncu_swizzle.engines.settings import Context, Request
+from ncu_swizzle.engines.settings import Context, Engine, Request
 from ncu_swizzle.gate.verdict import Outcome
 from ncu_swizzle.kernels.naming import TargetOrFile
 from ncu_swizzle.kernels.options import KernelDescription, LaunchOptions
@@ -234,10 +234,10 @@ ASKED = Request(engine="recorded")
 def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = profiles.profiles_of
 
-    def failing(entry: TargetOrFile, context: Context) -> Sequence[Profile]:
+    def failing(entry: TargetOrFile, engine: Engine, context: Context) -> Sequence[Profile]:
         if entry.name == "reference-attention":
             raise ProgramFailed("out of memory")
-        return real(entry, context)
+        return real(entry, engine, context)
 
     monkeypatch.setattr(profiles, "profiles_of", failing)
     result = run_kernel.profile(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.base import codes, native, paths
+from ncu_swizzle.cycles import case as cases
 from ncu_swizzle.cycles import estimate, intervals
-from ncu_swizzle.cycles.estimate import EstimatedCase
+from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
 from ncu_swizzle.cycles.simulator import Simulator, machine, machine_for_launch
 from ncu_swizzle.cycles.work import (
@@ -27,13 +28,13 @@ from ncu_swizzle.cycles.work import (
     work_of,
 )
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.engines import emulated_launch, emulation, simulation
+from ncu_swizzle.engines import emulated_launch, emulation, reader, simulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, COMPARED, NEVER
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import pack, reader, remarks
+from ncu_swizzle.reports import pack, remarks
 from ncu_swizzle.reports.model import Profile
 from tests.support.marks import needs_cc
 from tests.support.programs import ONE_WARP, POINTER, code
@@ -203,7 +204,7 @@ def test_a_computed_profile_without_an_estimate_says_why() -> None:
 
 @needs_cc
 def test_what_is_long_is_simulated_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "SHORT_BLOCK", 10)
+    monkeypatch.setattr(cases, "SHORT_BLOCK", 10)
     assert profile.__wrapped__(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
     asked = profile.__wrapped__(CONFLICTS, ALWAYS).simulated
     assert asked is not None

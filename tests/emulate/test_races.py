@@ -6,8 +6,7 @@ from types import ModuleType
 import pytest
 
 from ncu_swizzle.emulate import blocks, events, race_check, run
-from ncu_swizzle.emulate.contents import Buffer
-from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines.emulation import EmulationSettings, emulate_cubin
 from tests.support import python_kernels

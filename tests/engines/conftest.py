@@ -14,9 +14,10 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import run as emulator
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu

@@ -11,8 +11,9 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import emulation, profiles
-from ncu_swizzle.engines.profiles import with_recording
+from ncu_swizzle.engines import emulation, profiles, reader
+from ncu_swizzle.engines.emulated import EmulatedEngine, with_recording
+from ncu_swizzle.engines.measured import MeasuredEngine
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import Policy, Rule
@@ -24,11 +25,11 @@ from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.render import mix
-from ncu_swizzle.reports import container, frames, reader
+from ncu_swizzle.reports import container, frames
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
-from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.reports.origins import EMULATED
 from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description
@@ -187,16 +188,16 @@ TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.p
 
 
 def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiles, "_lacking", lambda request: "")
-    assert profiles.choose_engine(Request()) == Engine("ncu")
-    monkeypatch.setattr(profiles, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(MeasuredEngine, "lacking", lambda request: "")
+    assert profiles.choose_engine(Request()) == MeasuredEngine()
+    monkeypatch.setattr(MeasuredEngine, "lacking", lambda request: "no GPU")
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
-    assert profiles.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
+    assert profiles.choose_engine(Request()) == EmulatedEngine("no GPU", beside=True)
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
     chosen = profiles.choose_engine(Request())
     assert chosen.name == "recorded"
     assert [words for words in ("no GPU", "nvdisasm was not found", "[nvcc]") if words not in chosen.reason] == []
-    assert profiles.choose_engine(Request(engine="emulated")) == Engine("emulated")
+    assert profiles.choose_engine(Request(engine="emulated")) == EmulatedEngine()
 
 
 @pytest.mark.long
@@ -204,7 +205,7 @@ def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
     target = catalog.shipped().target("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
         emulation.emulate_target(target)
-    recalled = profiles.compute(target, Context(request=Request(), engine=Engine("emulated", beside=True), folder=work))
+    recalled = EmulatedEngine(beside=True).profile(target, Context(request=Request(), folder=work))
     assert recalled.engine == "recorded"
 
 
@@ -217,17 +218,17 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 
     monkeypatch.setattr(Toolchain, "compile", lacking)
 
-    def compute(engine: Engine, problem: Mapping[str, int] | None = None) -> Profile:
+    def compute(engine: EmulatedEngine, problem: Mapping[str, int] | None = None) -> Profile:
         target = catalog.shipped().target("transpose-plain", problem or {})
-        return profiles.compute(target, Context(request=Request(problem=problem or {}), engine=engine, folder=work))
+        return engine.profile(target, Context(request=Request(problem=problem or {}), folder=work))
 
-    recalled = compute(Engine("emulated", beside=True))
+    recalled = compute(EmulatedEngine(beside=True))
     assert recalled.engine == "recorded"
     assert recalled.notes == ("transpose-plain is recorded, not computed: nvcc needs a C++ compiler beside it.",)
     with pytest.raises(EnvironmentLacking):
-        compute(Engine("emulated"))
+        compute(EmulatedEngine())
     with pytest.raises(EnvironmentLacking):  # recorded at another size
-        compute(Engine("emulated", beside=True), {"n": 64})
+        compute(EmulatedEngine(beside=True), {"n": 64})
 
 
 # ---------------------------------------------------------------------------------------------- profiles
@@ -259,7 +260,7 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiles, "_lacking", lambda request: "")
+    monkeypatch.setattr(MeasuredEngine, "lacking", lambda request: "")
     asked = description(
         KernelDescription(sources=CatalogOptions(config="none")),
         entry="turn",
@@ -269,9 +270,10 @@ def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monke
     )
     (target,) = naming.resolve([str(binary)], asked)[0].targets
     engine = profiles.engine_for(target, Request())
-    assert (engine.name, engine.beside) == ("emulated", False)
+    assert isinstance(engine, EmulatedEngine)
+    assert not engine.beside
     assert "own.cubin is already compiled" in engine.reason
-    assert profiles.engine_for(catalog.shipped().target("kernel2"), Request()) == Engine("ncu")
+    assert profiles.engine_for(catalog.shipped().target("kernel2"), Request()) == MeasuredEngine()
 
 
 # ---------------------------------------------------------------------------------------------- binaries

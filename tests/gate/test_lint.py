@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking, TimeLimit, UsageError
 from ncu_swizzle.base.traffic import Pattern, Traffic
 from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.emulate import run
-from ncu_swizzle.emulate.contents import GlobalAccesses
+from ncu_swizzle.emulate.counts import GlobalAccesses
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.gate import against, linting, reporting, suppressions
 from ncu_swizzle.gate.against import Base
@@ -24,7 +24,7 @@ from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import LineAccesses, judge, judge_lines
 from ncu_swizzle.gate.linting import KernelLint
 from ncu_swizzle.gate.memory import judge_memory
-from ncu_swizzle.gate.suppressions import Judged, Suppressions
+from ncu_swizzle.gate.suppressions import Coverage, Suppressions
 from ncu_swizzle.gate.verdict import BOUNDS, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.kernels.nvcc_options import readable
 from ncu_swizzle.kernels.options import KernelDescription
@@ -358,7 +358,7 @@ def test_suppressions_that_hide_nothing_are_warned_of(tmp_path: Path, monkeypatc
     entries = "".join(f'[[ignore]]\ncodes = ["SW004"]\nkernel = "{name}"\n' for name in ("turn", "other"))
     hiding = settings(tmp_path, entries)
     (_,) = hiding.marked([finding()])
-    judged = Judged(lines=frozenset(("k.cu", n) for n in range(1, 6)), kernels=frozenset(["turn"]))
+    judged = Coverage(lines=frozenset(("k.cu", n) for n in range(1, 6)), kernels=frozenset(["turn"]))
     left = list(hiding.leftover("lint", judged))
     assert [(each.code, each.place and each.place.line) for each in left] == [
         ("SW090", 1), ("SW091", 3), ("SW091", 4), ("SW090", 5), ("SW090", 0),

@@ -27,7 +27,8 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import NCU, Destination, Engine
+from ncu_swizzle.reports.options import Destination
+from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.suggestions import suggest
@@ -174,7 +175,7 @@ def test_profile_measures_before_and_after(tmp_path: Path) -> None:
 def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> None:
     family, kernel = worked_example.follow(tmp_path)
     target = Target(family, kernel, family.problem({"batch": 1, "heads": 2, "seq": 192}))
-    profile = measured.measure(target, Context(request=Request(engine=NCU), engine=Engine(NCU), folder=tmp_path))
+    profile = measured.measure(target, Context(request=Request(engine=NCU), folder=tmp_path))
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 
@@ -189,9 +190,7 @@ PLAIN = [
 
 def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
     folder.mkdir()
-    return measured.measure(
-        Target(family, kernel, problem), Context(request=Request(engine=NCU), engine=Engine(NCU), folder=folder)
-    )
+    return measured.measure(Target(family, kernel, problem), Context(request=Request(engine=NCU), folder=folder))
 
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:

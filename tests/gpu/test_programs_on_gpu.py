@@ -16,9 +16,8 @@ import ncu_swizzle
 from ncu_swizzle import capture
 from ncu_swizzle.capture.launches import Manifest, open_launches
 from ncu_swizzle.cubin import names
-from ncu_swizzle.engines import machine
+from ncu_swizzle.engines import machine, reader
 from ncu_swizzle.engines.profiles import saved_profiles
-from ncu_swizzle.reports import reader
 from ncu_swizzle.reports.model import Profile
 from tests.support import process
 from tests.support.places import DATA

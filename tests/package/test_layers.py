@@ -114,3 +114,13 @@ def test_what_shows_results_loads_no_emulator() -> None:
         if room(other) == "emulate"
     ]
     assert not wrong, "records of results import nothing that makes them"
+
+
+def test_the_record_of_counts_loads_no_emulator() -> None:
+    reached, waiting = set[str](), ["ncu_swizzle.emulate.counts"]
+    while waiting:
+        reached |= (new := graph()[waiting.pop()] - reached)
+        waiting += new
+    assert {module for module in reached if room(module) == "emulate"} <= {
+        f"ncu_swizzle.emulate.{name}" for name in ("events", "opcodes")
+    }

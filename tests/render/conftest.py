@@ -12,7 +12,7 @@ from ncu_swizzle.render import banks
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import pairing, remarks
 from ncu_swizzle.reports.comparison import compare
-from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile
+from ncu_swizzle.reports.model import KernelId, Metric, Profile
 from ncu_swizzle.smem import access, mapping
 from tests.support.hostile import poisoned
 from tests.support.pages import HOSTILE, Page
@@ -88,9 +88,7 @@ def _program(before: Profile, after: Profile) -> str:
 
 
 def _foreign(profile: Profile) -> Profile:
-    note = Finding(
-        rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=f"{remarks.NOT_MEASURED}pcie__read_bytes.sum."
-    )
+    note = remarks.note("ncu wrote NaN for pcie__read_bytes.sum.", aside=True)
     below_zero = {"dram__bytes.sum.pct_of_peak_sustained_elapsed": Metric(-0.01, "%")}
     return replace(
         profile,

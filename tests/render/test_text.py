@@ -23,7 +23,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, Metric, Profile
-from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.reports.origins import EMULATED
 from tests.support import process
 from tests.support.pages import shown
 from tests.support.places import RECORDINGS
@@ -99,7 +99,7 @@ def test_requests_that_are_not_known_make_no_rate() -> None:
     load = Instruction(0, "LDG R2", "LDG", "LDG", executed=None, traffic=Traffic(sectors=1 << 70, ideal=1 << 70))
     console = Console(file=StringIO(), width=120)
     comparison = compare([dataclasses.replace(EMPTY, instructions=(load,))])
-    terminal.show(JobResult(comparisons=(comparison,), engine=Engine(EMULATED)), console)
+    terminal.show(JobResult(comparisons=(comparison,), engine=EMULATED), console)
     assert "Sectors of global and local memory per request" in console.file.getvalue()  # type: ignore[attr-defined]
 
 

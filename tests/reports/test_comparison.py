@@ -16,9 +16,10 @@ from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.traffic import Traffic
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
+from ncu_swizzle.engines import reader
 from ncu_swizzle.gate import verdict
 from ncu_swizzle.gate.verdict import Place
-from ncu_swizzle.reports import attribution, frames, pack, pairing, reader, remarks
+from ncu_swizzle.reports import attribution, frames, pack, pairing, remarks
 from ncu_swizzle.reports.attribution import FrameOwners
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction

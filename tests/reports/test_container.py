@@ -21,14 +21,15 @@ from bench.attacks.corpus.oddities import oddities
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.base.files import read_toml
+from ncu_swizzle.engines import reader
+from ncu_swizzle.engines.reader import Line, Question
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels.project import project_in
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import container, reader, remarks, results, run_folder, sizes
+from ncu_swizzle.reports import container, remarks, results, run_folder, sizes
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import STALLED
-from ncu_swizzle.reports.reader import Line, Question
 from tests.support import nvidia_says
 from tests.support.places import PROGRAMS, RECORDINGS
 from tests.support.properties import chances, examples, holds

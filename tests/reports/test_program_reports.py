@@ -15,11 +15,12 @@ from ncu_swizzle.base import paths, validate
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.render import findings, formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import container, reader, remarks
+from ncu_swizzle.reports import container, remarks
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
 from tests.support.pages import Page
 from tests.support.places import PROGRAMS

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.traffic import Traffic
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog
-from ncu_swizzle.reports import pack, reader
+from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem import code, mapping, wavefronts
 from ncu_swizzle.smem.layout import Layout

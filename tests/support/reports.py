@@ -11,7 +11,6 @@ from ncu_swizzle.reports import pairing, run_folder
 from ncu_swizzle.reports.comparison import JobResult
 from ncu_swizzle.reports.container import MAGIC
 from ncu_swizzle.reports.model import KernelId, LaunchId, MachineInfo, Profile
-from ncu_swizzle.reports.options import Engine
 from tests.support.places import PROGRAMS
 from tests.support.recordings import Recorded
 
@@ -88,7 +87,7 @@ EMPTY = Profile(
 )
 
 
-ENGINE = Engine("ncu")
+ENGINE = "ncu"
 LAUNCHED = ("transpose-plain", "transpose-xor", "transpose-plain", "vectors-4-stride")
 
 

@@ -13,9 +13,10 @@ from functools import cache, partial
 from html.parser import HTMLParser
 
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.render import formats, page
-from ncu_swizzle.reports import reader, remarks
+from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.comparison import JobResult, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (
@@ -24,14 +25,13 @@ from ncu_swizzle.reports.model import (
     IDEAL,
     STALLED,
     WAVEFRONTS,
-    Finding,
     KernelId,
     MachineInfo,
     Metric,
     Profile,
     stall_reason,
 )
-from ncu_swizzle.reports.options import EMULATED, Engine
+from ncu_swizzle.reports.origins import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS
@@ -115,10 +115,9 @@ def inlined(profile: Profile, *header: Location) -> Profile:
     return replace(profile, instructions=accesses)
 
 
-def noted(profile: Profile, message: str) -> Profile:
+def noted(profile: Profile, message: str, *, aside: bool = False) -> Profile:
     """Return the profile with a warning of ncu's."""
-    note = Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=message)
-    return replace(profile, findings=(note,))
+    return replace(profile, findings=(remarks.note(message, aside=aside),))
 
 
 def unknown(profile: Profile) -> Profile:
@@ -236,8 +235,8 @@ def compared(recorded: Recorded) -> dict[str, list[Profile]]:
         "another machine": [first, replace(second, machine=elsewhere)],
         "another problem and engine": [first, replace(second, problem={"seq": 64}, engine="ncu")],
         "a warning of ncu's": [noted(second, "ncu could not read 3 metrics: a, b, c.")],
-        "a metric that no figure needs": [noted(second, f"{remarks.NOT_MEASURED}pcie__read_bytes.sum.")],
-        "a metric that figures need": [noted(second, f"{remarks.NOT_MEASURED}{DURATION}.")],
+        "a metric that no figure needs": [noted(second, "ncu wrote NaN for pcie__read_bytes.sum.", aside=True)],
+        "a metric that figures need": [noted(second, f"ncu wrote NaN for {DURATION}.")],
         "no lines": [replace(second, instructions=tuple(replace(i, stack=()) for i in second.instructions))],
         "fewer wavefronts than the ideal": [spoiled(first, wavefronts=1)],
         "wavefronts that were never executed": [spoiled(first, executed=0)],
@@ -287,7 +286,7 @@ def beside(name: str, profiles: Callable[[], Sequence[Profile]]) -> str:
     html = LARGE.sub("", page.render(comparison))
     if name not in WHOLE:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
-    on_terminal = printed(JobResult(comparisons=(comparison,), engine=Engine("recorded"))).splitlines()
+    on_terminal = printed(JobResult(comparisons=(comparison,), engine="recorded")).splitlines()
     terminal = [line.rstrip() for line in on_terminal]
     return "\n".join([*Outline(html).lines, "=== Terminal", *terminal, "=== Markdown", formats.render(comparison)])
 

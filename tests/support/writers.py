@@ -24,7 +24,7 @@ from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import pack, pairing
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.model import NEEDED, Finding, LaunchId, Profile
-from ncu_swizzle.reports.options import Engine, Outputs
+from ncu_swizzle.reports.options import Outputs
 from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
@@ -72,7 +72,7 @@ def small(profile: Profile) -> Profile:
 
 def result_of(profiles: tuple[Profile, ...], engine: str = "ncu") -> JobResult:
     return JobResult(
-        comparisons=(compare(profiles, notes=[p.kernel.name for p in profiles]),), engine=Engine(engine, "a reason")
+        comparisons=(compare(profiles, notes=[p.kernel.name for p in profiles]),), engine=engine, reason="a reason"
     )
 
 
@@ -80,7 +80,7 @@ def many_of(profiles: tuple[Profile, ...]) -> JobResult:
     """Return the profiles as launches of a program, before and after, in files named as their kernels."""
     rows = pairing.rows([profiles, profiles[:1]])
     comparisons, notes = pairing.lay_out(rows, pairing.columns([p.report for p in profiles]))
-    return JobResult(comparisons=comparisons, engine=Engine("ncu"), notes=notes, title=profiles[0].kernel.name)
+    return JobResult(comparisons=comparisons, engine="ncu", notes=notes, title=profiles[0].kernel.name)
 
 
 def poisoned_verdict(verdict: Verdict, change: Change, only: Collection[str] = ()) -> Verdict:

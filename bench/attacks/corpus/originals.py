@@ -6,8 +6,9 @@ from typing import Any
 
 from bench.attacks.corpus import trees
 from ncu_swizzle.base.files import read_toml
+from ncu_swizzle.engines import reader
 from ncu_swizzle.gate import baseline
-from ncu_swizzle.reports import container, reader
+from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import PROGRAMS, RECORDINGS, table

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, SassInstruction
 from ncu_swizzle.emulate.dependence import block_axis, same_at_multiples
-from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Machine, coordinates
+from ncu_swizzle.emulate.machine import LANES, Machine, coordinates
 from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.floats import calculation, single

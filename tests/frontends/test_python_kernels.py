@@ -9,9 +9,11 @@ from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, line_table
-from ncu_swizzle.reports import container, layouts, python_kernels, reader, remarks
+from ncu_swizzle.engines import reader
+from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends.python_kernels import PythonLines
+from ncu_swizzle.reports import container, remarks
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.python_kernels import PythonLines
 from ncu_swizzle.reports.results import ModuleSource, ReportResult
 from tests.support import python_kernels as triton_caches
 from tests.support.places import PROGRAMS
@@ -23,6 +25,17 @@ LOAD, STORE = 16, 17  # lines of inlined_helpers.py, called in line 14 of inline
 INNERMOST, CALLED = {((HELPERS, STORE),)}, {((HELPERS, STORE), (SOURCE, 14))}
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the home folder, empty but for a report of a Triton kernel; it is the current one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.ncu-rep").write_bytes(triton_caches.report())
+    return tmp_path
+
+
 def first(folder: Path) -> Profile:
     return reader.read(folder / "report.ncu-rep")[0]
 
@@ -32,7 +45,7 @@ def stacks(profile: Profile) -> set[Stack]:
 
 
 def innermost(profile: Profile) -> list[str]:
-    return [aside for aside in remarks.asides(profile) if aside.startswith(remarks.INNERMOST)]
+    return [aside for aside in remarks.asides(profile) if aside.startswith(python_kernels.INNERMOST)]
 
 
 def test_the_kernel_in_the_cache_has_the_machine_code_that_was_recorded() -> None:
@@ -86,7 +99,7 @@ def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.
         explained.append((text, explicit))
         return profile
 
-    monkeypatch.setattr(layouts, "with_layout_notes", explain)
+    monkeypatch.setattr(triton_layouts, "with_layout_notes", explain)
     first(folder)
     assert explained == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 

@@ -30,7 +30,6 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import PTX, LineTable, Location, line_table
 from ncu_swizzle.cubin.shared_arrays import SECTION
 from ncu_swizzle.kernels.nvcc_options import readable, source_bytes
-from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.container import Facts
 from ncu_swizzle.reports.results import ReportResult
 
@@ -119,6 +118,7 @@ def _whole(first: str, more: str) -> int:
 
 LEAST_LABELS = 2  # in the PTX of a function: where its own code begins and ends; more belong to what is inlined
 _LABEL = re.compile(rb"\$L__tmp\d+:")
+INNERMOST = "source lines end at inlined functions: "
 _SHARED = "torchinductor_"  # where torch.compile keeps Triton's kernels, in the folder for temporary files
 
 
@@ -258,7 +258,7 @@ def lacking(result: ReportResult, kernel: CachedKernel | None) -> list[str]:
     if kernel is not None or not lacks_callers(result.cubin, result.function):
         return []
     return [
-        f"{remarks.INNERMOST}Triton's cubin does not name their callers, and Triton's cache has no PTX of this kernel "
+        f"{INNERMOST}Triton's cubin does not name their callers, and Triton's cache has no PTX of this kernel "
         "here; report it where the program ran, with the same TRITON_CACHE_DIR."
     ]
 
@@ -324,7 +324,7 @@ class PythonLines:
         outermost = [row.location for row in rows if not row.inlined_at]
         if self.kernel and not all(self.plausible_stack((at,), number > 0) for number, at in enumerate(outermost)):
             return [
-                f"{remarks.INNERMOST}Numba does not say of functions that it inlines itself which file they are in; "
+                f"{INNERMOST}Numba does not say of functions that it inlines itself which file they are in; "
                 'without inline="always" it does, and ncu-swizzle profile FILE.py::FUNCTION has their lines.'
             ]
         if not result.function.startswith(PREFIX) or any(row.inlined_at for row in rows):
@@ -332,7 +332,7 @@ class PythonLines:
         if len({self._function(*row.location) for row in rows}) < 2:
             return []
         return [
-            f"{remarks.INNERMOST}CuTe DSL's cubin does not name their callers; ncu-swizzle profile FILE.py::FUNCTION, "
+            f"{INNERMOST}CuTe DSL's cubin does not name their callers; ncu-swizzle profile FILE.py::FUNCTION, "
             "with the function under @cute.jit, has them."
         ]
 

@@ -29,7 +29,9 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
-from ncu_swizzle.reports import container, layouts, pack, python_kernels, remarks, sizes
+from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
+from ncu_swizzle.reports import container, pack, remarks, sizes
 from ncu_swizzle.reports.container import Container, Facts
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import (
@@ -45,8 +47,7 @@ from ncu_swizzle.reports.model import (
     Profile,
     UnknownCounts,
 )
-from ncu_swizzle.reports.options import NCU
-from ncu_swizzle.reports.python_kernels import CachedKernel, PythonLines
+from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.reports.results import ReportResult
 
 # Cached answers of NVIDIA's module, which needs half a second or more for each.
@@ -239,7 +240,7 @@ SHOWN = 5  # metrics that a note lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class ReportOrigin:
     """The origin that all results of a report share."""
 
     report: str
@@ -257,7 +258,7 @@ def read(report: Path) -> list[Profile]:
     session, sha256 = container.container_of(data, str(report)), cache.sha256(data)
     facts = Facts.beside(report)
     facts.verify(report, sha256)
-    origin = Origin(report=encodable(report.name), sha256=sha256, session=session, facts=facts)
+    origin = ReportOrigin(report=encodable(report.name), sha256=sha256, session=session, facts=facts)
     if not session.results:
         raise BadFile(
             f"{report} has no kernel: ncu profiled none, or the file was truncated",
@@ -283,7 +284,7 @@ def read(report: Path) -> list[Profile]:
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
             profiles.append(
-                layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
+                triton_layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
             )
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
@@ -304,13 +305,13 @@ def _stamp(file: Path) -> tuple[int, ...]:
 
 
 def _profile(
-    result: ReportResult, metrics: Mapping[str, Metric], origin: Origin, compiled: CachedKernel | None
+    result: ReportResult, metrics: Mapping[str, Metric], origin: ReportOrigin, compiled: CachedKernel | None
 ) -> Profile:
     """Return the profile of a result, without its instructions."""
     facts = origin.facts.content
     name = facts.get("kernel") or result.name
     lacking = (*python_kernels.lacking(result, compiled), *PythonLines.of(result).lacking(result))
-    notes = (*facts.get("notes", ()), *lacking, *_not_measured(result))
+    notes = (*map(remarks.note, facts.get("notes", ())), *(remarks.note(each, aside=True) for each in lacking))
     return Profile(
         engine=facts.get("engine", NCU),
         kernel=KernelId(
@@ -329,10 +330,7 @@ def _profile(
         errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=(),
-        findings=(
-            *result.findings,
-            *(Finding(rule=remarks.NOTE, kind="warning", title=remarks.TITLE, message=note) for note in notes),
-        ),
+        findings=(*result.findings, *notes, *_not_measured(result)),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
         unknowns=tuple(
@@ -341,14 +339,14 @@ def _profile(
     )
 
 
-def _not_measured(result: ReportResult) -> Iterator[str]:
+def _not_measured(result: ReportResult) -> Iterator[Finding]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-        yield f"{remarks.NOT_MEASURED}{listed}."
+        yield remarks.note(f"ncu wrote NaN for {listed}.", aside=remarks.FIGURES.isdisjoint(names))
 
 
-def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:
+def _machine(metrics: Mapping[str, Metric], origin: ReportOrigin, result: ReportResult) -> MachineInfo:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
