@@ -177,7 +177,7 @@ def described(folder: Path, kernels: list[Mutant]) -> Iterator[tuple[Mutant, Tar
         KernelDescription(), sources=CatalogOptions(config=str(folder / "ncu-swizzle.toml"), trust=True)
     )
     for each in kernels:
-        yield each, naming.resolve([each.name], description)[0][-1]
+        yield each, naming.resolve([each.name], description)[0].targets[-1]
 
 
 def found(target: Target) -> str:
@@ -270,7 +270,7 @@ def judged(folder: Path, after: str) -> judgement.Judgement:
     project = folder / "ncu-swizzle.toml"
     project.write_text("".join(DESCRIBED.format(name=name) for name in ("before", "after")), encoding="utf-8")
     description = replace(KernelDescription(), sources=CatalogOptions(config=str(project)))
-    versions = [lineup[-1] for lineup in naming.resolve(["before", "after"], description)]
+    versions = [named.targets[-1] for named in naming.resolve(["before", "after"], description)]
     return judgement.judge(versions[0], versions[1], EmulationSettings())
 
 

@@ -135,7 +135,7 @@ def test_a_large_launch_is_checked_in_some_blocks(tmp_path: Path, monkeypatch: p
 
 def of_project(folder: Path) -> Target:
     sources = CatalogOptions(config=str(folder / "ncu-swizzle.toml"))
-    return naming.resolve(["turned"], replace(KernelDescription(), sources=sources))[0][-1]
+    return naming.resolve(["turned"], replace(KernelDescription(), sources=sources))[0].targets[-1]
 
 
 def test_arrays_in_and_out(tmp_path: Path) -> None:
