@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
 from ncu_swizzle.certify.facts import Facts, instance
-from ncu_swizzle.certify.flow import CHUNK, Memory, TensorMap
+from ncu_swizzle.certify.flow import CHUNK, Footprint, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import Symbol, Unfollowed
 from ncu_swizzle.certify.solver import Answer
@@ -104,7 +104,7 @@ class ArrayAccesses:
 
     def enter(
         self,
-        memory: tuple[Memory, Memory],
+        memory: tuple[Footprint, Footprint],
         offsets: tuple[Term, Term],
         reached: list[Term],
         line: Location | None,

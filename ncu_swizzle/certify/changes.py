@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.files import is_file, read_bytes
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict
-from ncu_swizzle.certify.units import Checking, KnownLaunch, Project, Versions, project_of
+from ncu_swizzle.certify.units import CheckedProject, Checking, KnownLaunch, Versions, project_of
 from ncu_swizzle.kernels import git, halves, limits
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Tree, Unit
@@ -94,7 +94,7 @@ def _paired(before: Sequence[KnownLaunch], after: Sequence[KnownLaunch]) -> Iter
 
 
 @contextlib.contextmanager
-def copy_with(project: Project, texts: Mapping[Path, bytes]) -> Iterator[Tree]:
+def copy_with(project: CheckedProject, texts: Mapping[Path, bytes]) -> Iterator[Tree]:
     """Make a copy of a project with other texts for some of its files, by their absolute paths."""
     with scratch() as folder:
         root = Path(os.path.realpath(folder))
@@ -134,7 +134,7 @@ def compare_texts(
 
     `folder` is the project's, if it is known.
     """
-    project = Project(folder=folder or project_of(targets[0].source), sources=sources)
+    project = CheckedProject(folder=folder or project_of(targets[0].source), sources=sources)
     changed = {limits.plain(path): text for path, text in texts.items()}
     own = list(dict.fromkeys(map(halves.of_target, targets)))
     launches = [KnownLaunch.of(target) for target in targets]
@@ -158,7 +158,7 @@ def compare_with_commit(
     if top is None:
         raise UsageError(f"{sides[0].unit.source} is in no git checkout", "prove BEFORE AFTER compares two files")
     commit = git.branched_from(top, name)
-    project = Project(folder=limits.plain(top), sources=sources)
+    project = CheckedProject(folder=limits.plain(top), sources=sources)
     with scratch() as folder:
         root = Path(os.path.realpath(folder))
         left_out = git.unpack(top, commit, root)
@@ -176,7 +176,7 @@ def compare_with_commit(
     return _verdict(project, units, changed, checking)
 
 
-def _differing(root: Path, project: Project) -> Iterator[tuple[Path, tuple[bytes, bytes]]]:
+def _differing(root: Path, project: CheckedProject) -> Iterator[tuple[Path, tuple[bytes, bytes]]]:
     """Yield the files that a copy of a project has with another text, or lacks, or has alone; and both texts."""
     files = {file for file in project.checkout.files if file.is_file()}
     for folder, _, names in os.walk(root):
@@ -190,7 +190,10 @@ def _differing(root: Path, project: Project) -> Iterator[tuple[Path, tuple[bytes
 
 
 def _verdict(
-    project: Project, units: Sequence[UnitVerdict], changed: Mapping[Path, tuple[bytes, bytes]], checking: Checking
+    project: CheckedProject,
+    units: Sequence[UnitVerdict],
+    changed: Mapping[Path, tuple[bytes, bytes]],
+    checking: Checking,
 ) -> ChangeVerdict:
     return ChangeVerdict(
         units=tuple(units),

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
 from ncu_swizzle.certify.facts import Facts
-from ncu_swizzle.certify.flow import Effect, Maps, Memory, Shape, common_base
+from ncu_swizzle.certify.flow import Effect, Footprint, Maps, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
@@ -98,7 +98,7 @@ class Obligation:
     what: str
     line: Location | None
     block: int
-    memory: tuple[Memory, Memory] | None = None
+    memory: tuple[Footprint, Footprint] | None = None
     guards: tuple[Term, ...] = ()
 
 
@@ -326,7 +326,7 @@ class Comparison:
             raise Unfollowed(f"{each.what} may differ between the versions", each.line)
         arrays.keep(f"{each.what} is the same", each.line, conditions)
 
-    def _check_origin(self, memory: Memory, at: Location | None) -> None:
+    def _check_origin(self, memory: Footprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in self.facts.sources([memory.address])):
             raise Unfollowed("an address of shared memory is made from a number", at)
@@ -336,7 +336,7 @@ class Comparison:
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):
             raise Unfollowed("an access does not show which array it is to", at)
 
-    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[Memory, Memory]) -> None:
+    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[Footprint, Footprint]) -> None:
         """Enter an access to a shared array."""
         base = common_base([each.one, each.other])
         if base is None or not base.symbols:

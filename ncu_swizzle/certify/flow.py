@@ -62,7 +62,7 @@ Maps = tuple[tuple[int, TensorMap], ...]  # by parameter's number
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class Footprint:
     """What an effect accesses from an address on; `width` is in bytes, None if it is not known here.
 
     With a `tile`, those are the chunks of a box that TMA moves.
@@ -83,7 +83,7 @@ class Effect:
     """What others can notice: an access to memory, a barrier, a call. Both versions have the same ones in one order."""
 
     opcode: str
-    memory: list[Memory]
+    memory: list[Footprint]
     values: list[Term]
     guard: Term | None
     line: Location | None
@@ -116,7 +116,7 @@ class State:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
 
 
-class Flow(ABC):
+class SymbolicFlow(ABC):
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
     `resized`: the versions have other amounts of shared memory. `names` are those of shared arrays in the old version,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
-from ncu_swizzle.certify.flow import CHUNK, Effect, Flow, Memory, TensorMap, common_base
+from ncu_swizzle.certify.flow import CHUNK, Effect, Footprint, SymbolicFlow, TensorMap, common_base
 from ncu_swizzle.certify.graph import EXTERNAL
 from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, Instruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
@@ -55,7 +55,7 @@ def _integer(text: str) -> int:
     return int(sign + re.sub(r"^0(?=\d)", "0o", digits.rstrip("U")), 0)
 
 
-class Run(Flow):
+class Run(SymbolicFlow):
     """A version of a kernel, run."""
 
     def run(self) -> None:
@@ -236,7 +236,7 @@ class Run(Flow):
             self._set(names, [found], guard, signed)
             return
         effect = Effect(instruction.opcode, [], values, guard, self._line)
-        effect.memory = [Memory(address, total, _space(parts), store, _alignment(total))]
+        effect.memory = [Footprint(address, total, _space(parts), store, _alignment(total))]
         at = None if store or instruction.inline else self._repeated(effect)
         results = self._results(effect, [] if store else [width] * len(names), at)
         self._set(names, results, guard, signed)
@@ -313,7 +313,7 @@ class Run(Flow):
             names = [name for operand in operands if operand.startswith("{") for name in elements(operand)]
         self._set(names, self._results(effect, [self.graph.registers.get(name, 32) for name in names]), guard)
 
-    def _accessed(self, instruction: Instruction, operand: str, position: int) -> Memory:
+    def _accessed(self, instruction: Instruction, operand: str, position: int) -> Footprint:
         """Return what an operand in brackets accesses; `position` counts such operands."""
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
         address = self._address(operand)
@@ -333,17 +333,17 @@ class Run(Flow):
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
-            return Memory(address, length * bits // 8, space, write, 32, lines, stride)
+            return Footprint(address, length * bits // 8, space, write, 32, lines, stride)
         elif (box := self._box(instruction)) and space == "shared" and position < 2:  # the third is its barrier
-            return Memory(address, CHUNK, space, position == 0, CHUNK, tile=box)
+            return Footprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
         elif head == "cp" and "mbarrier" not in parts:
             size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
             whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
             write = position != 1
             if position < 2 and whole and size is not None:  # the third of a bulk copy is its barrier
                 align = 16 if "bulk" in parts else _alignment(size.value)
-                return Memory(address, size.value, space, write, align)
-        return Memory(address, width, space, write, _alignment(width))
+                return Footprint(address, size.value, space, write, align)
+        return Footprint(address, width, space, write, _alignment(width))
 
     def _box(self, instruction: Instruction) -> TensorMap | None:
         """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""

@@ -292,7 +292,7 @@ def _host_differs(before: str, after: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Project:
+class CheckedProject:
     """A project's files, and the units that it consists of."""
 
     folder: Path

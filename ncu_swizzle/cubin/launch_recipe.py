@@ -53,7 +53,7 @@ def completed(cubin: Cubin, kernel: str, parameters: bytes) -> bytes:
     code = _recipe(host, kernel, cubin.name)
     if code is None:
         return parameters
-    machine = Machine(code, bytearray(parameters.ljust(total, b"\0")))
+    machine = RecipeMachine(code, bytearray(parameters.ljust(total, b"\0")))
     try:
         machine.run()
     except NotFollowed as error:
@@ -98,7 +98,7 @@ def _bytes(elf: ELFFile, symbol: object) -> bytes:
     return content[start : start + size] if size else content[start : start + MOST_NAME]
 
 
-class Machine:
+class RecipeMachine:
     """An x86-64 that knows integer instructions, as System V's convention starts it: RCX has the parameters."""
 
     def __init__(self, code: bytes, parameters: bytearray) -> None:

@@ -48,7 +48,7 @@ GROUP, WITHIN = LANES // 4, LANES % 4  # of a fragment: which row or column a la
 
 
 @dataclass(frozen=True)
-class Kind:
+class Element:
     """A type of elements: bits, and what they are worth as float64 or int64."""
 
     bits: int
@@ -84,14 +84,16 @@ def _signed(bits: Bits, size: int) -> Bits:
     return (bits.astype(np.int64) ^ half) - half
 
 
-KINDS: dict[str, Kind] = {
-    "F16": Kind(16, lambda bits: bits.astype(np.uint16).view(np.float16).astype(np.float64), -14),
-    "BF16": Kind(16, lambda bits: (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64), -126),
-    "TF32": Kind(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64), -126),
-    "E4M3": Kind(8, lambda bits: _table("E4M3")[bits], -6),
-    "E5M2": Kind(8, lambda bits: _table("E5M2")[bits], -14),
-    **{f"U{size}": Kind(size, lambda bits: bits.astype(np.int64), whole=True) for size in (4, 8)},
-    **{f"S{size}": Kind(size, functools.partial(_signed, size=size), whole=True) for size in (4, 8)},
+KINDS: dict[str, Element] = {
+    "F16": Element(16, lambda bits: bits.astype(np.uint16).view(np.float16).astype(np.float64), -14),
+    "BF16": Element(
+        16, lambda bits: (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64), -126
+    ),
+    "TF32": Element(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64), -126),
+    "E4M3": Element(8, lambda bits: _table("E4M3")[bits], -6),
+    "E5M2": Element(8, lambda bits: _table("E5M2")[bits], -14),
+    **{f"U{size}": Element(size, lambda bits: bits.astype(np.int64), whole=True) for size in (4, 8)},
+    **{f"S{size}": Element(size, functools.partial(_signed, size=size), whole=True) for size in (4, 8)},
 }
 
 
@@ -133,7 +135,7 @@ def fused_sum(
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProductShape:
     """The extents of a product, and the types of its matrices."""
 
     rows: int
@@ -143,7 +145,7 @@ class Shape:
     b: str
 
     @classmethod
-    def of(cls, instruction: SassInstruction) -> Shape | None:
+    def of(cls, instruction: SassInstruction) -> ProductShape | None:
         """Return the shape of an instruction; None if it is not modelled."""
         match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
         names = [word for word in instruction.modifiers if word in KINDS]
@@ -163,7 +165,7 @@ def exact(instruction: SassInstruction) -> bool:
     return instruction.opcode in ("IMMA", "IGMMA")
 
 
-def unpacked(words: Sequence[Bits], kind: Kind, rows: int) -> Bits:
+def unpacked(words: Sequence[Bits], kind: Element, rows: int) -> Bits:
     """Return a matrix of a fragment, (G, rows, k), from its registers, (G, 32) each; of B, rows are its columns."""
     per_word = WORD_BITS // kind.bits
     down = rows // 8
@@ -197,7 +199,7 @@ class Sum:
     least: tuple[int, int]
 
     @classmethod
-    def of(cls, instruction: SassInstruction, shape: Shape, rows: int) -> Sum:
+    def of(cls, instruction: SassInstruction, shape: ProductShape, rows: int) -> Sum:
         """Return what an instruction does with the sums of so many rows."""
         integers = instruction.opcode.startswith("I")
         halves = not integers and instruction.has("F16") and not instruction.has("F32")
@@ -267,13 +269,13 @@ def product_step(instruction: SassInstruction) -> Step | None:
     """Return the step of a matrix product; None if it is not one that is modelled."""
     if instruction.opcode == "DMMA":
         return _doubles(instruction)
-    shape = Shape.of(instruction)
+    shape = ProductShape.of(instruction)
     if shape is None:
         return None
     return _tiles(instruction, shape) if instruction.opcode.endswith("GMMA") else _fragments(instruction, shape)
 
 
-def _fragments(instruction: SassInstruction, shape: Shape) -> Step | None:
+def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None:
     """Return the step of a warp's product of fragments."""
     left, right = KINDS[shape.a], KINDS[shape.b]
     target = operand_number(instruction.operands[0])
@@ -333,7 +335,7 @@ def _doubles(instruction: SassInstruction) -> Step | None:
 class _Tiles:
     """A wgmma: each warp of the four multiplies its 16 rows of A by B."""
 
-    def __init__(self, instruction: SassInstruction, shape: Shape, target: int, at: int) -> None:
+    def __init__(self, instruction: SassInstruction, shape: ProductShape, target: int, at: int) -> None:
         parts = instruction.operands
         self.instruction, self.shape, self.target = instruction, shape, target
         self.kinds = KINDS[shape.a], KINDS[shape.b]
@@ -369,7 +371,7 @@ class _Tiles:
         result = self.sum.added(left, right, summand)
         _put(m, self.target, self.sum.packed(result), sure & known, None)
 
-    def _operand(self, m: Machine, side: str, kind: Kind, rows: int) -> tuple[Bits, Bools]:
+    def _operand(self, m: Machine, side: str, kind: Element, rows: int) -> tuple[Bits, Bools]:
         """Return what descriptors name, (G, rows, k), and in which warps of the view that is known, (G,)."""
         low, high = (first_lane(read(m), m.view.mask) for read in self.described[side])
         every = np.arange(len(m.view.warps))
@@ -385,7 +387,7 @@ class _Tiles:
         return tiles, sure
 
     def _tile(
-        self, m: Machine, side: str, kind: Kind, rows: int, block: int, descriptor: Descriptor
+        self, m: Machine, side: str, kind: Element, rows: int, block: int, descriptor: Descriptor
     ) -> tuple[Bits, bool]:
         """Return the matrix in a block's shared memory, (rows, k), and whether it is known."""
         mn_major = f"tnsp{side}" in self.instruction.text
@@ -399,7 +401,7 @@ class _Tiles:
         return kind.decode(matrix.astype(np.uint32)), bool(m.shared_known[block][places].all())
 
 
-def _tiles(instruction: SassInstruction, shape: Shape) -> Step | None:
+def _tiles(instruction: SassInstruction, shape: ProductShape) -> Step | None:
     """Return the step of a wgmma; None for one that only orders others."""
     parts = instruction.operands
     at = next((k for k, operand in enumerate(parts) if operand.kind == MEMORY and operand.terms), None)

@@ -42,7 +42,7 @@ class Judged(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class ComparedRun:
     """One launch of both versions on the same inputs."""
 
     problem: Mapping[str, int]
@@ -68,7 +68,7 @@ class Judgement:
     after: str
     outcome: Judged
     reasons: tuple[str, ...] = ()
-    cases: tuple[Case, ...] = ()
+    cases: tuple[ComparedRun, ...] = ()
     costs: Costs = field(default_factory=Costs)
     inexact: tuple[str, ...] = ()  # instructions that reach outputs and are not bit-exact
 
@@ -105,7 +105,7 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
     outputs = _refuse_unlike(before, after)
     binaries = [executed.compiled(version, settings)[1].data for version in (before, after)]
     seeds = np.random.default_rng(list(hashlib.sha256(b"".join(binaries)).digest())).integers(1 << 32, size=CASES)
-    done: list[Case] = []
+    done: list[ComparedRun] = []
     inexact: dict[str, None] = {}
     outcome, reasons, costs = Judged.SAME, list[str](), Costs()
     try:
@@ -226,7 +226,7 @@ def _attempt(
         raise _Unclear(f"{target.name} cannot be executed: {error}") from error
 
 
-def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[str], seed: int) -> Case:
+def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[str], seed: int) -> ComparedRun:
     """Compare what both have left. Raises _Refused."""
     elements, worst = 0, 0.0
     for argument in first.target.family.arguments:
@@ -257,7 +257,7 @@ def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[st
             where = ", ".join(str(int(each)) for each in place)
             raise _Refused(f"{name}[{where}] is {found[place]}, not {right[place]}{by}, {at}, seed {seed}")
         elements += int(wrote[0].sum())
-    return Case(problem=dict(first.target.problem), seed=seed, elements=elements, error=worst)
+    return ComparedRun(problem=dict(first.target.problem), seed=seed, elements=elements, error=worst)
 
 
 def _refuse_changed(first: ExecutedTarget, second: ExecutedTarget, argument: Argument) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin import launch_recipe
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.launch_recipe import PARAMETERS, Machine, NotFollowed
+from ncu_swizzle.cubin.launch_recipe import PARAMETERS, NotFollowed, RecipeMachine
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.engines import emulated_launch
@@ -79,7 +79,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_an_instruction_does_what_an_x86_does(name: str) -> None:
     code, expected = STEPS[name]
-    machine = Machine(bytes.fromhex(code) + b"\xc3", bytearray(struct.pack("<4Q", 7, 2**63 + 5, 0xFFFFFFF0, 3)))
+    machine = RecipeMachine(bytes.fromhex(code) + b"\xc3", bytearray(struct.pack("<4Q", 7, 2**63 + 5, 0xFFFFFFF0, 3)))
     machine.run()
     assert struct.unpack_from("<Q", machine.parameters)[0] == expected
 
@@ -103,7 +103,7 @@ REFUSED = {
 @pytest.mark.parametrize("code", REFUSED)
 def test_what_is_not_followed_is_said(code: str) -> None:
     with pytest.raises(NotFollowed, match=re.escape(REFUSED[code])):
-        Machine(bytes.fromhex(code), bytearray(32)).run()
+        RecipeMachine(bytes.fromhex(code), bytearray(32)).run()
 
 
 def test_a_recipe_that_is_not_followed_stops_the_launch_and_no_other() -> None:
