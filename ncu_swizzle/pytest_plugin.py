@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `ncu_profile`, the marker `gpu`, and reports for failed assertions.
+"""The pytest plugin: the fixtures `ncu_profile` and `ncu_run`, the marker `gpu`, and reports for failed assertions.
 
 It is installed with ncu-swizzle and loaded in every pytest run, so it imports what it needs only when a test uses it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,22 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         return profiles[key]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def ncu_run() -> Callable[..., dict[str, Any]]:
+    """Return `ncu_swizzle.run`, a kernel's outputs without a GPU; it skips the test where nothing can be compiled."""
+    from ncu_swizzle.base.errors import EnvironmentLacking
+    from ncu_swizzle.commands import api
+
+    def run(kernel: str | Path, inputs: Mapping[str, Any] | None = None, **how: Any) -> dict[str, Any]:
+        __tracebackhide__ = True
+        try:
+            return api.run(kernel, inputs, **how)
+        except EnvironmentLacking as error:
+            pytest.skip(str(error))
+
+    return run
 
 
 def _key(entry: str | Path | Callable[..., Any], how: dict[str, Any]) -> str:

@@ -59,6 +59,10 @@ class KnownLaunch:
         dynamic, maps = (launch.shared, launch.shared), (_maps(target),) * 2
         return cls(entry=target.kernel.entry, block=(x, y, z), dynamic=dynamic, maps=maps)
 
+    def overridden(self, typed: KnownLaunch) -> KnownLaunch:
+        """Return the launch with the block and the dynamic bytes that were typed, if they were."""
+        return replace(self, block=typed.block or self.block, dynamic=typed.dynamic or self.dynamic)
+
     @property
     def differs(self) -> bool:
         """Return whether the versions are launched differently, which even the same code may notice."""

@@ -157,7 +157,7 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
         if target.kernel.library or target.compiled or target.python:
             raise UsageError(f"{word} has no CUDA C++ source", "name kernels with a .cu file")
         side = Side.of(target)
-        yield replace(side, launches=(replace(typed, entry=""),)) if typed.block else side
+        yield replace(side, launches=tuple(known.overridden(typed) for known in side.launches))
         return
     source = Path(word)
     if source.suffix in (*BINARIES, PYTHON):
@@ -172,7 +172,8 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     launch = LaunchOptions(entry=entry or "any", arch=arch)
     spec = KernelSpec(name=launch.entry, source=source, launch=launch, options=(*own, *description.options, *options))
     family = build.family_without_launch(spec)
-    launches = (typed,) if typed.block or typed.dynamic else tuple(map(KnownLaunch.of, described))
+    launches = tuple(KnownLaunch.of(target).overridden(typed) for target in described)
+    launches = launches or ((typed,) if typed.block or typed.dynamic else ())
     yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)
 
 

@@ -15,7 +15,7 @@ from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Profile
 from tests.support import fake_ncu
 from tests.support.documentation import snippets
-from tests.support.marks import without_gpu
+from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT, text
 from tests.support.recordings import Recorded
 from tests.support.reports import spoiled
@@ -135,6 +135,34 @@ def test_profiles_come_from_files_from_ncu_and_from_sources(
     )
     done = project.runpytest_inprocess("--ncu-swizzle-engine", "ncu")
     assert (done.ret, done.parseoutcomes().get("failed", 0)) == (0, 0)
+
+
+RESULTS = """
+import numpy as np
+
+
+def test_turned(ncu_run):
+    matrix = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    assert (ncu_run("transpose-xor", {"in": matrix}, problem={"n": 64})["out"] == matrix.T).all()
+
+
+def test_wrong(ncu_run):
+    matrix = np.ones((64, 64), np.float32)
+    assert (ncu_run("transpose-xor", {"in": matrix}, problem={"n": 64})["out"] == 2).all()
+
+
+def test_without_a_compiler(ncu_run):
+    ncu_run("transpose-xor", problem={"n": 64}, nvcc="/nowhere/nvcc", no_cache=True)
+"""
+
+
+@NEEDS_ALL
+@pytest.mark.long
+def test_results_are_those_of_the_emulator(project: pytest.Pytester) -> None:
+    project.makepyfile(RESULTS)
+    result = project.runpytest_subprocess("-rs")
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*nvcc*"])
 
 
 @pytest.mark.long
