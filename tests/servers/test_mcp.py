@@ -24,7 +24,9 @@ from tests.support.processes import processes_in
 
 NEEDS_MCP = pytest.mark.skipif(not find_spec("mcp"), reason="mcp is not installed: pip install 'ncu-swizzle[servers]'")
 pytestmark = [NEEDS_MCP, NEEDS_ALL]
-TOOLS = {"list_kernels", "lint", "explain", "suggest", "fix", "profile", "compare", "check", "read_report"}
+TOOLS = {
+    "list_kernels", "lint", "explain", "suggest", "fix", "profile", "compare", "check", "judge", "read_report",
+}  # fmt: skip
 GEMM = sorted((RECORDINGS / "gemm").glob("*.ncu-rep"))
 MOST = 8000  # characters: 2,000 tokens of four
 
@@ -135,6 +137,23 @@ def test_an_agent_finds_and_fixes_a_conflict_step_by_step(tmp_path: Path) -> Non
         assert listed.structured_content["next"]["tool"] == "lint"
 
     with_client(tmp_path, use, limit_s=200)
+
+
+@pytest.mark.long
+def test_an_agent_has_its_change_judged(tmp_path: Path) -> None:
+    wrong = TRANSPOSE.replace("[threadIdx.x][", "[threadIdx.x ^ 1][")
+    assert wrong != TRANSPOSE
+    for name, source in (("before", TRANSPOSE), ("same", TRANSPOSE), ("wrong", wrong)):
+        (tmp_path / f"{name}.cu").write_text(source, encoding="utf-8")
+
+    async def use(client: Any) -> None:
+        for name, outcome in (("same", "same"), ("wrong", "refused")):
+            pair = {"before": "before.cu", "after": f"{name}.cu", "launch": LAUNCH}
+            result = await client.call_tool("judge", pair)
+            assert not result.is_error, text(result)
+            assert result.structured_content["outcome"] == outcome
+
+    with_client(tmp_path, use, limit_s=400)
 
 
 @pytest.mark.long
