@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     flush_denormals,
     pack_bits,
     round_to_format,
+    unpack_bits,
 )
 from ncu_swizzle.emulate.values import Bits, high_half, join_halves, low_half
 from ncu_swizzle.smem.operations import Ints
@@ -82,17 +83,11 @@ def _float_sum(instruction: SassInstruction) -> Update:
 
 def _add_halves(old: Bits, data: Bits, _: Bits, form: Format) -> Bits:
     parts = [
-        pack_bits(round_to_format(_widened(old >> shift, form) + _widened(data >> shift, form), form), form)
+        pack_bits(round_to_format(unpack_bits(old >> shift, form) + unpack_bits(data >> shift, form), form), form)
         for shift in (np.uint32(0), np.uint32(16))
     ]
     added: Bits = parts[0] | parts[1] << np.uint32(16)
     return added
-
-
-def _widened(bits: Bits, form: Format) -> Bits:
-    if form is BRAIN:
-        return (bits << np.uint32(16)).view(F32).astype(F64)
-    return bits.astype(np.uint16).view(np.float16).astype(F64)
 
 
 def _add_floats(old: Bits, data: Bits, _: Bits, flush: bool) -> Bits:

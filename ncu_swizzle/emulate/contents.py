@@ -19,8 +19,8 @@ from ncu_swizzle.emulate.values import Bits, Value, dependent_tag, known_in, unk
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 MOST_DRAWN = 256 << 20  # bytes of buffers that are filled to see whether stores store the same
-_UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_KNOWN = 0x01010101  # a word all of whose bytes are known
+UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+KNOWN: dict[Any, Any] = {unit: unit(0x01010101 & np.iinfo(unit).max) for unit in UNITS.values()}  # in all of its bytes
 
 
 def drawn_memory(buffers: Sequence[Buffer], known: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -59,7 +59,7 @@ def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[I
     at = first + np.arange(size // unit)[:, None, None]
     inside = selected & (at < per_block)
     at += (m.view_blocks() * per_block)[:, None]
-    return np.where(inside, at, 0), inside, _UNITS[unit]
+    return np.where(inside, at, 0), inside, UNITS[unit]
 
 
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
@@ -71,9 +71,8 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
         return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
     at, inside, unit = _units_at(m, address, selected, size)
     data = m.shared.view(unit).take(at).astype(np.uint32, copy=False)
-    # (words, G, 32). Seen as units, `shared_known` has 1 in each byte that is known: all of them are if the unit is
-    # 0x01010101, cut to its size.
-    all_bytes = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
+    # (words, G, 32). `shared_known` has 1 in each byte that is known.
+    all_bytes = m.shared_known.view(unit).take(at) == KNOWN[unit]
     known = all_bytes & inside & np.asarray(address.known)
     every = (known | ~selected).all(axis=(1, 2)).tolist()
     some = (known & selected).any(axis=(1, 2)).tolist()
@@ -100,7 +99,7 @@ def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[V
             # Lanes are in ascending order, and NumPy keeps the last of several writes to one element: the highest
             # lane's.
             contents[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
-            sure[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
+            sure[where] = np.where(known, KNOWN[unit], unit(0))
         if value.known is not True:
             m.shared_origin = value.origin
         if alone is None:
@@ -262,7 +261,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
         if not inside.any():
             continue
         unit = 4 if size >= 4 and not (offset[inside] % 4).any() else 1
-        data = np.frombuffer(content, _UNITS[unit], len(content) // unit)
+        data = np.frombuffer(content, UNITS[unit], len(content) // unit)
         lost = m.overwritten.get(base)
         blamed = m.lost_by if lost is not None else blamed
         for word in range(words):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.emulate.contents import KNOWN, UNITS
 from ncu_swizzle.emulate.counts import Buffer, OutOfBounds
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
@@ -22,7 +22,6 @@ from ncu_swizzle.smem.operations import Bools, Ints
 UNTOUCHED, MARKED_BEFORE = 0, -1  # in place of the instruction's index plus 1
 THREAD_BITS = 10  # of the number of a thread in the grid; its block is above
 ALIGNED = 512  # where arrays begin in the flat one, relative to their addresses
-_UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 _NULL_PAGE = 1 << 16
 
 
@@ -35,19 +34,17 @@ class Cells:
 
     def load(self, places: Ints, size: int) -> tuple[Bits, Bools]:
         """Return the words at some places, (n,) each: (words, n) uint32, zero-extended, and whether they are known."""
-        unit = _UNITS[min(size, 4)]
+        unit = UNITS[min(size, 4)]
         first = places // unit().itemsize + np.arange(max(1, size // 4))[:, None]
-        every = unit(0x01010101 & np.iinfo(unit).max)
-        return self.content.view(unit)[first].astype(np.uint32), self.known.view(unit)[first] == every
+        return self.content.view(unit)[first].astype(np.uint32), self.known.view(unit)[first] == KNOWN[unit]
 
     def store(self, places: Ints, size: int, words: Bits, known: Bools) -> None:
         """Store words, (words, n); of lanes with the same place, the last one's remains."""
-        unit = _UNITS[min(size, 4)]
-        every = unit(0x01010101 & np.iinfo(unit).max)
+        unit = UNITS[min(size, 4)]
         first = places // unit().itemsize
         for k in range(max(1, size // 4)):
             self.content.view(unit)[first + k] = words[k].astype(unit)
-            self.known.view(unit)[first + k] = np.where(known[k], every, unit(0))
+            self.known.view(unit)[first + k] = np.where(known[k], KNOWN[unit], unit(0))
 
 
 @dataclass(eq=False)

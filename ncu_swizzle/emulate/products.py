@@ -26,12 +26,14 @@ from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.rounding import (
+    BRAIN,
     F64,
     HALF,
     SINGLE,
     multiply_add_doubles,
     pack_bits,
     round_to_format,
+    unpack_bits,
     words,
 )
 from ncu_swizzle.emulate.values import Bits, Value, join_halves
@@ -85,10 +87,8 @@ def _signed(bits: Bits, size: int) -> Bits:
 
 
 KINDS: dict[str, Element] = {
-    "F16": Element(16, lambda bits: bits.astype(np.uint16).view(np.float16).astype(np.float64), -14),
-    "BF16": Element(
-        16, lambda bits: (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64), -126
-    ),
+    "F16": Element(16, functools.partial(unpack_bits, form=HALF), -14),
+    "BF16": Element(16, functools.partial(unpack_bits, form=BRAIN), -126),
     "TF32": Element(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64), -126),
     "E4M3": Element(8, lambda bits: _table("E4M3")[bits], -6),
     "E5M2": Element(8, lambda bits: _table("E5M2")[bits], -14),

@@ -363,7 +363,7 @@ def accesses(instruction: SassInstruction) -> bool:
 
 
 def figures_of(instruction: SassInstruction) -> tuple[str, ...]:
-    """Return the figures that ncu has for an instruction: for global memory, local memory, or both."""
+    """Return the metrics that ncu reports for an instruction's global accesses, its local ones, or both."""
     row = instruction.row
     if instruction.never or not (row.global_access or row.local_access):
         return ()

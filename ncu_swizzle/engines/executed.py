@@ -34,7 +34,6 @@ from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.toolchain import ARCH, disassembly
 from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
-from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Ints
 
 GAP = "nothing"  # in place of a buffer's name: what lies before all others
@@ -87,16 +86,17 @@ class ExecutedTarget:
         shape = fills.shape(argument, self.target.problem)
         return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
 
-    def writer(self, argument: Argument, at: int) -> tuple[Index, Index, Location | None] | None:
-        """Return who wrote an element last: thread, block, and the source line if known; None if nobody has."""
+    def writer(self, argument: Argument, at: int) -> str:
+        """Say who wrote an element last: thread, block, and the source line if it is known; "" if nobody has."""
         memory, place = self.execution.memory, self.where(argument).start
         place += at * fills.numpy_dtype(argument.dtype).itemsize
         if memory.by[place] <= 0:
-            return None
+            return ""
         who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
         thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
         block = coordinates(who >> THREAD_BITS, self.launch.grid)
-        return thread, block, line_of(self.binary, instruction.offset)
+        line = line_of(self.binary, instruction.offset)
+        return f"written by thread {thread} of block {block}{f' at {line[0]}:{line[1]}' if line else ''}"
 
     @cached_property
     def outputs(self) -> tuple[Argument, ...]:
@@ -349,12 +349,9 @@ def _first_wrong(
     place = ", ".join(str(int(each)) for each in np.unravel_index(number[at], shape))
     named, wanted = f"{argument.name}[{place}]", f"{right.ravel()[at]:.6g}"
     writer = ran.writer(argument, int(number[at]))
-    if writer is None:
+    if not writer:
         return f"{named} was never written; it should be {wanted}"
-    thread, block, line = writer
-    where = f" at {line[0]}:{line[1]}" if line else ""
-    is_ = f"{found.ravel()[at]:.6g}"
-    return f"{named} is {is_}, not {wanted}, written by thread {thread} of block {block}{where}"
+    return f"{named} is {found.ravel()[at]:.6g}, not {wanted}, {writer}"
 
 
 def with_check(profile: Profile, target: Target, settings: EmulationSettings) -> Profile:

@@ -235,11 +235,8 @@ def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[st
     for name in outputs:
         argument = _argument(first.target, name)
         right, found = first.array(argument), second.array(argument)
-        wrote = [
-            ran.execution.memory.by[ran.where(argument)].reshape(*right.shape, -1).all(axis=-1)
-            for ran in (first, second)
-        ]
-        missing = np.asarray(wrote[0] & ~wrote[1])
+        wrote = [ran.written(argument) for ran in (first, second)]
+        missing = wrote[0] & ~wrote[1]
         at = f"at {', '.join(f'{k}={v}' for k, v in first.target.problem.items()) or 'the described size'}"
         if missing.any():
             raise _Refused(f"{int(missing.sum()):,} elements of {name} are never written {at}")
@@ -247,15 +244,14 @@ def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[st
             raise _Refused(f"{name} is not all known {at}: {executed.why_unknown(second)}")
         if (wrote[1] & ~wrote[0]).any():
             raise _Refused(f"elements of {name} are written that {first.target.name} leaves alone, {at}")
-        apart = _differences(found, right, np.asarray(wrote[0]))
+        apart = _differences(found, right, wrote[0])
         worst = max(worst, float(apart.max(initial=0.0)))
         if not worst <= ELEMENTWISE * argument.tolerance:
             place = np.unravel_index(int(np.argmax(apart > ELEMENTWISE * argument.tolerance)), right.shape)
-            writer = second.writer(argument, int(np.ravel_multi_index(place, right.shape)))
-            by = f", written by thread {writer[0]} of block {writer[1]}" if writer else ""
-            by += f" at {writer[2][0]}:{writer[2][1]}" if writer and writer[2] else ""
+            by = second.writer(argument, int(np.ravel_multi_index(place, right.shape)))
             where = ", ".join(str(int(each)) for each in place)
-            raise _Refused(f"{name}[{where}] is {found[place]}, not {right[place]}{by}, {at}, seed {seed}")
+            wrong = f"{name}[{where}] is {found[place]}, not {right[place]}"
+            raise _Refused(", ".join(filter(None, (wrong, by, at, f"seed {seed}"))))
         elements += int(wrote[0].sum())
     return ComparedRun(problem=dict(first.target.problem), seed=seed, elements=elements, error=worst)
 

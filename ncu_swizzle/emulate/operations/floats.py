@@ -28,6 +28,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     round_directed,
     round_to_format,
     saturate,
+    unpack_bits,
     words,
 )
 from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed
@@ -72,7 +73,7 @@ def halves(operand: Operand, form: Format) -> Reals:
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = narrowed(read(m), used)
         parts = [value.bits & LOWER, value.bits >> UPPER]
-        return _signed(np.stack([_widened(parts[low], form), _widened(parts[high], form)]), operand), (value,)
+        return _signed(np.stack([unpack_bits(parts[low], form), unpack_bits(parts[high], form)]), operand), (value,)
 
     return reals
 
@@ -105,13 +106,6 @@ def _signed(numbers: Bits, operand: Operand) -> Bits:
     nan = np.isnan(numbers)  # keeps its sign
     numbers = np.where(nan, numbers, np.abs(numbers)) if operand.absolute else numbers
     return np.where(nan, numbers, -numbers) if operand.negated else numbers
-
-
-def _widened(bits: Bits, form: Format) -> Bits:
-    """Return 16-bit numbers, in uint32, as float64."""
-    if form is BRAIN:
-        return (bits << UPPER).view(F32).astype(F64)
-    return bits.astype(np.uint16).view(np.float16).astype(F64)
 
 
 def _condition(operand: Operand) -> Reals:
@@ -493,7 +487,7 @@ def _real(ins: SassInstruction) -> Reals:
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = narrowed(bits(m), int(LOWER) << 16 if upper else int(LOWER))
-        numbers = _widened(value.bits >> UPPER if upper else value.bits & LOWER, form)
+        numbers = unpack_bits(value.bits >> UPPER if upper else value.bits & LOWER, form)
         numbers = np.abs(numbers) if operand.absolute else numbers
         return -numbers if operand.negated else numbers, (value,)
 

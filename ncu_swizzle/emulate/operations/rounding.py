@@ -74,6 +74,13 @@ def pack_bits(numbers: Bits, target: Format) -> Bits:
     return np.where(np.isnan(numbers), np.uint32(target.nan), bits)
 
 
+def unpack_bits(bits: Bits, form: Format) -> Bits:
+    """Return halves or bfloat16 numbers, in uint32, as float64."""
+    if form is BRAIN:
+        return (bits << np.uint32(16)).view(F32).astype(F64)
+    return bits.astype(np.uint16).view(np.float16).astype(F64)
+
+
 def two_sum(a: Bits, b: Bits) -> tuple[Bits, Bits]:
     """Return the nearest float64 of a sum, and the error, which is a float64 too (Knuth)."""
     total = a + b
