@@ -132,8 +132,7 @@ class ArrayAccesses:
     ) -> None:
         """Enter what TMA does with any chunk of a box: an access of its own, where the version's map puts it."""
         if offsets[0] is not offsets[1] or (tiles[0].box, tiles[0].row) != (tiles[1].box, tiles[1].row):
-            self.opaque = "a box that TMA moves begins elsewhere in the new version, or has another shape", line
-            return
+            raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
         chunk = atom("chunk", 64)
         inside = binary("ult", chunk, const(tiles[0].box // CHUNK, 64))
         before, after = (tile.placed(offsets[0] + scale(chunk, CHUNK)) for tile in tiles)

@@ -328,7 +328,8 @@ class Comparison:
 
     def _check_origin(self, memory: Footprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
-        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in self.facts.sources([memory.address])):
+        sources = self.facts.sources([memory.address])
+        if terms.shared_window() in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed("an address of shared memory is made from a number", at)
         if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
             raise Unfollowed("an address is computed from what nothing sets", at)
@@ -346,6 +347,8 @@ class Comparison:
             arrays.of(other).doubt(each.line)
         if memory[0].width is None:
             described = DESCRIBED if ".tensor." in each.what else ""
+            if described and self.maps[0] != self.maps[1]:
+                raise Unfollowed("what TMA moves with another tensor map in the new version is not compared", each.line)
             arrays.of(symbol).opaque = described or "how much of a mapped array is accessed is not known", each.line
         conditions = [*self.facts.reaching(each.block), *each.guards]
         arrays.of(symbol).enter(memory, offsets, conditions, each.line)

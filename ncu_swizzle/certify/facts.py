@@ -10,7 +10,9 @@ from ncu_swizzle.certify.symbolic import Run
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,
+    GLOBAL,
     SHARED,
+    WINDOW,
     Term,
     apply,
     atom,
@@ -26,7 +28,7 @@ from ncu_swizzle.certify.terms import (
 MOST_THREADS = 1_024
 SHARED_BYTES = 0x38C00  # 227 KiB, the most that any architecture gives a block
 # What is the same for all threads of a block.
-UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, "glob:")
+UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)
 
 
 class Facts:

@@ -21,7 +21,20 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.certify.graph import Graph
 from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
-from ncu_swizzle.certify.terms import OBJECT, Term, atom, binary, const, extract, joined, leaves, signed, substituted
+from ncu_swizzle.certify.terms import (
+    OBJECT,
+    SHARED,
+    WINDOW,
+    Term,
+    atom,
+    binary,
+    const,
+    extract,
+    joined,
+    leaves,
+    signed,
+    substituted,
+)  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
 Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
@@ -499,12 +512,20 @@ def _register_order(name: str) -> tuple[str, str, int]:
 
 
 def common_base(values: Sequence[Term]) -> Term | None:
-    """Return the one address of an array, or of a local object, that all values are a sum of; None if there is none."""
+    """Return the one address of an array, or of a local object, that all values are a sum of; None if there is none.
+
+    That of a generic address has the window of its space.
+    """
     bases: set[Term | None] = set()
     for value in values:
-        found = [
-            part for part, factor in value.coefficients() if factor == 1 and (part.symbols or part.is_atom(OBJECT))
-        ]
-        plain = len(found) == 1 and (found[0].op == "atom" or (found[0].op == "zext" and len(found[0].symbols) == 1))
-        bases.add(found[0] if plain and not (value - found[0]).symbols else None)
+        once = [part for part, factor in value.coefficients() if factor == 1]
+        found = [part for part in once if part.symbols or part.is_atom(OBJECT)]
+        plain = len(found) == 1 and (found[0].op == "atom" or is_widened(found[0]))
+        base = sum((part for part in once if part.is_atom(WINDOW)), found[0]) if plain else None
+        bases.add(base if base is not None and not (value - base).symbols else None)
     return bases.pop() if len(bases) == 1 else None
+
+
+def is_widened(term: Term) -> bool:
+    """Return whether a term is the address of a shared array, 64 bits wide."""
+    return term.op == "zext" and next(term.terms()).is_atom(SHARED)

@@ -15,6 +15,7 @@ from ncu_swizzle.certify.terms import (
     GLOBAL,
     OBJECT,
     SHARED,
+    WINDOW,
     Term,
     apply,
     atom,
@@ -26,8 +27,10 @@ from ncu_swizzle.certify.terms import (
     joined,
     leaves,
     narrowed,
+    rebased,
     scale,
     sext,
+    shared_window,
     zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
@@ -40,12 +43,15 @@ NUMBER = "shared address from a number"
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
 # decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
-_SIZES = ("%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%reserved_smem")
-_FIXED = (
-    "%laneid", "%lanemask", "%cluster", "%nclusterid", "%is_explicit_cluster", "%nwarpid", "%nsmid", "%gridid", *_SIZES,
-)  # fmt: skip
+_SIZES = re.compile(r"%(total_smem_size|aggr_smem_size|dynamic_smem_size|reserved_smem_\w+)")
+_FIXED = re.compile(
+    r"%(laneid|lanemask_(eq|le|lt|ge|gt)|(n?clusterid|cluster_n?ctaid)\.[xyz]|cluster_n?ctarank"
+    r"|is_explicit_cluster|nwarpid|nsmid|gridid)"
+)
+_TIMED = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?|smid|warpid|pm\d(_64)?|envreg\d+|current_graph_exec)")
 
 
+_SUM = re.compile(r"([^+\s-]++)\s*+([+-]\s*+-?)\s*+(\w++)")  # compilers write %rd1+-4
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|[1-9]\d*|0[0-7]*)U?")
 
 
@@ -78,12 +84,12 @@ class Run(SymbolicFlow):
             return const(_integer(operand), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if (found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\w++)", operand)) and _INTEGER.fullmatch(found[3]):
-            base = self._value(found[1], width)
-            return base + const(_integer(found[2] + found[3]), base.width)
+        if (found := _SUM.fullmatch(operand)) and _INTEGER.fullmatch(found[3]):
+            base, number = self._value(found[1], width), _integer(found[3])
+            return base + const(-number if found[2].count("-") == 1 else number, base.width)
         if operand.startswith("!"):
             return ~self._value(operand[1:].strip(), width)
-        if operand.startswith("%") and not operand.startswith("%SP"):
+        if operand.startswith("%"):
             return self._special(operand, width or 32)
         return self._symbol(operand, width or 64)
 
@@ -97,9 +103,11 @@ class Run(SymbolicFlow):
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
             return narrowed(self._lane(), width)
-        if name.startswith(_FIXED):
-            own = f":{self.version}" if self.resized and name.startswith(_SIZES) else ""
+        if _FIXED.fullmatch(name) or _SIZES.fullmatch(name):
+            own = f":{self.version}" if self.resized and _SIZES.fullmatch(name) else ""
             return atom(f"special:{name}{own}", width)
+        if not _TIMED.fullmatch(name):
+            raise Unfollowed(f"{name} is not followed", self._line)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
         return self._results(Effect(f"mov {name}", [], [], None, self._line), [width])[0]
 
@@ -123,9 +131,19 @@ class Run(SymbolicFlow):
             return const(32, width)
         raise Unfollowed(f"{name} is not followed", self._line)
 
-    def _address(self, operand: str) -> Term:
-        """Return the address in brackets, 64 bits wide."""
-        return zext(self._value(split(operand[1:-1])[0], 0), 64)
+    def _address(self, operand: str, space: str) -> Term:
+        """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
+        address = rebased(zext(self._value(split(operand[1:-1])[0], 0), 64))
+        if space == GENERIC:
+            window = next(
+                (part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)), None
+            )
+            address = address - window if window is not None else address
+            if bool(address.symbols) != (window is shared_window()):
+                raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
+        if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
+            raise Unfollowed("an address is made from one of another space", self._line)
+        return address
 
     def _guard(self, instruction: Instruction) -> Term:
         predicate = self._value(instruction.guard, 1)
@@ -168,7 +186,9 @@ class Run(SymbolicFlow):
             )
             for argument in (argument for result in results if result.op == APPLY for argument in result.terms()):
                 self._leak(argument, f"{instruction.opcode} computes with it")
-            self._set(instruction.results(), results, guard, instruction.type.startswith("s") and head != "setp")
+            # cvt's first type is its result's; a narrower one is extended to the register.
+            kind = next((part for part in parts if part in BITS), "") if head == "cvt" else instruction.type
+            self._set(instruction.results(), results, guard, kind.startswith("s") and head != "setp")
         elif head in ("ld", "ldu", "st"):
             self._load_or_store(instruction, guard)
         elif head == EXTERNAL:
@@ -181,14 +201,18 @@ class Run(SymbolicFlow):
         width = BITS.get(instruction.type, 32)
         if instruction.parts[0] != "setp" or width < 32 or instruction.type.startswith("f"):
             return None
-        one, other = (zext(self._value(operand, width), 64) for operand in instruction.operands[1:3])
+        one, other = (self._value(operand, width) for operand in instruction.operands[1:3])
         if not one.symbols and not other.symbols:
             return None
-        base = common_base([one, other])
+        unordered = instruction.parts[1] in ("eq", "ne")
+        if width == 32:  # sums that wrap are equal if what is added is equal, and in any order
+            one, other = (rebased(zext(term, 64)) for term in (one, other))
+        base = common_base([one, other]) if unordered or width == 64 else None
         if base is not None:
             one, other = one - base, other - base
-        elif instruction.parts[1] in ("eq", "ne") and width == 64 and other is const(0, 64):
-            base, one = common_base([one]), const(1, 64)  # no address in the window of shared memory is null
+        elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
+            # No address in the window of shared memory is null.
+            base, one = base if shared_window() in base.atoms else None, const(1, 64)
 
         def value(position: int, asked: int) -> Term:
             return self._value(instruction.operands[position], asked)
@@ -200,16 +224,22 @@ class Run(SymbolicFlow):
         return found
 
     def _converted(self, instruction: Instruction) -> Term:
-        """Return an address in another space: the same, but for a number that is made a shared address."""
-        value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
-        if "shared" in instruction.parts and "to" not in instruction.parts and not value.symbols:
-            return apply(NUMBER, 64, value)
-        return value
+        """Return an address in another space. One of shared memory that is made from a number is marked."""
+        value = rebased(zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64))
+        space = _space(instruction.parts)
+        if space == "global":
+            return value
+        window = atom(WINDOW + space, 64)
+        if "to" in instruction.parts:
+            return value - window
+        return value + window if value.symbols or space != "shared" else apply(NUMBER, 64, value)
 
     def _is_in_space(self, instruction: Instruction) -> Term:
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
-        if common_base([value]) is not None:
-            return const(space == ("shared" if value.symbols else "local"), 1)
+        base = common_base([value])
+        windows = [leaf for leaf in base.atoms if leaf.is_atom(WINDOW)] if base is not None else []
+        if len(windows) == 1:
+            return const(windows[0].name == WINDOW + space, 1)
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
 
@@ -219,7 +249,7 @@ class Run(SymbolicFlow):
             raise Unfollowed(f"{instruction.opcode} is not followed", self._line)
         store, signed = parts[0] == "st", instruction.type.startswith("s")
         place, other = instruction.operands[:2] if store else instruction.operands[1::-1]
-        address, names = self._address(place), elements(other)
+        address, names = self._address(place, _space(parts)), elements(other)
         total = len(names) * width // 8
         values = [narrowed(self._value(name, width), width) for name in names] if store else []
         if (slot := self._slot(address, total, instruction)) is not None:
@@ -316,10 +346,11 @@ class Run(SymbolicFlow):
     def _accessed(self, instruction: Instruction, operand: str, position: int) -> Footprint:
         """Return what an operand in brackets accesses; `position` counts such operands."""
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
-        address = self._address(operand)
-        self._lose([address])
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES] or [GENERIC]
         space = spaces[min(position, len(spaces) - 1)] if head == "cp" else spaces[0]
+        # What has coordinates is a tensor map, at a generic address.
+        address = self._address(operand, GENERIC if len(split(operand[1:-1])) > 1 else space)
+        self._lose([address])
         width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
         if head in ("atom", "red"):
@@ -328,19 +359,19 @@ class Run(SymbolicFlow):
             width = 4 if instruction.type in ("f16x2", "bf16x2") else width
         elif head in ("ldmatrix", "stmatrix"):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
-        elif head == "mbarrier":
+        elif head == "mbarrier" or (head == "cp" and position == 2):  # the third of a bulk copy is its barrier
             width = 8
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
             return Footprint(address, length * bits // 8, space, write, 32, lines, stride)
-        elif (box := self._box(instruction)) and space == "shared" and position < 2:  # the third is its barrier
+        elif (box := self._box(instruction)) and space == "shared":
             return Footprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
         elif head == "cp" and "mbarrier" not in parts:
             size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
             whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
             write = position != 1
-            if position < 2 and whole and size is not None:  # the third of a bulk copy is its barrier
+            if whole and size is not None:
                 align = 16 if "bulk" in parts else _alignment(size.value)
                 return Footprint(address, size.value, space, write, align)
         return Footprint(address, width, space, write, _alignment(width))
@@ -353,7 +384,7 @@ class Run(SymbolicFlow):
             return None
         places = [split(operand[1:-1]) for operand in instruction.operands if operand.startswith("[")]
         named = next((place[0] for place in places if len(place) > 1), "")  # with coordinates
-        tile = self.maps.get(self._address(f"[{named}]")) if named else None
+        tile = self.maps.get(self._address(f"[{named}]", GENERIC)) if named else None
         return tile if tile and tile.is_whole else None
 
     def _results(self, effect: Effect, widths: Sequence[int], at: int | None = None) -> list[Term]:
@@ -372,7 +403,11 @@ class Run(SymbolicFlow):
 
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
-        for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
+        seen = leaves(value)
+        symbols = {symbol for leaf in seen for symbol in leaf.symbols}
+        if shared_window() in seen and not symbols:  # which could come back in an address
+            raise Unfollowed("where shared memory begins is a value", self._line)
+        for symbol in symbols:
             self.escapes.setdefault(symbol, (reason, self._line))
         self._lose([value])
 

@@ -5,9 +5,9 @@ is the solver's. The leaves are *atoms*, values that are not computed here (a th
 returns), and *applications* of functions that are not followed, such as ``add.f32``; equal arguments give equal
 results, and nothing else is known of them.
 
-A shared array is an atom that starts with ``sym:``, 32 bits wide: the address at which the compiler places it. Generic
-addresses are modelled as if the shared window began at 0, so that ``cvta`` is the identity: what could tell the
-difference, such as a comparison with another pointer, is an escape (`symbolic`).
+A shared array is an atom that starts with ``sym:``, 32 bits wide: the address at which the compiler places it. A
+generic address is that of its space plus an atom that starts with ``window:``, where the space begins among generic
+addresses, of which nothing is known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ATOM, APPLY, CONST, LINEAR = "atom", "apply", "const", "linear"
 SHARED = "sym:"  # the address of a shared array
 OBJECT = "obj:"  # … of a local object, or of a parameter
 GLOBAL = "glob:"  # … of a variable in global or constant memory
+WINDOW = "window:"  # … at which a space begins among generic addresses, 64 bits wide; that of global memory is 0
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,10 @@ def atom(name: str, width: int) -> Term:
     return _make(ATOM, width, name)
 
 
+def shared_window() -> Term:
+    return atom(f"{WINDOW}shared", 64)
+
+
 def apply(function: str, width: int, *args: Term) -> Term:
     return _make(APPLY, width, function, *args)
 
@@ -285,20 +290,33 @@ def zext(term: Term, width: int) -> Term:
         return const(term.value, width)
     if term.op == "zext":
         return zext(_term(term, 0), width)
-    if term.width == 32 and width == 64 and (base := _base(term)) is not None:
-        # A 32-bit shared address of an array: the array plus a signed offset, which does not wrap if the access is in
-        # bounds. That is assumed of the old version, and shown of the new one with this very offset.
-        wide = _term(base, 0) if base.op == "low" else _make("zext", 64, base)
-        return add(wide, sext(term - base, 64))
     return _make("zext", width, term)
+
+
+def rebased(address: Term) -> Term:
+    """Return an address with 32-bit shared ones that it adds to as an array plus a signed offset.
+
+    That does not wrap if the access is in bounds: it is assumed of the old version, and shown of the new one with this
+    very offset. So it holds of what is accessed, and not of any number.
+    """
+    total = const(address.constant, address.width)
+    for part, factor in address.coefficients():
+        inner = _term(part, 0) if part.op == "zext" else part
+        base = _base(inner) if factor == 1 and inner.width == 32 and part.width == 64 else None
+        if base is not None:
+            wide = rebased(_term(base, 0)) if base.op == "low" else _make("zext", 64, base)
+            total = total + wide + sext(inner - base, 64)
+        else:
+            total = total + scale(part, factor)
+    return total
 
 
 def _base(term: Term) -> Term | None:
     """Return the one part of a sum that is a shared address, if it counts once and is all that is one."""
     based = [(part, factor) for part, factor in term.coefficients() if part.symbols]
-    if len(based) != 1 or based[0][1] != 1 or not (based[0][0].op == "low" or based[0][0] in based[0][0].symbols):
+    if len(based) != 1 or based[0][1] != 1 or any(leaf.is_atom(WINDOW) for leaf in term.atoms):
         return None
-    return based[0][0]
+    return based[0][0] if based[0][0].op == "low" or based[0][0].is_atom(SHARED) else None
 
 
 def sext(term: Term, width: int) -> Term:
@@ -338,7 +356,7 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rul
         offset = _bits(term)[1]
         return extract(_term(term, 0), high + offset, low + offset)
     if low == 0:
-        if term.op == LINEAR:
+        if term.op == LINEAR and not any(leaf.is_atom(WINDOW) for leaf in term.atoms):  # whose bytes `concat` joins
             total = const(term.constant, width)
             for part, coefficient in term.coefficients():
                 total = add(total, scale(extract(part, high, 0), coefficient))
@@ -362,7 +380,7 @@ def concat(high: Term, low: Term) -> Term:
     width = high.width + low.width
     if high.is_const and low.is_const:
         return const(high.value << low.width | low.value, width)
-    if high.op == low.op == "extract" and high.args[0] is low.args[0]:
+    if {high.op, low.op} <= {"extract", "low"} and high.args[0] is low.args[0]:
         (top, middle), (below, bottom) = _bits(high), _bits(low)
         if middle == below + 1:
             return extract(_term(high, 0), top, bottom)

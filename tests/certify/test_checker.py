@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.certify.checker import certify
-from ncu_swizzle.certify.flow import TensorMap
+from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Outcome
@@ -412,6 +412,50 @@ def test_what_is_not_read_is_not_proved() -> None:
     assert verdict(exchange(extra=wide), exchange(XOR, XOR, extra=wide)).outcome is Outcome.UNPROVED
 
 
+# What only the solver, or nobody, can tell apart: each pair of statements is what both versions have besides the tile.
+BELOW = "add.u64 %rd20, %rd2, {}; ld.global.u32 %r20, [%rd20{}]; st.u32 [%rd2+4], %r20;"
+WIDEN = "cvt.{}.s32 %rs1, %r3; cvt.u32.u16 %r20, %rs1; st.u32 [%rd2+4], %r20;"
+WINDOW = "mov.u64 %rd20, tile; cvta.shared.u64 %rd21, %rd20; sub.u64 %rd22, %rd21, %rd20;"
+ZERO = "mov.u64 %rd20, tile; setp.eq.u64 %p2, %rd20, 0; @!%p2 bra $L_on; st.u32 [%rd2+4], {}; $L_on:"
+WRAPS = """mov.u32 %r20, tile; ld.u32 %r21, [%rd2+8]; add.u32 %r22, %r20, %r21; cvt.u64.u32 %rd20, %r20;
+	cvt.u64.u32 %rd21, %r22; cvt.s64.s32 %rd22, %r21; sub.u64 %rd23, %rd21, %rd20; sub.u64 %rd23, %rd23, %rd22;
+	st.u64 [%rd2+16], {};"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BELOW.format(32, "+-4"), BELOW.format(32, "+-8")),
+        (BELOW.format(32, "+-4"), BELOW.format(64, "+-4")),
+        (WIDEN.format("u8"), WIDEN.format("s8")),
+        (f"{WINDOW} st.u64 [%rd2+8], %rd22;", f"{WINDOW} mov.u64 %rd22, 0; st.u64 [%rd2+8], %rd22;"),
+        (ZERO.format(1), ZERO.format(2)),
+        (WRAPS.format("%rd23"), WRAPS.format("0")),
+    ],
+)  # fmt: skip
+def test_what_differs_besides_the_tile_is_not_proved(before: str, after: str) -> None:
+    assert verdict(exchange(extra=before), exchange(XOR, XOR, extra=after)).outcome is not Outcome.PROVED
+    assert verdict(exchange(extra=before), exchange(extra=after)).outcome is not Outcome.PROVED
+
+
+def test_an_address_below_a_pointer_is_followed() -> None:
+    below = BELOW.format(32, "+-4")
+    assert verdict(exchange(extra=below), exchange(XOR, XOR, extra=below)).outcome is Outcome.PROVED
+
+
+@pytest.mark.parametrize("base", ["", "st.u64 [%rd2+16], %rd22; ld.u64 %rd22, [%rd2+16];"])
+def test_an_address_that_is_made_from_where_shared_memory_begins_is_not_followed(base: str) -> None:
+    made = f"""{WINDOW} ld.u64 %rd23, [%rd2+8]; {base} add.u64 %rd23, %rd23, %rd22;
+        ld.u32 %r20, [%rd23]; st.u32 [%rd2+4], %r20;"""
+    assert verdict(exchange(extra=made), exchange(XOR, XOR, extra=made)).outcome is Outcome.UNPROVED
+
+
+@pytest.mark.parametrize("register", ["%r99+7x", "%nonsense", "%ctaid"])
+def test_an_operand_that_is_not_read_is_not_followed(register: str) -> None:
+    odd = f"mov.u32 %r20, {register}; st.u32 [%rd2+4], %r20;"
+    assert verdict(exchange(extra=odd), exchange(XOR, XOR, extra=odd)).outcome is Outcome.UNPROVED
+
+
 # TMA writes a box of 32 rows of 128 bytes; a warp reads 16 bytes a lane of it: of row %r6 the chunk {chunk} of %r7.
 BOX = """
 	mov.b64 %rd20, k_param_0; cvta.param.u64 %rd20, %rd20;
@@ -465,6 +509,20 @@ def test_a_box_that_tma_swizzles_is_read_through_the_same_swizzle(before: int, a
 )
 def test_a_box_that_is_not_known_to_be_the_same_is_not_proved(difference: dict[str, Any]) -> None:
     assert boxed(0, 128, 128, **difference).outcome is Outcome.UNPROVED
+
+
+def test_a_box_that_moves_is_not_proved_wherever_its_readers_are() -> None:
+    assert boxed(0, 0, 0).outcome is Outcome.PROVED
+    assert boxed(0, 0, 0, moved="add.s32 %r20, %r20, 128;").outcome is Outcome.UNPROVED
+    assert boxed(0, 0, 0, box=2048).outcome is Outcome.UNPROVED
+
+
+@pytest.mark.parametrize("after", [((0, TensorMap(4096, 128, 128)),), ()])
+def test_what_is_not_compared_as_a_box_has_the_same_tensor_map(after: Maps) -> None:
+    same = kernel(BOX.format(chunk=SPANS[0], kind=".multicast::cluster", moved=""), align=1024)
+    before = ((0, TensorMap(4096, 128, 0)),)
+    assert verdict(same, same, (256, 1, 1), maps=(before, before)).outcome is Outcome.PROVED
+    assert verdict(same, same, (256, 1, 1), maps=(before, after)).outcome is Outcome.UNPROVED
 
 
 def test_a_swizzle_wider_than_a_boxs_rows_is_not_followed() -> None:
