@@ -174,7 +174,7 @@ class Comparison:
                 self.facts, self._sizes, self.dynamic, self._same_layout, self._certificate, self._check_time
             )
             self._compare(obligations, arrays)
-            arrays.assumed |= {Assumption.TABLES} if self.new.tables else set()
+            arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
             arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
             mapped = arrays.check()
         except Refuted as error:

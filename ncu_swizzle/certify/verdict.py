@@ -28,7 +28,7 @@ class Assumption(StrEnum):
 
     IN_BOUNDS = "with these arguments, the old kernel accesses no array out of bounds"
     NO_WRAP = "no signed 32-bit index of the old kernel overflows"
-    TABLES = "nothing writes the tables of constants that the new kernel reads"
+    TABLES = "nothing writes the tables of constants that the kernels read"
     TENSOR_MAPS = "tensor maps are encoded as described, and differ between the versions in nothing but their swizzle"
     LAYOUT = "both versions place shared arrays that have the same sizes at the same addresses"
 
