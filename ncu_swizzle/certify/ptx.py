@@ -55,7 +55,7 @@ class Instruction:
         without = head in NO_RESULT and "red" not in self.parts  # a barrier may count predicates
         if not self.operands or without or self.operands[0].startswith("["):
             return []
-        if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval")):
+        if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval", "tcgen05.dealloc", "stackrestore")):
             return []
         return [name for part in elements(self.operands[0]) for name in part.split("|")]  # "_" is one that is dropped
 

@@ -84,6 +84,8 @@ class Run(SymbolicFlow):
             return const(_integer(operand), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
+        if re.fullmatch(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?", operand):
+            return atom(f"number:{operand}", width or 32)
         if (found := _SUM.fullmatch(operand)) and _INTEGER.fullmatch(found[3]):
             base, number = self._value(found[1], width), _integer(found[3])
             return base + const(-number if found[2].count("-") == 1 else number, base.width)
