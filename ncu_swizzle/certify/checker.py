@@ -382,7 +382,7 @@ def _paired(modules: tuple[Module, Module]) -> dict[str, str]:
 
 
 def _meaning(opcode: str) -> list[str]:
-    """Return an opcode without what only hints at caches."""
-    return [
-        part for part in opcode.split(".") if part not in ("ca", "cg", "cs") and not part.startswith(("L1::", "L2::"))
-    ]
+    """Return an opcode without what only hints at caches; a policy is a value."""
+    parts = opcode.split(".")
+    hints = (part in ("ca", "cg", "cs") or part.startswith(("L1::", "L2::")) for part in parts)
+    return [part for part, hint in zip(parts, hints, strict=True) if not hint or parts[0] == "createpolicy"]
