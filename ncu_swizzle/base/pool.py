@@ -96,6 +96,8 @@ def free_bytes() -> int:
 
 # Results as they come, and in order.
 
+_AHEAD: list[_Nursery] = []  # the one that was started before its work was known, if any
+
 
 def outcomes(
     work: Work,
@@ -104,10 +106,12 @@ def outcomes(
     jobs: int = 1,
     hear: Hear = lambda what, done: None,
     loads: Sequence[str] = (),
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[int, ItemOutcome]]:
     """Yield the number and the outcome of each item as it ends; with one job, or one item, in this process.
 
-    `loads` are modules that the work imports late: the nursery loads them once for all workers. What is no
+    `loads` are modules that the work imports late: the nursery loads them once for all workers, or did so `ahead`.
+    `meanwhile` is called once all workers are busy: for what has to be done here in any case. What is no
     NcuSwizzleError is a bug, and raised. Processes that still run end with the iterator: close it.
     """
     if jobs < 2 or len(items) < 2:
@@ -117,8 +121,23 @@ def outcomes(
             except NcuSwizzleError as error:
                 yield number, ItemOutcome(error=error)
         return
-    with _Nursery(work, common, loads) as nursery:
-        yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)))
+    with _AHEAD.pop() if _AHEAD else _Nursery(loads) as nursery:
+        nursery.give(work, common)
+        yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)), meanwhile)
+
+
+@contextlib.contextmanager
+def ahead(loads: Sequence[str], jobs: int) -> Iterator[None]:
+    """Start the nursery for the first `outcomes` of this block, so that it loads modules while the command reads."""
+    if jobs < 2:
+        yield
+        return
+    with _Nursery(loads) as nursery:
+        _AHEAD.append(nursery)
+        try:
+            yield
+        finally:
+            _AHEAD.clear()
 
 
 def in_order(found: Iterable[tuple[int, ItemOutcome]]) -> Iterator[ItemOutcome]:
@@ -140,9 +159,10 @@ class _Spread:
         self._waiting = deque(range(len(items)))
         self._busy: dict[Connection, int] = {}  # with the item that its worker has
 
-    def outcomes(self, workers: int) -> Iterator[tuple[int, ItemOutcome]]:
+    def outcomes(self, workers: int, meanwhile: Callable[[], object]) -> Iterator[tuple[int, ItemOutcome]]:
         for _ in range(workers):
             self._feed(self._nursery.born())
+        meanwhile()
         while self._busy:
             for ready in connection.wait(list(self._busy)):
                 assert isinstance(ready, Connection)
@@ -185,11 +205,8 @@ class _Spread:
 class _Nursery:
     """The process that forks workers, as seen from here."""
 
-    def __init__(self, work: Work, common: Any, loads: Sequence[str]) -> None:
-        self._given = work, common, loads
+    def __init__(self, loads: Sequence[str]) -> None:
         self._pids: dict[Connection, int] = {}
-
-    def __enter__(self) -> _Nursery:
         self._control, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", __name__, str(theirs.fileno())]
@@ -203,13 +220,25 @@ class _Nursery:
                 self._control.close()
                 raise errors.error_of_system(error) from error
         try:
-            with Connection(os.dup(self._control.fileno())) as given:
-                given.send(sys.path)  # where the module of the work may be
-                given.send(self._given)
+            self._send(sys.path, loads)  # where the module of the work may be
         except BaseException:
             self.__exit__()
             raise
+
+    def __enter__(self) -> _Nursery:
         return self
+
+    def give(self, work: Work, common: Any) -> None:
+        """Send what all workers share. Raises EnvironmentLacking if the nursery is gone."""
+        try:
+            self._send((work, common))
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise EnvironmentLacking("no process can be started to work in", Typed("--jobs 1")) from error
+
+    def _send(self, *values: Any) -> None:
+        with Connection(os.dup(self._control.fileno())) as given:
+            for value in values:
+                given.send(value)
 
     def __exit__(self, *_: object) -> None:
         for worker in self._pids:
@@ -263,9 +292,12 @@ def _serve(control: socket.socket) -> None:
         signal.signal(number, signal.SIG_IGN)
     with Connection(os.dup(control.fileno())) as given:
         sys.path[:] = given.recv()
-        work, common, loads = given.recv()
-    for module in loads:
-        importlib.import_module(module)
+        for module in given.recv():
+            importlib.import_module(module)
+        try:
+            work, common = given.recv()
+        except EOFError:  # nothing was left to do
+            return
     gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
     workers: set[int] = set()
     try:
