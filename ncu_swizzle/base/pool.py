@@ -41,6 +41,7 @@ MOST_JOBS = 256
 JOB_BYTES = 600 << 20  # of memory that is free, for each process: what launches take at most, nearly all of them
 GROUPS = Path("/sys/fs/cgroup")
 SAID_EVERY_S = 0.1
+WORK = b"work"  # to the nursery, before it is sent
 GRACE_S = 3.0  # between asking workers to end and ending them
 PR_SET_PDEATHSIG = 1
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -96,7 +97,7 @@ def free_bytes() -> int:
 
 # Results as they come, and in order.
 
-_AHEAD: list[_Nursery] = []  # the one that was started before its work was known, if any
+_AHEAD: list[_Nursery] = []  # the one of an `ahead` that has no work now, if any
 
 
 def outcomes(
@@ -121,14 +122,19 @@ def outcomes(
             except NcuSwizzleError as error:
                 yield number, ItemOutcome(error=error)
         return
-    with _AHEAD.pop() if _AHEAD else _Nursery(loads) as nursery:
+    with contextlib.ExitStack() as stack:
+        waited = bool(_AHEAD)
+        nursery = stack.enter_context(_AHEAD.pop() if waited else _Nursery(loads))
         nursery.give(work, common)
         yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)), meanwhile)
+        if waited:  # all workers are done: it can have others
+            stack.pop_all()
+            _AHEAD.append(nursery)
 
 
 @contextlib.contextmanager
 def ahead(loads: Sequence[str], jobs: int) -> Iterator[None]:
-    """Start the nursery for the first `outcomes` of this block, so that it loads modules while the command reads."""
+    """Start the nursery of every `outcomes` of this block, so that it loads modules while the command reads."""
     if jobs < 2:
         yield
         return
@@ -229,8 +235,11 @@ class _Nursery:
         return self
 
     def give(self, work: Work, common: Any) -> None:
-        """Send what all workers share. Raises EnvironmentLacking if the nursery is gone."""
+        """Send what all workers from now on share. Raises EnvironmentLacking if the nursery is gone."""
         try:
+            self._control.send(WORK)
+            if self._control.recv(32) != WORK:
+                raise ConnectionResetError
             self._send((work, common))
         except (BrokenPipeError, ConnectionResetError) as error:
             raise EnvironmentLacking("no process can be started to work in", Typed("--jobs 1")) from error
@@ -244,6 +253,8 @@ class _Nursery:
         for worker in self._pids:
             worker.close()
         self._control.close()  # which ends the nursery, and with it whatever still works
+        if not self._pids:  # it may still be loading, for nothing
+            self._process.kill()
         try:
             self._process.wait(2 * GRACE_S)
         except subprocess.TimeoutExpired:
@@ -287,25 +298,30 @@ class _Nursery:
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a worker for each socket that comes, and wait for those that are named, until the command is gone."""
+    """Take work, fork a worker for each socket that comes, and wait for those that are named.
+
+    It ends when the command is gone.
+    """
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to all: the command decides
         signal.signal(number, signal.SIG_IGN)
     with Connection(os.dup(control.fileno())) as given:
         sys.path[:] = given.recv()
         for module in given.recv():
             importlib.import_module(module)
-        try:
-            work, common = given.recv()
-        except EOFError:  # nothing was left to do
-            return
-    gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
+    work: Any = None
+    common: Any = None
     workers: set[int] = set()
     try:
         while True:
             word, handles, _, _ = socket.recv_fds(control, 32, 1)
             if not word:
                 return
-            if handles:
+            if word == WORK:
+                control.send(WORK)
+                with Connection(os.dup(control.fileno())) as given:
+                    work, common = given.recv()
+                gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
+            elif handles:
                 pid = os.fork()
                 if pid == 0:
                     control.close()
