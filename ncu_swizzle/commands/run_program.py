@@ -318,7 +318,7 @@ class _LaunchesRun:
                 self.profiles[numbers[int(name.partition("-")[0])]] = run_folder.load_profile(file)
         left = [number for number in range(len(self._launches.chosen)) if number not in self.profiles]
         self._tell(f"{len(self.profiles)} launches are in {folder} already" if self.profiles else "")
-        for number, outcome in self._launches.replayed(partial(_saved, folder), left):
+        for number, outcome in self._launches.replayed(partial(_saved, folder), left, _prepare_page):
             if outcome.error:
                 self._errors[number] = outcome.error
             else:
@@ -372,6 +372,13 @@ class _LaunchesRun:
         text = page.render_all(comparisons, notes, " → ".join(run.columns), jobs)
         write_atomically(folder / run_folder.REPORT, text.encode())
         return comparisons, notes
+
+
+def _prepare_page() -> None:
+    """Load what writes the page."""
+    from ncu_swizzle.render import page
+
+    page.prepare({})
 
 
 def _saved(folder: Path, emulated: Emulated) -> Profile:

@@ -282,15 +282,19 @@ class ChosenLaunches:
         return self._replay.emulate(launch, lambda done: progress(name, done))
 
     def replayed(
-        self, finish: Callable[[Emulated], Any], numbers: Sequence[int] | None = None
+        self,
+        finish: Callable[[Emulated], Any],
+        numbers: Sequence[int] | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 
-        `finish` goes to other processes. Raises UsageError, which a wrong build or file is.
+        `finish` goes to other processes, `meanwhile` is called here while they work. Raises UsageError, which a wrong
+        build or file is.
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error
