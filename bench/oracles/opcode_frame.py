@@ -26,7 +26,8 @@ PARAMETERS, GIVEN = 0x210, 0x220  # in constant bank 0: both pointers, then 60 w
 STUB = """
 struct Words { unsigned u[60]; };
 extern "C" __global__ void k(float *in, float *out, Words w) {
-    float r[244];
+    float r[244], stack[256];
+    for (int i = 0; i < 256; i++) stack[i] = in[i * w.u[0]];
     #pragma unroll
     for (int i = 0; i < 244; i++) r[i] = in[i * 32 + threadIdx.x];
     #pragma unroll
@@ -34,7 +35,10 @@ extern "C" __global__ void k(float *in, float *out, Words w) {
         #pragma unroll
         for (int i = 0; i < 244; i++) r[i] = r[i] * r[(i + 7) % 244] + r[(i + 13) % 244];
     #pragma unroll
-    for (int i = 0; i < 244; i++) out[i * 32 + threadIdx.x] = r[i] + __uint_as_float(w.u[i % 60]);
+    for (int i = 0; i < 244; i++) {
+        unsigned word = w.u[i % 60];
+        out[i * 32 + threadIdx.x] = r[i] + __uint_as_float(word) + stack[word % 256];
+    }
 }
 """
 Word = tuple[int, int]
@@ -82,9 +86,13 @@ def uniform(register: int, constant: int, wide: bool = False) -> Word:
 SHARED_BYTES = (ROWS - SHARED) * 128  # that are set and stored, from RESERVED on
 RESERVED = 0x400  # bytes of shared memory in front of a block's own
 IN_SHARED, IN_GLOBAL, GLOBAL_BYTES = RESERVED + 0x1800, 0x400, 0x1000  # where lane 0 accesses them
+# Local memory: rows of SHARED, LOCAL_WORDS of them from LOCAL on, below where the driver says that the stack begins.
+STACK, LOCAL, IN_LOCAL, LOCAL_WORDS = 0x28, -0x300, -0x2E0, 32
+STACK_HERE = 0xFFFDC0  # in place of what a driver says
 STEP, IN_UNIFORM = 16, 0x100  # bytes from lane to lane; what uniform registers add
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
-_GLOBAL = ("LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "RED", "REDG")
+_GLOBAL = ("LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "RED", "REDG", "QSPC")
+_LOCAL = ("LDL", "STL")
 _IN_GLOBAL = re.compile(r"(?:desc\[UR(?P<desc>\d+)\])?\[R(?P<lanes>\d+)(?:\.64)?(?:\+(?P<plus>-?0x[0-9a-f]+))?\]")
 _IN_SHARED = re.compile(r"\[(?:R(?P<lanes>\d+))?\+?(?:UR(?P<uniform>\d+|Z))?(?:\+(?P<plus>-?0x[0-9a-f]+))?\]")
 # With one address for all lanes: their order does not matter.
@@ -97,6 +105,7 @@ class Access:
 
     in_shared: re.Match[str] | None
     in_global: re.Match[str] | None
+    in_local: re.Match[str] | None
 
     @classmethod
     def of(cls, text: str) -> Access | None:
@@ -105,21 +114,33 @@ class Access:
         operands = text.split(opcode, 1)[1]
         in_global = _IN_GLOBAL.search(operands) if opcode in _GLOBAL else None
         in_shared = _IN_SHARED.search(operands) if opcode in _SHARED else None
+        in_local = _IN_SHARED.search(operands) if opcode in _LOCAL else None
         if opcode == "LDGSTS":
             in_shared, in_global = _IN_SHARED.search(operands), _IN_GLOBAL.search(operands, operands.find("]"))
-        if "MMIO" in text or not (in_shared or in_global) or (opcode == "LDGSTS" and not (in_shared and in_global)):
+        if not (in_shared or in_global or in_local) or (opcode == "LDGSTS" and not (in_shared and in_global)):
+            return None
+        if in_local and (in_local["lanes"] is None or in_local["uniform"]):
             return None
         if in_shared and not in_shared["lanes"] and not re.search(_ALIKE, text):
             return None
         if in_shared and not -RESERVED <= int(in_shared["plus"] or "0", 16) <= 0x1800:
             return None
-        return cls(in_shared, in_global)
+        return cls(in_shared, in_global, in_local)
 
     @property
     def descriptor(self) -> int | None:
         """The pair of uniform registers that the driver says how to set."""
         found = self.in_global["desc"] if self.in_global else None
         return None if found is None else int(found)
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Rows that hold what the driver chose, and a sample does not change."""
+        pair = () if self.descriptor is None else (UNIFORMS + self.descriptor, UNIFORMS + self.descriptor + 1)
+        if self.in_local is None:
+            return pair
+        register, loaded = int(self.in_local["lanes"]), re.match(r"\S*\s+R(\d+),", self.in_local.string)
+        return () if loaded and int(loaded[1]) <= register < int(loaded[1]) + 4 else (register,)
 
     def place(self, words: np.ndarray, given: np.ndarray, array: int) -> None:
         """Put addresses into the rows of registers, and among the words for uniform ones."""
@@ -135,6 +156,32 @@ class Access:
             at = array + IN_GLOBAL - int(self.in_global["plus"] or "0", 16) + lanes
             register = int(self.in_global["lanes"])
             words[register], words[register + 1] = at & 0xFFFFFFFF, at >> 32
+        if self.in_local:  # the kernel does the same, with the stack of the driver
+            words[int(self.in_local["lanes"])] = STACK_HERE + self.in_stack
+
+    @property
+    def in_stack(self) -> int:
+        """What to add to where the stack begins."""
+        assert self.in_local
+        return IN_LOCAL - int(self.in_local["plus"] or "0", 16)
+
+
+def stack_place(register: int, plus: int) -> list[Word]:
+    """Return what puts an address in local memory into a register."""
+    add = ((plus & 0xFFFFFFFF) << 32 | register << 24 | register << 16 | 0x7810, 0x7FFE0FF)
+    return [timed((STACK // 4 << 40 | 0xFF << 24 | register << 16 | 0x7B82, 0x800), write=0), WAIT, timed(add), WAIT]
+
+
+def local_rows(setting: bool) -> list[Word]:
+    """Return what sets local memory from the rows of shared memory, or stores it to them; as `shared_rows`."""
+    code, rows = stack_place(2, LOCAL), range(LOCAL_WORDS)
+    if setting:
+        code += [*[load(4 + row, SHARED + row) for row in rows], WAIT]
+        code += [timed(((4 * row) << 40 | (4 + row) << 32 | 2 << 24 | 0x7387, 0x100800), read=1) for row in rows]
+    else:
+        code += [timed(((4 * row) << 40 | 2 << 24 | (4 + row) << 16 | 0x7983, 0x100800), write=0) for row in rows]
+        code += [WAIT, *[store(4 + row, SHARED + row) for row in rows]]
+    return [*code, WAIT]
 
 
 def shared_place(register: int) -> list[Word]:
@@ -179,6 +226,7 @@ def program(sample: Word, way: str = WAYS[0], access: Access | None = None) -> b
     descriptor = uniform(60, 0x208, wide=True)
     code = [read_lane, WAIT, *address(252, PARAMETERS), *address(250, PARAMETERS + 8), descriptor]
     code += shared_rows(setting=True) if memory else []
+    code += local_rows(setting=True) if access is not None and access.in_local else []
     if left_out < 3:
         code += [load(0, PREDICATES), WAIT, timed((0x7F00007804, 0)), WAIT]  # R2P PR, R0, 0x7f
     for register in range(REGISTERS):  # a barrier counts to 63
@@ -191,6 +239,8 @@ def program(sample: Word, way: str = WAYS[0], access: Access | None = None) -> b
         code += [uniform(register, GIVEN + 4 * register) for register in range(UNIFORM)] + [WAIT, WAIT]
     if access is not None and access.descriptor is not None:
         code += [uniform(access.descriptor, 0x208, wide=True), WAIT]
+    if access is not None and access.in_local:
+        code += stack_place(int(access.in_local["lanes"]), access.in_stack)
     write, read = sample[1] >> 46 & 7, sample[1] >> 49 & 7
     code += [WAIT, timed(sample, write=write, read=read, wait=0x3F), *[WAIT] * 12, descriptor, WAIT]
     code += COPIED if access is not None and access.in_shared and access.in_global else []
@@ -206,6 +256,7 @@ def program(sample: Word, way: str = WAYS[0], access: Access | None = None) -> b
         code += [timed((register << 32 | 1 + register << 16 | 0x7C02, 0x8000F00)), WAIT]
         code += [store(1 + register, UNIFORMS + register)]
     code += [WAIT, *shared_rows(setting=False)] if memory else []
+    code += [WAIT, *local_rows(setting=False)] if access is not None and access.in_local else []
     return b"".join(struct.pack("<QQ", *word) for word in [*code, WAIT, timed(EXIT)])
 
 

@@ -4,6 +4,7 @@
     python3 bench/oracles/opcodes_on_gpu.py --run FILE OUT            on the GPU: all registers before and after each
     python3 bench/oracles/opcodes_on_gpu.py [OUT]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
     python3 bench/oracles/opcodes_on_gpu.py --keep OUT   keep the digests of OUT/opcodes.pkl.xz
+    python3 bench/oracles/opcodes_on_gpu.py --coverage   which of the census's opcodes have been executed
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
 (opcode_frame.py) that loads all registers before it and stores them after it, with shared and global memory if it
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -34,32 +36,24 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.oracles import opcode_frame as frame
 from bench.oracles.opcode_frame import (
     DATASETS,
-    GIVEN,
     GLOBAL,
-    GLOBAL_BYTES,
     LANES,
     PREDICATES,
     REGISTERS,
-    RESERVED,
     ROWS,
     SHARED,
-    SHARED_BYTES,
     UNIFORM,
     UNIFORMS,
     UPREDICATES,
     WAYS,
     Access,
-    array_before,
-    before,
-    contents,
-    program,
-    stub,
-    with_code,
-)  # fmt: skip
+)
 
 ARRAY = 0x7F0000000000  # where the array in global memory is, here
+FIRST_LOCAL = (frame.STACK_HERE + frame.LOCAL) // 4  # of the words of local memory that are set
 KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json"
 PATIENCE_S, MOST_FAILURES, MOST_S = 5, 40, 90.0
 # ------------------------------------------------------------------------------------------ on the GPU
@@ -69,7 +63,7 @@ def run(file: Path, out: Path) -> int:
     """Execute the samples, each in this process until one fails: then the rest in another."""
     samples, began = json.loads(file.read_text()), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    (out / "stub.cubin").write_bytes(stub())
+    (out / "stub.cubin").write_bytes(frame.stub())
     own = [sys.executable, __file__, "--part", str(file), str(out)]
     untouched = subprocess.run([*own, "-1", ""], check=False).returncode
     print(f"the stub as it is: {untouched}", flush=True)
@@ -111,7 +105,7 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
     cuda = ctypes.CDLL("libcuda.so.1")
     samples = json.loads(file.read_text())
     if start < 0:
-        samples, start = [["NOP", "0x7918", "0x0"]], 0 if way else -1
+        samples, start = [["NOP", "0x7918", "0xfc00000000000"]], 0 if way else -1  # it sets no barriers
 
     def check(status: int, what: str) -> None:
         if status:
@@ -123,7 +117,7 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
     check(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device), "cuCtxCreate")
     size = ROWS * LANES * 4
     source, target, array = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
-    for pointer, nbytes in ((source, size), (target, size), (array, GLOBAL_BYTES)):
+    for pointer, nbytes in ((source, size), (target, size), (array, frame.GLOBAL_BYTES)):
         check(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(nbytes)), "cuMemAlloc")
 
     def read(pointer: ctypes.c_uint64, shape: tuple[int, ...]) -> np.ndarray:
@@ -140,20 +134,20 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
         (out / f"part-{number - 1}.pkl").unlink(missing_ok=True)
         text, low, high = samples[number]
         access = Access.of(text)
-        code = with_code(base, program((int(low, 16), int(high, 16)), way, access)) if start >= 0 else base
+        code = frame.with_code(base, frame.program((int(low, 16), int(high, 16)), way, access)) if start >= 0 else base
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         check(cuda.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
         check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"k"), "cuModuleGetFunction")
         found = []
         for dataset in range(DATASETS):
-            words, given = contents(dataset, access, array.value)
+            words, given = frame.contents(dataset, access, array.value)
             raw = (ctypes.c_uint32 * 60)(*given.tolist())
             arguments = (ctypes.c_void_p * 3)(*[ctypes.addressof(each) for each in (source, target, raw)])
-            held = array_before(dataset)
+            held = frame.array_before(dataset)
             check(cuda.cuMemcpyHtoD_v2(source, words.tobytes(), ctypes.c_size_t(size)), "cuMemcpyHtoD")
             check(cuda.cuMemcpyHtoD_v2(array, held.tobytes(), ctypes.c_size_t(held.nbytes)), "cuMemcpyHtoD")
             check(cuda.cuMemsetD8_v2(target, 0xA5, ctypes.c_size_t(size)), "cuMemsetD8")
-            nbytes = SHARED_BYTES if access else 0
+            nbytes = frame.SHARED_BYTES if access else 0
             check(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, nbytes, None, arguments, None), "cuLaunchKernel")
             check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
             after = read(target, (ROWS, LANES))
@@ -177,10 +171,10 @@ def changed(
     left_out = WAYS.index(way)
     rows = [*range(REGISTERS), *[PREDICATES] * (left_out < 3), *[UPREDICATES] * (left_out < 1)]
     rows += range(UNIFORMS, UNIFORMS + UNIFORM if left_out < 2 else UNIFORMS)
-    rows += range(SHARED, ROWS) if access is not None and access.in_shared else ()
-    if access is not None and access.descriptor is not None:
-        rows = [row for row in rows if row - UNIFORMS not in (access.descriptor, access.descriptor + 1)]
-    unchanged = before(words, given)
+    if access is not None:
+        rows += range(SHARED, ROWS if access.in_shared else SHARED + frame.LOCAL_WORDS if access.in_local else SHARED)
+        rows = [row for row in rows if row not in access.hidden]
+    unchanged = frame.before(words, given)
     return {row: after[row] for row in rows if not np.array_equal(after[row], unchanged[row])}
 
 
@@ -213,19 +207,19 @@ def why_not(text: str) -> str:
 
 def choose(encodings: Path, file: Path) -> int:
     """Write the samples: of each form one that reads and writes nothing that the kernel needs for itself."""
-    from bench.figures.census import mnemonic
+    from bench.figures.census import mnemonic, plainly
     from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
     found = {}
-    for path in encodings.glob("*.json") if encodings.is_dir() else [encodings]:
-        found = {**json.loads(path.read_text()), **found}
+    for path in sorted(encodings.glob("*.json")) if encodings.is_dir() else [encodings]:
+        found = {**{plainly(each[0]): each for each in json.loads(path.read_text()).values()}, **found}
     chosen: list[tuple[int, int]] = []
     for text, low, *high in (found[plain] for plain in sorted(found)):
         if not high or why_not(text):
             continue
         word = [int(low, 16), int(high[0], 16)]
         if "c[0x" in text:  # offset and bank: one of the parameters
-            word[0] = word[0] & ~(0x7FFFF << 40) | (GIVEN + 16) // 4 << 40
+            word[0] = word[0] & ~(0x7FFFF << 40) | (frame.GIVEN + 16) // 4 << 40
         word[1] &= ~(0xF << 58)  # .reuse
         chosen.append((word[0], word[1]))
     program_ = str(Toolchain().find(NVDISASM))
@@ -251,15 +245,20 @@ def prepared(words: np.ndarray, given: np.ndarray, dataset: int):
     from tests.support.emulation import machine
 
     bank = bytearray(0x400)
-    bank[GIVEN : GIVEN + 240] = given.tobytes()
-    memory = DeviceMemory.holding((Buffer("array", ARRAY, GLOBAL_BYTES),), {ARRAY: array_before(dataset).tobytes()})
+    bank[frame.GIVEN : frame.GIVEN + 240] = given.tobytes()
+    memory = DeviceMemory.holding(
+        (Buffer("array", ARRAY, frame.GLOBAL_BYTES),), {ARRAY: frame.array_before(dataset).tobytes()}
+    )
     m = machine(
         constants={0: bytes(bank)}, known_constants={0: np.ones(len(bank), bool)}, device=memory,
-        shared_size=RESERVED + SHARED_BYTES,
+        shared_size=frame.RESERVED + frame.SHARED_BYTES,
     )  # fmt: skip
     m.keep_contents()
     m.shared_written = True
-    m.shared[0, RESERVED:], m.shared_known[:] = words[SHARED:].astype("<u4").view(np.uint8).ravel(), True
+    m.shared[0, frame.RESERVED :], m.shared_known[:] = words[SHARED:].astype("<u4").view(np.uint8).ravel(), True
+    for number in range(frame.LOCAL_WORDS):
+        word = m.local_word(FIRST_LOCAL + number)
+        word.bits[:], word.known[:] = words[SHARED + number], 0xF
     for register in range(REGISTERS):
         m.registers[register] = Value(words[register : register + 1].copy())
     for register in range(UNIFORM):
@@ -280,7 +279,7 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     from ncu_swizzle.emulate.program import prepare
 
     access = Access.of(text)
-    words, given = contents(dataset, access, ARRAY)
+    words, given = frame.contents(dataset, access, ARRAY)
     code = Code(name="sample", instructions=(Sass(0, text), Sass(16, "EXIT")))
     program_ = prepare(code, Demand(everything=True, arrays=True), None, data_step)
     m = prepared(words, given, dataset)
@@ -316,10 +315,15 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
 
 def written_memory(m, old: dict[int, np.ndarray]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Return the rows of shared memory, and the array, that are not as before, and which words of them are known."""
-    where = m.device.span(ARRAY, GLOBAL_BYTES)
-    now, sure = m.shared[0, RESERVED:].view(np.uint32), all_known(m.shared_known[0, RESERVED:])
-    rows = zip(now.reshape(-1, LANES), sure.reshape(-1, LANES), strict=True)
-    held = {SHARED + number: row for number, row in enumerate(rows)}
+    where = m.device.span(ARRAY, frame.GLOBAL_BYTES)
+    now, sure = m.shared[0, frame.RESERVED :].view(np.uint32), all_known(m.shared_known[0, frame.RESERVED :])
+    held = dict(
+        zip(range(SHARED, ROWS), zip(now.reshape(-1, LANES), sure.reshape(-1, LANES), strict=True), strict=True)
+    )
+    for number in range(frame.LOCAL_WORDS):  # the same rows, of a sample that accesses local memory
+        word = m.local_word(FIRST_LOCAL + number)
+        if not np.array_equal(word.bits[0], old[SHARED + number]) or (word.known != 0xF).any():
+            held[SHARED + number] = word.bits[0], word.known[0] == 0xF
     held[GLOBAL] = m.device.content[where].view(np.uint32), all_known(m.device.known[where])
     return {row: (w, s) for row, (w, s) in held.items() if not s.all() or not np.array_equal(w, old[row])}
 
@@ -389,7 +393,10 @@ def compare(out: Path) -> int:
 def held_before(text: str, dataset: int) -> dict[int, np.ndarray]:
     """Return all rows, and the array in global memory, as they are before a sample."""
     access = Access.of(text)
-    return {**dict(enumerate(before(*contents(dataset, access, ARRAY)))), GLOBAL: array_before(dataset)}
+    return {
+        **dict(enumerate(frame.before(*frame.contents(dataset, access, ARRAY)))),
+        GLOBAL: frame.array_before(dataset),
+    }
 
 
 def digest(text: str, states: list[dict[int, np.ndarray]]) -> str:
@@ -442,18 +449,32 @@ def check() -> int:
     return 1 if tally.get("different") else 0
 
 
+def coverage() -> int:
+    """Print how much of what the census found for an H100 has been executed, and why the rest was not."""
+    from bench.figures.census import loaded, mnemonic
+
+    executed = {mnemonic(text) for text in json.loads(KEPT.read_text(encoding="utf-8"))}
+    found = sum((counts for arch in ("sm_90", "sm_90a") for counts in loaded()[arch].values()), Counter[str]())
+    lacking: dict[str, Counter[str]] = {}
+    for text, count in found.items():
+        if (name := mnemonic(text)) not in executed:
+            lacking.setdefault(why_not(text) or "no encoding of it was found", Counter())[name] += count
+    without = {name for names in lacking.values() for name in names}
+    share = 1 - sum(names.total() for names in lacking.values()) / found.total()
+    every = {mnemonic(text) for text in found}
+    print(f"executed: {len(every - without)} of {len(every)} opcodes with modifiers, {share:.1%} of {found.total():,}")
+    for reason, names in sorted(lacking.items(), key=lambda item: -item[1].total()):
+        print(f"{reason}: {len(names)}, {names.total() / found.total():.1%}: {' '.join(sorted(names))}")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
-    if not arguments:
-        return check()
-    if arguments[:1] == ["--keep"]:
-        return keep(Path(arguments[1]))
-    if arguments[:1] == ["--choose"]:
-        return choose(Path(arguments[1]), Path(arguments[2]))
-    if arguments[:1] == ["--run"]:
-        return run(Path(arguments[1]), Path(arguments[2]))
-    if arguments[:1] == ["--part"]:
-        return part(Path(arguments[1]), Path(arguments[2]), int(arguments[3]), arguments[4])
-    return compare(Path(arguments[0]))
+    option, *others = arguments or [""]
+    if option == "--part":
+        file, out, start, way = others
+        return part(Path(file), Path(out), int(start), way)
+    ways = {"--coverage": coverage, "--keep": keep, "--choose": choose, "--run": run, "": check}
+    return ways[option](*map(Path, others)) if option in ways else compare(Path(option))
 
 
 if __name__ == "__main__":
