@@ -45,6 +45,7 @@ TARGET = re.compile(r"\.target\s+(sm_\w+)")
 # What does not decide how an instruction is understood: which register, which number.
 PLAIN = (
     (re.compile(r"^@!?U?P\d\s+|\.reuse\b"), ""),
+    (re.compile(r"\s+\(\*.*\*\)$"), ""),  # what a spill is for
     (re.compile(r"`\([^)]*\)"), "0x0"),
     (re.compile(r"\b(U?)R\d+\b"), r"\1R0"),
     (re.compile(r"\b(U?)P\d\b"), r"\1P0"),

@@ -4,11 +4,13 @@
     python3 bench/oracles/opcodes_on_gpu.py --run FILE OUT            on the GPU: all registers before and after each
     python3 bench/oracles/opcodes_on_gpu.py [OUT]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
     python3 bench/oracles/opcodes_on_gpu.py --keep OUT   keep the digests of OUT/opcodes.pkl.xz
+    python3 bench/oracles/opcodes_on_gpu.py --coverage   which of the census's opcodes have been executed
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
-that loads all registers before it and stores them after it, and launched with DATASETS contents of the registers. Kept
-in tests/data/emulate/opcodes_h100.json are SHA-256s of what each wrote. What accesses memory, waits, branches or reads
-special registers is not among them: recorded kernels check that.
+(opcode_frame.py) that loads all registers before it and stores them after it, with shared and global memory if it
+accesses them, and launched with DATASETS contents. Kept in tests/data/emulate/opcodes_h100.json are SHA-256s of what
+each wrote. What waits, orders or branches is not among them, nor what copies through descriptors: recorded kernels
+check that.
 """
 
 from __future__ import annotations
@@ -26,162 +28,34 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
+
+from bench.oracles import opcode_frame as frame
+from bench.oracles.opcode_frame import (
+    DATASETS,
+    GLOBAL,
+    LANES,
+    PREDICATES,
+    REGISTERS,
+    ROWS,
+    SHARED,
+    UNIFORM,
+    UNIFORMS,
+    UPREDICATES,
+    WAYS,
+    Access,
+)
+
+ARRAY = 0x7F0000000000  # where the array in global memory is, here
+FIRST_LOCAL = (frame.STACK_HERE + frame.LOCAL) // 4  # of the words of local memory that are set
 KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json"
-PATIENCE_S, MOST_FAILURES, MOST_S = 5, 40, 24.0
-REGISTERS, UNIFORM, LANES, DATASETS = 250, 52, 32, 6
-PREDICATES, UPREDICATES, UNIFORMS, ROWS = 250, 251, 256, 256 + 60  # rows of what is stored, 32 words each
-PARAMETERS, GIVEN = 0x210, 0x220  # in constant bank 0: both pointers, then 60 words
-STUB = """
-struct Words { unsigned u[60]; };
-extern "C" __global__ void k(float *in, float *out, Words w) {
-    float r[244];
-    #pragma unroll
-    for (int i = 0; i < 244; i++) r[i] = in[i * 32 + threadIdx.x];
-    #pragma unroll
-    for (int n = 0; n < 6; n++)
-        #pragma unroll
-        for (int i = 0; i < 244; i++) r[i] = r[i] * r[(i + 7) % 244] + r[(i + 13) % 244];
-    #pragma unroll
-    for (int i = 0; i < 244; i++) out[i * 32 + threadIdx.x] = r[i] + __uint_as_float(w.u[i % 60]);
-}
-"""
-Word = tuple[int, int]
-EDGES = (
-    0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000,
-    0x00800000, 0x7F7FFFFF, 0x3C003C00, 0x7C00FC00, 0x00010001,
-)  # fmt: skip
-
-# ------------------------------------------------------------------------------------------ the kernel
-
-
-def timed(word: Word, stall: int = 15, write: int = 7, read: int = 7, wait: int = 0) -> Word:
-    """Return an instruction with other control bits: cycles, barriers that it sets, and those that it waits for."""
-    control = stall | write << 5 | read << 8 | wait << 11
-    return word[0], word[1] & ((1 << 41) - 1) | control << 41
-
-
-NOP, EXIT = (0x7918, 0), (0x794D, 0x3800000)
-WAIT = timed(NOP, wait=0x3F)
-
-
-def address(low: int, constant: int) -> list[Word]:
-    """Return what puts a pointer of bank 0 plus 4 bytes per lane (R0) into a register pair.
-
-    LDC and ULDC alone read constants on an H100, whose other instructions have no such operand.
-    """
-    pointer = timed((constant // 4 << 40 | 0xFF << 24 | low << 16 | 0x7B82, 0xA00), write=0)  # LDC.64
-    return [pointer, WAIT, timed((4 << 32 | low << 16 | 0x7825, 0x78E0000 | low))]
-
-
-def load(register: int, row: int) -> Word:
-    return timed((row * 128 << 40 | 0x3C << 32 | 252 << 24 | register << 16 | 0x7981, 0xC1E1900), write=0)
-
-
-def store(register: int, row: int) -> Word:
-    return timed((row * 128 << 40 | register << 32 | 250 << 24 | 0x7986, 0xC10193C), read=1)
-
-
-def uniform(register: int, constant: int, wide: bool = False) -> Word:
-    return timed((constant // 4 << 40 | register << 16 | 0x7AB9, 0xA00 if wide else 0x800))
-
-
-WAYS = ("all", "without uniform predicates", "without uniform registers", "registers alone")
-
-
-def program(sample: Word, way: str = WAYS[0]) -> bytes:
-    """Return the machine code around an instruction; `way` is how much of the state is set and stored."""
-    left_out = WAYS.index(way)
-    read_lane = timed((0x7919, 0x2100), write=0)  # S2R R0, SR_TID.X
-    descriptor = uniform(60, 0x208, wide=True)
-    code = [read_lane, WAIT, *address(252, PARAMETERS), *address(250, PARAMETERS + 8), descriptor]
-    if left_out < 3:
-        code += [load(0, PREDICATES), WAIT, timed((0x7F00007804, 0)), WAIT]  # R2P PR, R0, 0x7f
-    for register in range(REGISTERS):  # a barrier counts to 63
-        code += [load(register, register), *[WAIT] * (register % 32 == 31)]
-    if left_out < 1:
-        for number in range(7):  # UISETP.NE.AND UP, UPT, UR59, URZ, UPT
-            compare = (0xFF3B00728C, 0xBF05270 | number << 17)
-            code += [uniform(59, GIVEN + 4 * (UNIFORM + number)), WAIT, WAIT, timed(compare), WAIT]
-    if left_out < 2:
-        code += [uniform(register, GIVEN + 4 * register) for register in range(UNIFORM)] + [WAIT, WAIT]
-    write, read = sample[1] >> 46 & 7, sample[1] >> 49 & 7
-    code += [WAIT, timed(sample, write=write, read=read, wait=0x3F), *[WAIT] * 12, descriptor, WAIT]
-    for register in range(REGISTERS):
-        code += [store(register, register), *[WAIT] * (register % 32 == 31)]
-    code += [WAIT]
-    if left_out < 3:
-        code += [timed((0x7FFF007803, 0)), WAIT, store(0, PREDICATES)]  # P2R R0, PR, RZ, 0x7f
-    if left_out < 1:
-        code += [timed((0x7F3F3B7883, 0x8000000)), WAIT]  # UP2UR UR59, UPR, URZ, 0x7f
-        code += [timed((59 << 32 | 240 << 16 | 0x7C02, 0x8000F00)), WAIT, store(240, UPREDICATES)]  # MOV R240, UR59
-    for register in range(UNIFORM if left_out < 2 else 0):
-        code += [timed((register << 32 | 1 + register << 16 | 0x7C02, 0x8000F00)), WAIT]
-        code += [store(1 + register, UNIFORMS + register)]
-    return b"".join(struct.pack("<QQ", *word) for word in [*code, WAIT, timed(EXIT)])
-
-
-def stub() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "stub.cu")
-        source.write_text(STUB, encoding="utf-8")
-        subprocess.run(["nvcc", "-arch=sm_90", "-cubin", "-o", f"{folder}/stub.cubin", str(source)], check=True)
-        return Path(folder, "stub.cubin").read_bytes()
-
-
-def with_code(cubin: bytes, code: bytes) -> bytes:
-    """Return the cubin with other machine code, and NOPs and EXITs behind it."""
-    import io
-
-    from elftools.elf.elffile import ELFFile
-
-    section = ELFFile(io.BytesIO(cubin)).get_section_by_name(".text.k")
-    start, size = section["sh_offset"], section["sh_size"]
-    if len(code) > size:
-        raise SystemExit(f"the stub has {size} bytes of code, {len(code)} are needed")
-    filled = code + struct.pack("<QQ", *timed(EXIT)) * ((size - len(code)) // 16)
-    return cubin[:start] + filled + cubin[start + size :]
-
-
-# ------------------------------------------------------------------------------------------ contents of registers
-
-
-def contents(dataset: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what registers and predicates hold, (ROWS, 32), and the words among the parameters, (60,)."""
-    rng = np.random.default_rng(dataset)
-    words = rng.integers(0, 1 << 32, (ROWS, LANES), dtype=np.uint32)
-    given = rng.integers(0, 1 << 32, 60, dtype=np.uint32)
-    edges = np.array(EDGES, np.uint32)
-    if dataset == 1:
-        words, given = (rng.normal(0, 100, each.shape).astype(np.float32).view(np.uint32) for each in (words, given))
-    if dataset == 2:
-        halves = rng.normal(0, 10, (*words.shape, 2)).astype(np.float16)
-        words = halves.view(np.uint32)[..., 0]
-    if dataset == 3:
-        words, given = rng.choice(edges, words.shape), rng.choice(edges, 60)
-    if dataset == 4:
-        words, given = words % 70, given % 70
-    if dataset == 5:  # doubles in even pairs
-        doubles = rng.normal(0, 1000, (ROWS // 2, LANES)).view(np.uint64)
-        words[0::2], words[1::2] = doubles & 0xFFFFFFFF, doubles >> 32
-    given[UNIFORM : UNIFORM + 7] = rng.integers(0, 2, 7)  # what uniform predicates are
-    return words, given
-
-
-def before(words: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """Return all rows as they are stored if an instruction does nothing."""
-    rows = words.copy()
-    rows[PREDICATES] &= 0x7F
-    rows[UPREDICATES] = sum(int(given[UNIFORM + number]) << number for number in range(7))
-    rows[UNIFORMS : UNIFORMS + 60] = given[:, None]
-    return rows
-
-
+PATIENCE_S, MOST_FAILURES, MOST_S = 5, 40, 90.0
 # ------------------------------------------------------------------------------------------ on the GPU
 
 
@@ -189,7 +63,7 @@ def run(file: Path, out: Path) -> int:
     """Execute the samples, each in this process until one fails: then the rest in another."""
     samples, began = json.loads(file.read_text()), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    (out / "stub.cubin").write_bytes(stub())
+    (out / "stub.cubin").write_bytes(frame.stub())
     own = [sys.executable, __file__, "--part", str(file), str(out)]
     untouched = subprocess.run([*own, "-1", ""], check=False).returncode
     print(f"the stub as it is: {untouched}", flush=True)
@@ -202,7 +76,11 @@ def run(file: Path, out: Path) -> int:
         return 1
     start = failures = 0
     while start < len(samples) and failures < MOST_FAILURES and time.monotonic() - began < MOST_S:
-        ran = subprocess.run([*own, str(start), way], check=False, capture_output=True, text=True)
+        left = MOST_S - (time.monotonic() - began)
+        try:
+            ran = subprocess.run([*own, str(start), way], check=False, capture_output=True, text=True, timeout=left)
+        except subprocess.TimeoutExpired:
+            break
         at = max((int(each.stem.partition("-")[2]) for each in out.glob("part-*.pkl")), default=start)
         if ran.returncode == 0:
             break
@@ -227,7 +105,7 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
     cuda = ctypes.CDLL("libcuda.so.1")
     samples = json.loads(file.read_text())
     if start < 0:
-        samples, start = [["NOP", "0x7918", "0x0"]], 0 if way else -1
+        samples, start = [["NOP", "0x7918", "0xfc00000000000"]], 0 if way else -1  # it sets no barriers
 
     def check(status: int, what: str) -> None:
         if status:
@@ -238,35 +116,45 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
     check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
     check(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device), "cuCtxCreate")
     size = ROWS * LANES * 4
-    inputs = []
-    target = ctypes.c_uint64()
-    check(cuda.cuMemAlloc_v2(ctypes.byref(target), size), "cuMemAlloc")
-    for dataset in range(DATASETS):
-        words, given = contents(dataset)
-        source = ctypes.c_uint64()
-        check(cuda.cuMemAlloc_v2(ctypes.byref(source), size), "cuMemAlloc")
-        check(cuda.cuMemcpyHtoD_v2(source, words.tobytes(), size), "cuMemcpyHtoD")
-        inputs.append((source, words, given))
+    source, target, array = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
+    for pointer, nbytes in ((source, size), (target, size), (array, frame.GLOBAL_BYTES)):
+        check(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(nbytes)), "cuMemAlloc")
+
+    def read(pointer: ctypes.c_uint64, shape: tuple[int, ...]) -> np.ndarray:
+        found = np.empty(shape, np.uint32)
+        check(
+            cuda.cuMemcpyDtoH_v2(found.ctypes.data_as(ctypes.c_void_p), pointer, ctypes.c_size_t(found.nbytes)), "DtoH"
+        )
+        return found
+
     base = (out / "stub.cubin").read_bytes()
     for number in range(max(start, 0), len(samples)):
         signal.alarm(PATIENCE_S)  # ends this process: nothing else ends a kernel that hangs
         (out / f"part-{number}.pkl").touch()
         (out / f"part-{number - 1}.pkl").unlink(missing_ok=True)
         text, low, high = samples[number]
-        code = with_code(base, program((int(low, 16), int(high, 16)), way)) if start >= 0 else base
+        access = Access.of(text)
+        code = frame.with_code(base, frame.program((int(low, 16), int(high, 16)), way, access)) if start >= 0 else base
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         check(cuda.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
         check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"k"), "cuModuleGetFunction")
         found = []
-        for source, words, given in inputs:
+        for dataset in range(DATASETS):
+            words, given = frame.contents(dataset, access, array.value)
             raw = (ctypes.c_uint32 * 60)(*given.tolist())
             arguments = (ctypes.c_void_p * 3)(*[ctypes.addressof(each) for each in (source, target, raw)])
+            held = frame.array_before(dataset)
+            check(cuda.cuMemcpyHtoD_v2(source, words.tobytes(), ctypes.c_size_t(size)), "cuMemcpyHtoD")
+            check(cuda.cuMemcpyHtoD_v2(array, held.tobytes(), ctypes.c_size_t(held.nbytes)), "cuMemcpyHtoD")
             check(cuda.cuMemsetD8_v2(target, 0xA5, ctypes.c_size_t(size)), "cuMemsetD8")
-            check(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, arguments, None), "cuLaunchKernel")
+            nbytes = frame.SHARED_BYTES if access else 0
+            check(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, nbytes, None, arguments, None), "cuLaunchKernel")
             check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
-            read = np.empty((ROWS, LANES), np.uint32)
-            check(cuda.cuMemcpyDtoH_v2(read.ctypes.data_as(ctypes.c_void_p), target, size), "cuMemcpyDtoH")
-            found.append(changed(read, words, given, way) if start >= 0 else {})
+            after = read(target, (ROWS, LANES))
+            rows = changed(after, words, given, way, access) if start >= 0 else {}
+            if access and not np.array_equal(now := read(array, held.shape), held):
+                rows[GLOBAL] = now
+            found.append(rows)
         if text != "NOP":
             with (out / f"result-{start}.pkl").open("ab") as stream:
                 pickle.dump({text: found}, stream)
@@ -276,45 +164,62 @@ def part(file: Path, out: Path, start: int, way: str) -> int:
     return 0
 
 
-def changed(after: np.ndarray, words: np.ndarray, given: np.ndarray, way: str) -> dict[int, np.ndarray]:
+def changed(
+    after: np.ndarray, words: np.ndarray, given: np.ndarray, way: str, access: Access | None
+) -> dict[int, np.ndarray]:
     """Return the rows that are not as before."""
     left_out = WAYS.index(way)
     rows = [*range(REGISTERS), *[PREDICATES] * (left_out < 3), *[UPREDICATES] * (left_out < 1)]
     rows += range(UNIFORMS, UNIFORMS + UNIFORM if left_out < 2 else UNIFORMS)
-    unchanged = before(words, given)
+    if access is not None:
+        rows += range(SHARED, ROWS if access.in_shared else SHARED + frame.LOCAL_WORDS if access.in_local else SHARED)
+        rows = [row for row in rows if row not in access.hidden]
+    unchanged = frame.before(words, given)
     return {row: after[row] for row in rows if not np.array_equal(after[row], unchanged[row])}
 
 
 # ------------------------------------------------------------------------------------------ choosing and comparing
 
 
+def why_not(text: str) -> str:
+    """Return why an instruction cannot be a sample; "" if it can."""
+    from ncu_swizzle.emulate.code import Sass, parse_instruction
+    from ncu_swizzle.emulate.opcodes import Copy
+    from ncu_swizzle.emulate.operands import COMPILERS
+    from ncu_swizzle.emulate.operations.special import SPECIAL_REGISTERS
+
+    instruction = parse_instruction(Sass(0, text))
+    row, access, special = instruction.row, Access.of(text), re.search(r"SR_(\S+)", text)
+    registers = (max(map(int, re.findall(rf"\b{kind}(\d+)\b", text)), default=0) for kind in ("R", "UR"))
+    needs_frame = any(number > most for number, most in zip(registers, (244, UNIFORM - 2), strict=True))
+    computes = row.name in COMPILERS or row.products or row.name == "MOVM"
+    reasons = {
+        "branches, waits or orders": row.control or row.synchronises or row.arrives or row.orders,
+        "copies tiles or reads them": row.tile or row.copy not in (Copy.NO, Copy.ASYNC),
+        "accesses memory in a way that is not sampled": bool(row.reads | row.writes) and not access,
+        "writes nothing that is computed": not (computes or access) or row.name == "USETMAXREG",
+        "only the hardware knows it": special and special[1] not in SPECIAL_REGISTERS,
+        "an address": not access and re.search(r"cx\[|\[R|\[UR|`", text),
+        "never executes, or needs the frame's registers": instruction.never or needs_frame,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
 def choose(encodings: Path, file: Path) -> int:
     """Write the samples: of each form one that reads and writes nothing that the kernel needs for itself."""
-    from bench.figures.census import mnemonic
-    from ncu_swizzle.emulate.code import Sass
-    from ncu_swizzle.emulate.operands import COMPILERS
-    from ncu_swizzle.emulate.program import Support, support
+    from bench.figures.census import mnemonic, plainly
     from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
     found = {}
-    for path in encodings.glob("*.json") if encodings.is_dir() else [encodings]:
-        found = {**json.loads(path.read_text()), **found}
+    for path in sorted(encodings.glob("*.json")) if encodings.is_dir() else [encodings]:
+        found = {**{plainly(each[0]): each for each in json.loads(path.read_text()).values()}, **found}
     chosen: list[tuple[int, int]] = []
-    for plain, (text, low, *high) in sorted(found.items()):
-        opcode = mnemonic(text).split(".")[0]
-        numbers = [int(each) for each in re.findall(r"\bR(\d+)\b", text)]
-        others = [int(each) for each in re.findall(r"\bUR(\d+)\b", text)]
-        if opcode not in COMPILERS or not high or support(Sass(0, plain)) is not Support.EMULATED:
-            continue
-        if (
-            max(numbers, default=0) > 244
-            or max(others, default=0) > UNIFORM - 2
-            or re.search(r"SR_|cx\[|\[R|\[UR|`|@!PT", text)
-        ):
+    for text, low, *high in (found[plain] for plain in sorted(found)):
+        if not high or why_not(text):
             continue
         word = [int(low, 16), int(high[0], 16)]
         if "c[0x" in text:  # offset and bank: one of the parameters
-            word[0] = word[0] & ~(0x7FFFF << 40) | (GIVEN + 16) // 4 << 40
+            word[0] = word[0] & ~(0x7FFFF << 40) | (frame.GIVEN + 16) // 4 << 40
         word[1] &= ~(0xF << 58)  # .reuse
         chosen.append((word[0], word[1]))
     program_ = str(Toolchain().find(NVDISASM))
@@ -331,21 +236,29 @@ def choose(encodings: Path, file: Path) -> int:
     return 0
 
 
-def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.ndarray]], bool]:
-    """Return the rows that the emulator writes, with which words are known; and whether it computes it."""
-    from ncu_swizzle.emulate.code import Code, Sass
-    from ncu_swizzle.emulate.effects import BASES, effects, numbers_in
-    from ncu_swizzle.emulate.liveness import Demand
-    from ncu_swizzle.emulate.program import prepare
+def prepared(words: np.ndarray, given: np.ndarray, dataset: int):
+    """Return a machine of one warp with these registers and memories."""
+    from ncu_swizzle.emulate.counts import Buffer
+    from ncu_swizzle.emulate.device_memory import DeviceMemory
+    from ncu_swizzle.emulate.effects import BASES
     from ncu_swizzle.emulate.values import Value
     from tests.support.emulation import machine
 
-    words, given = contents(dataset)
     bank = bytearray(0x400)
-    bank[GIVEN : GIVEN + 240] = given.tobytes()
-    code = Code(name="sample", instructions=(Sass(0, text), Sass(16, "EXIT")))
-    program_ = prepare(code, Demand(everything=True))
-    m = machine(constants={0: bytes(bank)}, known_constants={0: np.ones(len(bank), bool)})
+    bank[frame.GIVEN : frame.GIVEN + 240] = given.tobytes()
+    memory = DeviceMemory.holding(
+        (Buffer("array", ARRAY, frame.GLOBAL_BYTES),), {ARRAY: frame.array_before(dataset).tobytes()}
+    )
+    m = machine(
+        constants={0: bytes(bank)}, known_constants={0: np.ones(len(bank), bool)}, device=memory,
+        shared_size=frame.RESERVED + frame.SHARED_BYTES,
+    )  # fmt: skip
+    m.keep_contents()
+    m.shared_written = True
+    m.shared[0, frame.RESERVED :], m.shared_known[:] = words[SHARED:].astype("<u4").view(np.uint8).ravel(), True
+    for number in range(frame.LOCAL_WORDS):
+        word = m.local_word(FIRST_LOCAL + number)
+        word.bits[:], word.known[:] = words[SHARED + number], 0xF
     for register in range(REGISTERS):
         m.registers[register] = Value(words[register : register + 1].copy())
     for register in range(UNIFORM):
@@ -353,6 +266,24 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
     for number in range(7):
         m.registers[BASES["P"] + number] = Value((words[PREDICATES : PREDICATES + 1] >> number & 1).astype(bool))
         m.registers[BASES["UP"] + number] = Value(np.array([[bool(given[UNIFORM + number])]]))
+    return m
+
+
+def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.ndarray]], bool]:
+    """Return the rows that the emulator writes, with which words are known; and whether it computes it."""
+    from ncu_swizzle.emulate.accesses import RequestLog
+    from ncu_swizzle.emulate.code import Code, Sass
+    from ncu_swizzle.emulate.effects import BASES, effects, numbers_in
+    from ncu_swizzle.emulate.execution import data_step
+    from ncu_swizzle.emulate.liveness import Demand
+    from ncu_swizzle.emulate.program import prepare
+
+    access = Access.of(text)
+    words, given = frame.contents(dataset, access, ARRAY)
+    code = Code(name="sample", instructions=(Sass(0, text), Sass(16, "EXIT")))
+    program_ = prepare(code, Demand(everything=True, arrays=True), None, data_step)
+    m = prepared(words, given, dataset)
+    m.log = RequestLog(m, program_.instructions)
     old = list(m.registers)
     step = program_.steps[0]
     if step is not None:
@@ -377,7 +308,29 @@ def computed(text: str, dataset: int) -> tuple[dict[int, tuple[np.ndarray, np.nd
             word |= one.astype(np.uint32) << number
             known |= sure.astype(np.uint32) << number
         found[row] = word, known
+    if access:
+        found |= written_memory(m, held_before(text, dataset))
     return found, not program_.unsupported and not program_.failures
+
+
+def written_memory(m, old: dict[int, np.ndarray]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return the rows of shared memory, and the array, that are not as before, and which words of them are known."""
+    where = m.device.span(ARRAY, frame.GLOBAL_BYTES)
+    now, sure = m.shared[0, frame.RESERVED :].view(np.uint32), all_known(m.shared_known[0, frame.RESERVED :])
+    held = dict(
+        zip(range(SHARED, ROWS), zip(now.reshape(-1, LANES), sure.reshape(-1, LANES), strict=True), strict=True)
+    )
+    for number in range(frame.LOCAL_WORDS):  # the same rows, of a sample that accesses local memory
+        word = m.local_word(FIRST_LOCAL + number)
+        if not np.array_equal(word.bits[0], old[SHARED + number]) or (word.known != 0xF).any():
+            held[SHARED + number] = word.bits[0], word.known[0] == 0xF
+    held[GLOBAL] = m.device.content[where].view(np.uint32), all_known(m.device.known[where])
+    return {row: (w, s) for row, (w, s) in held.items() if not s.all() or not np.array_equal(w, old[row])}
+
+
+def all_known(known: np.ndarray) -> np.ndarray:
+    """Return which words are known, of what says so of bytes."""
+    return known.reshape(-1, 4).astype(bool).all(axis=1)
 
 
 def wide(value) -> tuple[np.ndarray, np.ndarray]:
@@ -391,15 +344,14 @@ def verdict(text: str, recorded: list[dict[int, np.ndarray]], left_out: int) -> 
     """Return equal, different or unknown, and where."""
     unknown = False
     for dataset, rows in enumerate(recorded):
-        words, given = contents(dataset)
         ours, known = computed(text, dataset)
         if not known:
             return "unknown", "not emulated"
-        unchanged = before(words, given)
+        unchanged = held_before(text, dataset)
         for row in {*rows, *ours}:
             theirs = rows.get(row, unchanged[row])
             if (
-                (row >= UNIFORMS and left_out >= 2)
+                (UNIFORMS <= row < SHARED and left_out >= 2)
                 or (row == UPREDICATES and left_out)
                 or (row == PREDICATES and left_out > 2)
             ):
@@ -438,11 +390,20 @@ def compare(out: Path) -> int:
     return 1 if tally.get("different") or tally.get("failed") else 0
 
 
-def digest(states: list[dict[int, np.ndarray]]) -> str:
+def held_before(text: str, dataset: int) -> dict[int, np.ndarray]:
+    """Return all rows, and the array in global memory, as they are before a sample."""
+    access = Access.of(text)
+    return {
+        **dict(enumerate(frame.before(*frame.contents(dataset, access, ARRAY)))),
+        GLOBAL: frame.array_before(dataset),
+    }
+
+
+def digest(text: str, states: list[dict[int, np.ndarray]]) -> str:
     """Return a digest of the rows that are not as before, dataset by dataset."""
     made = hashlib.sha256()
     for dataset, rows in enumerate(states):
-        unchanged = before(*contents(dataset))
+        unchanged = held_before(text, dataset)
         for row in sorted(rows):
             if not np.array_equal(rows[row], unchanged[row]):
                 made.update(f"{dataset} {row} ".encode() + rows[row].astype("<u4").tobytes())
@@ -461,7 +422,7 @@ def digest_here(text: str) -> str:
         if not emulated or not all(_sure(row, sure) for row, (_, sure) in rows.items()):
             return ""
         states.append({row: bits.astype(np.uint32) for row, (bits, _) in rows.items()})
-    return digest(states)
+    return digest(text, states)
 
 
 def keep(out: Path) -> int:
@@ -469,7 +430,7 @@ def keep(out: Path) -> int:
     results = pickle.loads(lzma.decompress(out.read_bytes()))
     if results.pop("") != WAYS[0]:
         raise SystemExit("not all of the state was stored")
-    content = {text: digest(recorded) for text, recorded in sorted(results.items())}
+    content = {text: digest(text, recorded) for text, recorded in sorted(results.items())}
     KEPT.write_text(json.dumps(content, indent=0) + "\n", encoding="utf-8")
     print(f"{len(content)} instructions, {KEPT.stat().st_size:,} bytes")
     return 0
@@ -488,18 +449,32 @@ def check() -> int:
     return 1 if tally.get("different") else 0
 
 
+def coverage() -> int:
+    """Print how much of what the census found for an H100 has been executed, and why the rest was not."""
+    from bench.figures.census import loaded, mnemonic
+
+    executed = {mnemonic(text) for text in json.loads(KEPT.read_text(encoding="utf-8"))}
+    found = sum((counts for arch in ("sm_90", "sm_90a") for counts in loaded()[arch].values()), Counter[str]())
+    lacking: dict[str, Counter[str]] = {}
+    for text, count in found.items():
+        if (name := mnemonic(text)) not in executed:
+            lacking.setdefault(why_not(text) or "no encoding of it was found", Counter())[name] += count
+    without = {name for names in lacking.values() for name in names}
+    share = 1 - sum(names.total() for names in lacking.values()) / found.total()
+    every = {mnemonic(text) for text in found}
+    print(f"executed: {len(every - without)} of {len(every)} opcodes with modifiers, {share:.1%} of {found.total():,}")
+    for reason, names in sorted(lacking.items(), key=lambda item: -item[1].total()):
+        print(f"{reason}: {len(names)}, {names.total() / found.total():.1%}: {' '.join(sorted(names))}")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
-    if not arguments:
-        return check()
-    if arguments[:1] == ["--keep"]:
-        return keep(Path(arguments[1]))
-    if arguments[:1] == ["--choose"]:
-        return choose(Path(arguments[1]), Path(arguments[2]))
-    if arguments[:1] == ["--run"]:
-        return run(Path(arguments[1]), Path(arguments[2]))
-    if arguments[:1] == ["--part"]:
-        return part(Path(arguments[1]), Path(arguments[2]), int(arguments[3]), arguments[4])
-    return compare(Path(arguments[0]))
+    option, *others = arguments or [""]
+    if option == "--part":
+        file, out, start, way = others
+        return part(Path(file), Path(out), int(start), way)
+    ways = {"--coverage": coverage, "--keep": keep, "--choose": choose, "--run": run, "": check}
+    return ways[option](*map(Path, others)) if option in ways else compare(Path(option))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ PTX, ELF = 1, 2
 LZ4, ZSTD = 0x2000, 0x8000  # of an entry's flags
 MOST_BYTES = 1 << 30  # of an entry, unpacked
 SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+DATA = ".data"  # of a file without these: cuFFT has its fat binaries there
 AGAIN = "build it again"
 PLAIN = "build it with nvcc --compress-mode=none, or pip install zstandard"
 
@@ -245,9 +246,10 @@ def _binaries(data: bytes, name: str, depth: int) -> Iterator[tuple[str, FatBina
             entry = FatEntry(kind=ELF, sm=0, flags=0, packed=data, size=len(data))
             yield name, FatBinary(0, (entry,))
             return
-        for section in elf.iter_sections():
-            if section.name in SECTIONS:
-                yield from ((name, binary) for binary in fat_binaries(section.data()))
+        sections = list(elf.iter_sections())
+        own = [each for each in sections if each.name in SECTIONS] or [each for each in sections if each.name == DATA]
+        for section in own:
+            yield from ((name, binary) for binary in fat_binaries(section.data()))
     elif depth:
         for member, content in _members(data):
             if holds_device_code(content):

@@ -54,7 +54,7 @@ def _results(instruction: SassInstruction) -> list[int]:
     return [number for number in range(REGISTERS) if effects(instruction).writes >> number & 1]
 
 
-def _data_step(instruction: SassInstruction, index: int) -> Step | None:
+def data_step(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that computes an instruction's data; None if the ordinary one does."""
     # The ordinary step checks addresses and counts; that it leaves no results behind is for the one that computes them.
     row, use = instruction.row, Use(index, matters=False, contents=False)
@@ -107,7 +107,7 @@ def execute(code: Code, launch: Launch, memory: DeviceMemory, clock: Clock, bloc
 
     Blocks of a batch run side by side. Raises one of `faults`: an access outside of all buffers ends it, too.
     """
-    program = prepare(code, Demand(everything=True, arrays=True), None, _data_step)
+    program = prepare(code, Demand(everything=True, arrays=True), None, data_step)
     setting = replace(setting_of(code, launch, program, clock, shortcuts=False), device=memory)
     chosen = numbered(launch.grid) if blocks is None else blocks
     cluster = math.prod(launch.cluster)
@@ -162,7 +162,7 @@ def _computes_nothing(instruction: SassInstruction) -> bool:
     row = instruction.row
     if not row.data or row.name in operands.MAKERS or row.control or instruction.never:
         return False
-    return _data_step(instruction, 0) is None and operands.compiled_step(instruction) is None
+    return data_step(instruction, 0) is None and operands.compiled_step(instruction) is None
 
 
 # ---------------------------------------------------------------------------------------------- marks
