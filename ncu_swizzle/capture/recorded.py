@@ -243,6 +243,11 @@ class Record:
         kind, recording = event["is"], self.recording
         if kind in ("launch", "dry"):
             self._launches[event["seen"]] = self._launch(event)
+        elif kind == "outputs":
+            launch = self._launches.get(event["seen"])
+            if isinstance(launch, CapturedLaunch) and len(event["contents"]) == len(launch.parts):
+                outputs = tuple(self.contents(part) for part in event["contents"])
+                self._launches[event["seen"]] = replace(launch, outputs=outputs)
         elif kind == "refused":
             self._drop(event)
         elif kind in ("cubin", "load", "module"):

@@ -154,11 +154,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureLimits:
-    """Which launches are captured, and how much memory: bytes of buffers in all, 0 for none."""
+    """Which launches are captured, and how much memory: bytes of buffers, 0 for none; `outputs`: after them, too."""
 
     kernel_name: str = ""
     count: int = 32
     memory_bytes: int = 0
+    outputs: bool = False
     timeout_s: float = 600
 
 
@@ -241,6 +242,7 @@ def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
         "NCU_SWIZZLE_CAPTURE": str(into),
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
         "NCU_SWIZZLE_CAPTURE_MEMORY": str(limits.memory_bytes),
+        "NCU_SWIZZLE_CAPTURE_OUTPUTS": "1" if limits.outputs else "",
         "NCU_SWIZZLE_CAPTURE_NAME": "" if kernels.expression else kernels.text,
         "NCU_SWIZZLE_CAPTURE_PATTERN": kernels.expression,
     }

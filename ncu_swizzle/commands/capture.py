@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.commands.run_program import UserProgram
 
 MEMORY_MIB = 1024
+OUTPUT = 1 << 20  # bytes of a buffer after a launch that are kept; of a larger one its SHA-256 remains
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,9 @@ class Wanted:
     )
     memory: bool = option(
         False, "Also what the buffers and variables of each launch hold.", flags=("--memory",), common=True
+    )
+    outputs: bool = option(
+        False, "With --memory, also what they hold after the launch.", flags=("--outputs",), common=True
     )
     memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
     dry: bool = option(
@@ -55,6 +59,7 @@ def capture(
     \b
     ncu-swizzle capture -o app.launches -- ./app --size 4096
     ncu-swizzle capture -k regex:softmax -c 3 --memory -- python train.py
+    ncu-swizzle capture --outputs -- ./app      then profile --check compares them
     ncu-swizzle profile app.launches      on any machine, without a GPU
     ncu-swizzle lint app.launches
 
@@ -90,7 +95,8 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
     limits = running.CaptureLimits(
         kernel_name=wanted.kernel_name,
         count=wanted.launch_count,
-        memory_bytes=wanted.memory_limit * running.MIB if wanted.memory or wanted.dry else 0,
+        memory_bytes=wanted.memory_limit * running.MIB if wanted.memory or wanted.outputs or wanted.dry else 0,
+        outputs=wanted.outputs,
         timeout_s=request.timeout_s,
     )
     with scratch() as temporary:
@@ -102,6 +108,8 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
         launches = tuple(recording.launches)
         cubins = {launch.cubin for launch in launches}
         memory = {contents.sha256 for launch in launches for contents in launch.contents}
+        sizes = {sha256: file.stat().st_size for sha256, file in recording.memory.items()}
+        memory |= {each.sha256 for launch in launches for each in launch.outputs if sizes.get(each.sha256, 0) <= OUTPUT}
         manifest = Manifest(
             origin=DRY if wanted.dry else GPU,
             generator=f"ncu-swizzle {output.version()}",
@@ -111,7 +119,7 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
             commit=commit_of(folder),
             launches=launches,
             cubins={sha256: file.stat().st_size for sha256, file in recording.cubins.items() if sha256 in cubins},
-            memory={sha256: file.stat().st_size for sha256, file in recording.memory.items() if sha256 in memory},
+            memory={sha256: size for sha256, size in sizes.items() if sha256 in memory},
             notes=(*recording.notes, *_unknown(launches)),
         )
         write(out, manifest, recording.cubins, recording.memory)

@@ -40,14 +40,31 @@ GAP = "nothing"  # in place of a buffer's name: what lies before all others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ExecutedTarget:
-    """A launch of a kernel that has been executed."""
+class ExecutedLaunch:
+    """A launch that has been executed."""
 
-    target: Target
     binary: Binary
     code: Code
     launch: Launch
     execution: Execution
+
+    def writer_at(self, place: int) -> str:
+        """Say who wrote a byte of the memory last: thread, block, and the source line if known; "" if nobody has."""
+        memory = self.execution.memory
+        if memory.by[place] <= 0:
+            return ""
+        who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
+        thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
+        block = coordinates(who >> THREAD_BITS, self.launch.grid)
+        line = line_of(self.binary, instruction.offset)
+        return f"written by thread {thread} of block {block}{f' at {line[0]}:{line[1]}' if line else ''}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExecutedTarget(ExecutedLaunch):
+    """A launch of a target that has been executed."""
+
+    target: Target
 
     def relaunched(self, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
         """Launch again on the same memory, with the buffers as they were before the first launch.
@@ -87,16 +104,8 @@ class ExecutedTarget:
         return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
 
     def writer(self, argument: Argument, at: int) -> str:
-        """Say who wrote an element last: thread, block, and the source line if it is known; "" if nobody has."""
-        memory, place = self.execution.memory, self.where(argument).start
-        place += at * fills.numpy_dtype(argument.dtype).itemsize
-        if memory.by[place] <= 0:
-            return ""
-        who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
-        thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
-        block = coordinates(who >> THREAD_BITS, self.launch.grid)
-        line = line_of(self.binary, instruction.offset)
-        return f"written by thread {thread} of block {block}{f' at {line[0]}:{line[1]}' if line else ''}"
+        """Say who wrote an element last, as `writer_at`."""
+        return self.writer_at(self.where(argument).start + at * fills.numpy_dtype(argument.dtype).itemsize)
 
     @cached_property
     def outputs(self) -> tuple[Argument, ...]:
@@ -187,11 +196,23 @@ def executed(
     """
     target, cubin = compiled(target, settings)
     symbol = names.find(cubin, target.kernel.entry)
-    code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
     launch = concrete_launch(target, cubin, symbol, inputs, apart)
     roots = tuple(map(str, toolchain.source_roots(target.family)))
     sources = {} if target.compiled else target.family.source_texts()
     binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources)
+    ran = executed_launch(binary, launch, settings, blocks=blocks, timeout_s=timeout_s)
+    return ExecutedTarget(target=target, binary=binary, code=ran.code, launch=launch, execution=ran.execution)
+
+
+def executed_launch(
+    binary: Binary, launch: Launch, settings: EmulationSettings, *, blocks: Ints | None = None, timeout_s: float
+) -> ExecutedLaunch:
+    """Execute a launch on what it says of memory: some blocks, (B, 3), or all.
+
+    Raises one of `emulate.faults`, with the source line.
+    """
+    cubin, symbol = binary.cubin, binary.symbol
+    code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
     memory = DeviceMemory.holding(launch.buffers, launch.memory)
     try:
         execution = execute(code, launch, memory, Clock(timeout_s=timeout_s), blocks)
@@ -199,7 +220,7 @@ def executed(
         line = line_of(binary, getattr(error, "offset", -1))
         error.args = (f"{symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
         raise
-    return ExecutedTarget(target=target, binary=binary, code=code, launch=launch, execution=execution)
+    return ExecutedLaunch(binary=binary, code=code, launch=launch, execution=execution)
 
 
 def line_of(binary: Binary, offset: int) -> Location | None:
@@ -241,7 +262,7 @@ def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
     return {argument.name: ran.array(argument).copy() for argument in ran.outputs}
 
 
-def why_unknown(ran: ExecutedTarget) -> str:
+def why_unknown(ran: ExecutedLaunch) -> str:
     """Return why something that a launch has left is unknown."""
     return (
         ran.execution.memory.lost
@@ -364,8 +385,8 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
     except TimeLimit as error:
         notes.append(f"outputs were not checked: {error}")
     except MemoryFault as error:
-        wrongs.append(_finding(f"no output is right: {error}"))
-    wrongs += [_finding(str(each)) for each in outputs if each.wrong]
+        wrongs.append(wrong_output(f"no output is right: {error}"))
+    wrongs += [wrong_output(str(each)) for each in outputs if each.wrong]
     return replace(
         profile,
         checked=outputs,
@@ -375,5 +396,6 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
     )
 
 
-def _finding(message: str) -> Finding:
+def wrong_output(message: str) -> Finding:
+    """Return the finding that an output is not as its reference."""
     return finding(Violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT))
