@@ -101,7 +101,7 @@ def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
     return "a buffer reaches beyond 64 bits" if ordered and ordered[-1].address + ordered[-1].bytes > 1 << 64 else ""
 
 
-SCHEMA = 1
+SCHEMA, READ = 2, (1, 2)  # that is written, and those that are read: 1 has no outputs
 MANIFEST = "manifest.json"
 # Limits on parsing an untrusted manifest: its digest covers only parsed content, so these come first.
 MOST_MANIFEST = 16 << 20
@@ -172,7 +172,7 @@ class LaunchesFile:
         del text
         if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
             raise ValueError(f"{MANIFEST} has no schema or no digest")
-        if content["schema"] != SCHEMA:
+        if content["schema"] not in READ:
             raise BadFile(
                 f"{self.name} has schema {content['schema']}; this ncu-swizzle reads schema {SCHEMA}",
                 "capture again with this version, or read it with a newer one",
