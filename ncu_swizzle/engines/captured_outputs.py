@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, wrong_output
+from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
 from ncu_swizzle.reports.model import CheckedOutput, Profile
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -75,9 +75,8 @@ def checked_outputs(
     size = sum(each.buffer.size for each in outputs)
     if size > MOST_BYTES:
         raise NcuSwizzleError(f"its buffers have {size:,} bytes, more than {MOST_BYTES:,}")
-    ran = executed_launch(
-        binary, replace(launch, buffers=tuple(module_buffers(binary, outputs))), settings, timeout_s=settings.limit_s
-    )
+    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     for output in outputs:
         where = ran.execution.memory.span(output.buffer.address, output.buffer.size)
         changed = output.after.sha256 not in ("", output.before.sha256)

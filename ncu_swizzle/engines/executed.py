@@ -166,59 +166,75 @@ CHECK_S = 20.0  # of CPU, for the execution that an output is checked with
 MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, that are executed in about that time
 
 
-def compiled(target: Target, settings: EmulationSettings) -> tuple[Target, Cubin]:
-    """Return a target as its front end has it, and its cubin; raise what compiling it raises."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReadyTarget:
+    """A target as its front end has it, and its code."""
+
+    target: Target
+    binary: Binary
+    code: Code
+
+    def resized(self, target: Target, settings: EmulationSettings) -> ReadyTarget:
+        """Return the same kernel at the size of this target, for which only one written in Python is compiled again."""
+        return compiled(target, settings) if target.python else replace(self, target=target)
+
+
+def compiled(target: Target, settings: EmulationSettings) -> ReadyTarget:
+    """Compile a target; raise what that raises."""
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to execute", "name another kernel")
     if target.python:
         made = built(target, ARCH, settings.toolchain.timeout_s)
-        return made.target, open_cubin(made.code, made.target.source.name)
-    if target.compiled:
+        target, code = made.target, made.code
+    elif target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
     else:
         arch = target.family.architecture(target.kernel, ARCH)
         code = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached).code
-    return target, open_cubin(code, target.source.name)
+    cubin = open_cubin(code, target.source.name)
+    roots = tuple(map(str, toolchain.source_roots(target.family)))
+    sources = {} if target.compiled else target.family.source_texts()
+    binary = Binary(cubin=cubin, symbol=names.find(cubin, target.kernel.entry), roots=roots, sources=sources)
+    return ReadyTarget(target=target, binary=binary, code=code_of(binary, settings))
+
+
+def code_of(binary: Binary, settings: EmulationSettings) -> Code:
+    """Return the instructions of a kernel."""
+    cubin, symbol = binary.cubin, binary.symbol
+    return emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
 
 
 def executed(
-    target: Target,
+    version: ReadyTarget,
     inputs: Mapping[str, np.ndarray],
-    settings: EmulationSettings,
     *,
     blocks: Ints | None = None,
     timeout_s: float = CHECK_S,
     apart: int = 0,
 ) -> ExecutedTarget:
-    """Compile a target and execute it on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
+    """Execute a target on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
 
-    Raises one of `emulate.faults`, with the source line; what compiling raises; and UsageError.
+    Raises one of `emulate.faults`, with the source line, and UsageError.
     """
-    target, cubin = compiled(target, settings)
-    symbol = names.find(cubin, target.kernel.entry)
-    launch = concrete_launch(target, cubin, symbol, inputs, apart)
-    roots = tuple(map(str, toolchain.source_roots(target.family)))
-    sources = {} if target.compiled else target.family.source_texts()
-    binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources)
-    ran = executed_launch(binary, launch, settings, blocks=blocks, timeout_s=timeout_s)
-    return ExecutedTarget(target=target, binary=binary, code=ran.code, launch=launch, execution=ran.execution)
+    binary, code = version.binary, version.code
+    launch = concrete_launch(version.target, binary.cubin, binary.symbol, inputs, apart)
+    ran = executed_launch(binary, code, launch, blocks=blocks, timeout_s=timeout_s)
+    return ExecutedTarget(target=version.target, binary=binary, code=code, launch=launch, execution=ran.execution)
 
 
 def executed_launch(
-    binary: Binary, launch: Launch, settings: EmulationSettings, *, blocks: Ints | None = None, timeout_s: float
+    binary: Binary, code: Code, launch: Launch, *, blocks: Ints | None = None, timeout_s: float
 ) -> ExecutedLaunch:
     """Execute a launch on what it says of memory: some blocks, (B, 3), or all.
 
     Raises one of `emulate.faults`, with the source line.
     """
-    cubin, symbol = binary.cubin, binary.symbol
-    code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
     memory = DeviceMemory.holding(launch.buffers, launch.memory)
     try:
         execution = execute(code, launch, memory, Clock(timeout_s=timeout_s), blocks)
     except ProgramFailed as error:
         line = line_of(binary, getattr(error, "offset", -1))
-        error.args = (f"{symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+        error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
         raise
     return ExecutedLaunch(binary=binary, code=code, launch=launch, execution=execution)
 
@@ -249,7 +265,7 @@ def run(
         if array.shape != wanted:
             raise UsageError(f"{name} has shape {list(array.shape)}, not {list(wanted)}", f"reshape {name}")
         held[name] = array.astype(fills.numpy_dtype(buffers[name].dtype))
-    return executed(target, held, settings, timeout_s=settings.limit_s)
+    return executed(compiled(target, settings), held, timeout_s=settings.limit_s)
 
 
 def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
@@ -321,7 +337,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     inputs = fills.inputs(target.family, target.problem, rng)
     expected = output.expected_outputs(target.family, target.problem, inputs, rng)
-    ran = executed(target, inputs, settings, blocks=sampled_blocks(target))
+    ran = executed(compiled(target, settings), inputs, blocks=sampled_blocks(target))
     return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
 
 
