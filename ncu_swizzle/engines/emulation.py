@@ -124,7 +124,7 @@ class EmulationSettings:
         cycles = request.cycles if simulating else NEVER
         return cls(
             toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles,
-            check=request.check, budget_s=request.budget_s,
+            check=bool(request.check), budget_s=request.budget_s,
         )  # fmt: skip
 
 

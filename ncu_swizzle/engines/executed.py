@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
 from ncu_swizzle.cubin.lines import Location
@@ -24,6 +24,7 @@ from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import emulated_launch, module_image
+from ncu_swizzle.engines.emulated import MOST_LANES, is_small
 from ncu_swizzle.engines.emulated_launch import ArgumentValue
 from ncu_swizzle.engines.emulated_profile import Binary, source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -163,7 +164,6 @@ def concrete_launch(
 
 NO_REFERENCE = 'name a NumPy function in ncu-swizzle.toml: reference = "reference.py:FUNCTION"'
 CHECK_S = 20.0  # of CPU, for the execution that an output is checked with
-MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, that are executed in about that time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -294,14 +294,11 @@ def checked_size(target: Target) -> Target:
     """Return the target at a size that takes some seconds: the largest sizes halved, as far as its kernels allow."""
     parameters = {parameter.name: parameter for parameter in target.family.parameters}
 
-    def elements(at: Target) -> int:
-        return sum(math.prod(fills.shape(each, at.problem)) for each in at.family.arguments if each.shape)
-
     def halved(at: Target, name: str) -> int:
         multiple = parameters[name].multiple
         return max(parameters[name].smallest, at.problem[name] // 2 // multiple * multiple)
 
-    while elements(target) > MOST_ELEMENTS or threads_of(target) > MOST_LANES:
+    while not is_small(target):
         smaller = [name for name in parameters if halved(target, name) < target.problem[name]]
         if not smaller:
             break
@@ -310,16 +307,11 @@ def checked_size(target: Target) -> Target:
     return target
 
 
-def threads_of(target: Target) -> int:
-    """Return how many threads a launch has."""
-    return math.prod(target.launch.grid) * math.prod(target.launch.block)
-
-
 def sampled_blocks(target: Target) -> Ints | None:
     """Return evenly spaced blocks, (B, 3), of a launch that is too large to execute; None for all of a small one."""
     launch = target.launch
     total, threads = math.prod(launch.grid), math.prod(launch.block)
-    if total * threads <= MOST_LANES or launch.cluster:
+    if target.threads <= MOST_LANES or launch.cluster:
         return None
     x, y, z = (*launch.grid, 1, 1)[:3]
     chosen = np.unique(np.linspace(0, total - 1, max(1, MOST_LANES // threads)).astype(np.int64))
@@ -392,7 +384,10 @@ def _first_wrong(
 
 
 def with_check(profile: Profile, target: Target, settings: EmulationSettings) -> Profile:
-    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one."""
+    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one.
+
+    Raises what `check_outputs` raises if the settings ask for it: otherwise a note says why nothing was checked.
+    """
     wrongs: list[Finding] = []
     outputs: tuple[CheckedOutput, ...] = ()
     notes: list[str] = []
@@ -402,6 +397,10 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
         notes.append(f"outputs were not checked: {error}")
     except MemoryFault as error:
         wrongs.append(wrong_output(f"no output is right: {error}"))
+    except NcuSwizzleError as error:
+        if settings.check:
+            raise
+        notes.append(f"outputs were not checked: {error}")
     wrongs += [wrong_output(str(each)) for each in outputs if each.wrong]
     return replace(
         profile,
