@@ -14,7 +14,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
-from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.device_memory import THREAD_BITS, DeviceMemory
@@ -240,9 +240,10 @@ def executed_launch(
 
 
 def line_of(binary: Binary, offset: int) -> Location | None:
-    """Return the source line of an instruction; None if it is not known."""
+    """Return the source line of an instruction, outside of the toolkit's headers; None if it is not known."""
     table = python_kernels.lines(binary.cubin.data, binary.symbol)
-    return next(iter(source_stack(binary, table, offset)), None)
+    stack = [*source_stack(binary, table, offset)]
+    return next((each for each in stack if not is_library(each[0])), stack[0] if stack else None)
 
 
 def run(
