@@ -160,6 +160,7 @@ class CaptureLimits:
     count: int = 32
     memory_bytes: int = 0
     outputs: bool = False
+    execute: bool = False  # dry launches
     timeout_s: float = 600
 
 
@@ -181,15 +182,20 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
     with _prepared(limits, scratch, cached) as (environment, into):
         outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family(scratch, cached))
     recording = recorded.read(into, limits.count)
+    refuse_failed(argv, outcome)
+    if not recording.launches:
+        raise nothing(recording, limits)
+    return recording
+
+
+def refuse_failed(argv: Sequence[str], outcome: child.Exit) -> None:
+    """Raise ProgramFailed with a program's last lines if it did."""
     if outcome.status:
         raise ProgramFailed(
             f"{Path(argv[0]).name} exited with status {outcome.status}; its last lines:\n"
             f"{bounds.last_lines(outcome.log)}",
             "run it by itself first",
         )
-    if not recording.launches:
-        raise nothing(recording, limits)
-    return recording
 
 
 @contextmanager
@@ -243,6 +249,7 @@ def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
         "NCU_SWIZZLE_CAPTURE_MEMORY": str(limits.memory_bytes),
         "NCU_SWIZZLE_CAPTURE_OUTPUTS": "1" if limits.outputs else "",
+        "NCU_SWIZZLE_CAPTURE_EXECUTE": "1" if limits.execute else "",
         "NCU_SWIZZLE_CAPTURE_NAME": "" if kernels.expression else kernels.text,
         "NCU_SWIZZLE_CAPTURE_PATTERN": kernels.expression,
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import on_terminal, option
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.commands import output
@@ -42,6 +44,12 @@ class Wanted:
     memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
     dry: bool = option(
         False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",), common=True
+    )
+    execute: bool = option(
+        False,
+        "With --dry: execute the kernels, so that the program gets its results.",
+        flags=("--execute",),
+        common=True,
     )
     like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100", "b200"))
     no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
@@ -90,6 +98,10 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
     from ncu_swizzle.kernels.git import commit_of
     from ncu_swizzle.kernels.toolchain import Toolchain
 
+    if (wanted.execute and not wanted.dry) or (wanted.outputs and wanted.dry):
+        raise UsageError(
+            "--execute is for --dry, and --outputs for a GPU", "ncu-swizzle capture --dry --execute -- ./app"
+        )
     argv, folder, cached = program.argv, program.folder, not request.no_cache
     running.refuse_unusable(argv, folder)
     limits = running.CaptureLimits(
@@ -102,9 +114,19 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
     with scratch() as temporary:
         if wanted.dry:
             gpu, toolchain = running.GPUS[wanted.like], Toolchain(request.nvcc, request.timeout_s)
-            recording = dry.record(argv, folder, limits, temporary, gpu=gpu, toolchain=toolchain, cached=cached)
+            executing: dict[str, Any] = {}
+            if wanted.execute:
+                from ncu_swizzle.engines.captured_outputs import left_by
+                from ncu_swizzle.engines.emulation import EmulationSettings
+
+                executing = {"execute": partial(left_by, settings=EmulationSettings.of(request))}
+            recording = dry.record(
+                argv, folder, limits, temporary, gpu=gpu, toolchain=toolchain, cached=cached, **executing
+            )
         else:
             recording = running.record(argv, folder, limits, temporary, cached)
+        if recording.log:
+            typer.echo(on_terminal(recording.log))
         launches = tuple(recording.launches)
         cubins = {launch.cubin for launch in launches}
         memory = {contents.sha256 for launch in launches for contents in launch.contents}

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
+from ncu_swizzle.capture.dry import Left
+from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile, open_launches
 from ncu_swizzle.emulate.counts import Buffer, Launch
+from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
+from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.reports.model import CheckedOutput, Profile
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -84,6 +88,44 @@ def checked_outputs(
             yield _compared(file, ran, output, where)
 
 
+def left_by(path: Path, settings: EmulationSettings) -> Left:
+    """Execute the only launch of a launches file, and return what it leaves: for a program that waits for it."""
+    try:
+        with open_launches(path) as file:
+            replay = Replay(file, settings)
+            (captured,) = file.manifest.launches
+            cubin, symbol = replay.build_of(captured)
+            launch, binary = replay.launch_of(captured, cubin, symbol), Binary(cubin=cubin, symbol=symbol)
+        whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
+        outputs = tuple(outputs_of(whole, binary))
+        launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+        ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
+    except (MemoryFault, Stuck, Circling) as error:
+        return Left(fault=str(error))
+    except NcuSwizzleError as error:
+        return Left(why=str(error))
+    memory, known = ran.execution.memory, []
+    numbers = {variable.name: number for number, variable in enumerate(captured.variables)}
+    for output in outputs:
+        where = memory.span(output.buffer.address, output.buffer.size)
+        edges = np.flatnonzero(np.diff(memory.known[where], prepend=0, append=0))
+        for first, end in edges.reshape(-1, 2).tolist():
+            at = numbers.get(output.buffer.name, output.buffer.address + first)
+            known.append((at, memory.content[where][first:end].tobytes()))
+    everything = slice(0, len(memory.content))
+    return Left(known=tuple(known), why=why_unknown(ran), inexact=ran.execution.reasons(everything))
+
+
+def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:
+    """Yield allocations that came in pieces, known and unknown ones."""
+    pieces = sorted(buffers, key=lambda each: each.address)
+    while pieces:
+        first = pieces.pop(0)
+        while pieces and pieces[0].address == first.address + first.bytes:
+            first = CapturedBuffer(first.address, first.bytes + pieces.pop(0).bytes)
+        yield first
+
+
 def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
     """Yield the launch's buffers and its variables in global memory."""
     words = {
@@ -93,7 +135,8 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
         for (word,) in (struct.unpack_from("<Q", parameter.bytes, at),)
     }
     variables = module_image.variables(binary.cubin)
-    for part, after in zip(captured.parts, captured.outputs, strict=True):
+    outputs = captured.outputs or (Contents(),) * len(captured.parts)
+    for part, after in zip(captured.parts, outputs, strict=True):
         if isinstance(part, CapturedBuffer):
             inside = (name for word, name in words.items() if part.address <= word < part.address + part.bytes)
             name = next(inside, f"buffer at {part.address:#x}")
