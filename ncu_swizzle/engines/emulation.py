@@ -109,6 +109,7 @@ class EmulationSettings:
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
     cycles: str = NEVER  # whether to simulate what launches would take on an H100
+    check: bool = False  # compare what captured launches leave in memory with what they left on the GPU
     budget_s: float | None = None  # of CPU, for each launch; by default as long as a tool
 
     @property
@@ -123,7 +124,7 @@ class EmulationSettings:
         cycles = request.cycles if simulating else NEVER
         return cls(
             toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles,
-            budget_s=request.budget_s,
+            check=bool(request.check), budget_s=request.budget_s,
         )  # fmt: skip
 
 

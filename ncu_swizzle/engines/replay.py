@@ -57,8 +57,8 @@ class Replay:
         Raises UsageError if a new build lacks the kernel or has other parameters, NotComparable if an address is one
         of the emulator's own, DamagedFile, and whatever an emulation raises.
         """
-        cubin, symbol = self._build_of(captured) if self.builds else self._captured(captured)
-        launch = self._launch(captured, cubin, symbol)
+        cubin, symbol = self.build_of(captured)
+        launch = self.launch_of(captured, cubin, symbol)
         binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
         function = names.demangle(symbol)
@@ -73,7 +73,15 @@ class Replay:
         commit = "" if self.builds else self.file.manifest.commit
         told = simulation.CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
         profile = replace(profile, simulated=told)
+        if self.settings.check:
+            from ncu_swizzle.engines.captured_outputs import with_check  # what cached counts do without
+
+            profile = with_check(profile, self.file, captured, binary, launch, self.settings)
         return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
+
+    def build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+        """Return the cubin that a launch is emulated with, and its kernel there; raises UsageError."""
+        return self._new_build_of(captured) if self.builds else self._captured(captured)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return a launch's own cubin; raise UsageError if it does not fit, which no capture writes."""
@@ -87,7 +95,7 @@ class Replay:
 
     # ------------------------------------------------------------------------------------------ a new build
 
-    def _build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+    def _new_build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return the cubin of the new build that has the kernel, and its mangled name there."""
         cubin, kernel = _same_kernel(captured.kernel, self.builds)
         captured_with = self._cubin(captured.cubin)
@@ -108,7 +116,8 @@ class Replay:
 
     # ------------------------------------------------------------------------------------------ memory
 
-    def _launch(self, captured: CapturedLaunch, cubin: Cubin, symbol: str) -> Launch:
+    def launch_of(self, captured: CapturedLaunch, cubin: Cubin, symbol: str) -> Launch:
+        """Return what is emulated; raises NotComparable."""
         _refuse_taken(captured)
         attributes = cubin.attributes(symbol)
         memory, notes = self._memory(captured)
@@ -270,8 +279,8 @@ class ChosenLaunches:
         emulation = settings.emulation
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
-            self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, disassembler,
-            [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
+            self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, emulation.check,
+            disassembler, [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 

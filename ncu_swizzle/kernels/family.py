@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -314,6 +315,11 @@ class Target:
             shared=evaluate(own.shared or usual.shared, self.problem),
             cluster=own.cluster or usual.cluster,
         )
+
+    @property
+    def threads(self) -> int:
+        """How many threads a launch has."""
+        return math.prod(self.launch.grid) * math.prod(self.launch.block)
 
     def is_called(self, name: str) -> bool:
         """Return whether this is its name, or its function's."""

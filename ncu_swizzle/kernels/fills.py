@@ -19,7 +19,7 @@ import numpy as np
 from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.validate import parse_integer
-from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
+from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family, Target
 from ncu_swizzle.kernels.limits import evaluate
 
 # What a kernel's buffers and scalars hold before a launch: arrays made on the host.
@@ -52,6 +52,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return made
     return np.dtype(name)
+
+
+def elements(target: Target) -> int:
+    """Return how many elements all buffers of a launch have."""
+    return sum(math.prod(shape(each, target.problem)) for each in target.family.arguments if each.shape)
 
 
 def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:
