@@ -35,6 +35,7 @@ class UnitVerdict:
     kernels: tuple[KernelVerdict, ...] = ()  # those whose code differs
     unchanged: tuple[str, ...] = ()  # symbols of those whose code is the same
     obstacle: str = ""
+    host_differs: bool = False  # that is the obstacle
     named: tuple[str, str] | None = None  # two kernels that were compared alone; else all are, and the host's half
     numberless: bool = False  # compiled with 0 for __LINE__, which moves
     digests: tuple[str, ...] = ()  # SHA-256 of the PTX before and after; none if it was not compiled

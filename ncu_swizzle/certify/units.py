@@ -148,7 +148,8 @@ class Versions:
             old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
         except (UsageError, ProgramFailed):  # names are made of line numbers, for example
             return verdict
-        compared = self._compared(replace(verdict, obstacle="", kernels=(), numberless=True), old, new, checking)
+        anew = replace(verdict, obstacle="", host_differs=False, kernels=(), numberless=True)
+        compared = self._compared(anew, old, new, checking)
         better = compared.outcome is Outcome.PROVED or (verdict.obstacle and not compared.obstacle)
         return compared if better else verdict
 
@@ -177,8 +178,8 @@ class Versions:
             before, after = _paired(before, after)
             kernels = before.kernels
             obstacle = kernels_apart(before, after) or outside_of_kernels(before, after, kernels)
-            obstacle = obstacle or _host_differs(old.host, new.host)
-            verdict = replace(verdict, obstacle=obstacle)
+            host = "" if obstacle else _host_differs(old.host, new.host)
+            verdict = replace(verdict, obstacle=obstacle or host, host_differs=bool(host))
         relaunched = {symbol for symbol in kernels for launch in self._known(symbol, kernels) if launch.differs}
         alike = (symbol for symbol in kernels if symbol not in relaunched)
         same = [symbol for symbol in alike if before.code(symbol) == after.code(symbol)]

@@ -265,6 +265,6 @@ def _hint(change: ChangeVerdict) -> str:
     unproved = [kernel for kernel in change.kernels if kernel.outcome is Outcome.UNPROVED]
     if unproved and all(kernel.block is None for kernel in unproved):
         return "--block 32,8 says which blocks it is launched with: for blocks of any shape it does not hold"
-    if any(unit.obstacle.startswith("the host's code differs") for unit in change.units):
+    if any(unit.host_differs for unit in change.units):
         return "--kernel NAME compares one kernel alone"
     return ""

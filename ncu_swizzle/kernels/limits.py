@@ -64,6 +64,12 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
+class _NoSize(ValueError):
+    def __init__(self, size: str) -> None:
+        super().__init__(f"there is no size {size!r}")
+        self.size = size
+
+
 def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     """Return the value of an expression made of integers, names, ``+ - * // %`` and parentheses.
 
@@ -74,16 +80,17 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
         return _value(ast.parse(stripped_text(text), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         shown = str(expression) if isinstance(expression, str) else "a number"
-        raise BadCatalog(
+        failure = BadCatalog(
             f"cannot evaluate {shown[:100]!r}: {_why(error)}",
             f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
-        ) from error
+        )
+        failure.size = error.size if isinstance(error, _NoSize) else ""
+        raise failure from error
 
 
 def undefined(error: BadCatalog) -> str:
     """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
-    lacking = re.search(r"there is no size '(\w+)'$", str(error))
-    return Hint("define it: ", Typed(f"--problem {lacking[1]}=1024")) if lacking else error.hint
+    return Hint("define it: ", Typed(f"--problem {error.size}=1024")) if error.size else error.hint
 
 
 def _why(error: Exception) -> str:
@@ -99,7 +106,7 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.Name(id=name):
-            raise ValueError(f"there is no size {name!r}")
+            raise _NoSize(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
         # Intermediate values are bounded too: nested products would take any time and memory.
