@@ -54,7 +54,7 @@ from ncu_swizzle.gate.verdict import (
     moved,
     with_rule_origin,
 )
-from ncu_swizzle.kernels import build, fills, limits, naming
+from ncu_swizzle.kernels import descriptions, fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target, split_name
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Skipped, Unlaunched
@@ -148,7 +148,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", build.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", descriptions.describing(*files))
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:
