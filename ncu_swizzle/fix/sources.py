@@ -16,13 +16,12 @@ from ncu_swizzle.base.pool import ItemOutcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
-from ncu_swizzle.fix import edits, on_gpu
+from ncu_swizzle.fix import edits
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.fix.trial import FixJob
-from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
 from ncu_swizzle.kernels import descriptions, device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
@@ -173,10 +172,12 @@ def _finished(
     """Return the fix of a source with what was measured of its kernels, and what was not looked at."""
     finished = tuple(kernels)
     if query.on_gpu is not None and any(kernel.proved for kernel in kernels):
-        if query.on_gpu:
-            finished = on_gpu.measured(kernels, targets, after, EmulationSettings.of(query.request).toolchain)
+        if not query.on_gpu or device.absent():
+            finished = unmeasured(kernels, "no GPU" if query.on_gpu else "--no-gpu")
         else:
-            finished = on_gpu.unmeasured(kernels, "--no-gpu")
+            from ncu_swizzle.fix import on_gpu  # with the engine that launches kernels
+
+            finished = on_gpu.measured(kernels, targets, after, EmulationSettings.of(query.request).toolchain)
     if not any(kernel.before != kernel.after for kernel in finished):  # the GPU may refute all of it
         after = before
     source = limits.plain(targets[0].source)
@@ -243,6 +244,8 @@ def fixes(
     progress: Progress = silent,
 ) -> list[SourceFix]:
     """Return the fix of each of lint's sources with a kernel that a check found to conflict."""
+    from ncu_swizzle.gate.linting import kernels_in  # which has run
+
     conflicting = {check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.failed}
     by_source: dict[Path, list[Target]] = {}
     for kernel in kernels_in(files, description):

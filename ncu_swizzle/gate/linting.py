@@ -66,9 +66,6 @@ from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.smem.access import ALLOCATED
-from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import results_of
-from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps the contents of memory"
@@ -252,7 +249,17 @@ def _all_linted(
             work = replace(work, settings=replace(work.settings, jobs=1))
         for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, EMULATOR)):
             yield from outcome.result()
-        return
+    else:
+        yield from _linted_by_fleet(work, items, on_progress, fleet)
+
+
+def _linted_by_fleet(
+    work: LintWork, items: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
+) -> Iterator[KernelLint]:
+    from ncu_swizzle.sweep import worker  # with what keeps many workers busy
+    from ncu_swizzle.sweep.crew import results_of
+    from ncu_swizzle.sweep.worker import FleetJob, FleetTask
+
     files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them
     tasks = []
     for item in items:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,10 +25,8 @@ from ncu_swizzle.smem.mapping import Mapping as TileMapping
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
 from ncu_swizzle.smem.requests import AccessRequests
 from ncu_swizzle.smem.rows import RowLength, Touched, row_length
+from ncu_swizzle.smem.suggestions import Suggestion, suggest_by_trial
 from ncu_swizzle.smem.swizzle import Padding
-
-if TYPE_CHECKING:
-    from ncu_swizzle.smem.suggestions import Suggestion
 
 # The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
 #
@@ -120,8 +118,6 @@ def _search_one(_: None, key: tuple[ObservedTile, Constraints], hear: object) ->
 
 
 def _suggestion(tile: ObservedTile, limits: Constraints) -> Suggestion:
-    from ncu_swizzle.smem.suggestions import suggest_by_trial  # showing a report searches nothing
-
     # In a part of an array that other accesses see in another shape, rows are neither shortened nor swapped.
     rows = tile.known and bool(tile.taken or not tile.array)
     limits = replace(limits, leading=tile.leading is not None, rows=rows)
