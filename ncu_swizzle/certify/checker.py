@@ -33,6 +33,7 @@ from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Run
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, Obstacle, Outcome
 
+DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
 MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
@@ -193,12 +194,13 @@ class Comparison:
         )
 
     def _obstacle(self, error: Unfollowed) -> Obstacle:
-        """Return what is in the way, and if descriptors lay out some of its tiles, that they do."""
-        opcodes = [each.opcode for each in itertools.chain(*self.old.effects)] if self._ran else []
-        described = next((each for each in opcodes if "tensor" in each or each.startswith(("wgmma", "tcgen05"))), "")
-        more = f"; {DESCRIBED}, which {'TMA' if 'tensor' in described else described.partition('.')[0]} reads"
+        """Return the reason for giving up, and the unit that reads a tile through a descriptor, if one does."""
         reason = str(error)
-        return Obstacle(reason=reason + more if described and reason != DESCRIBED else reason, line=error.line)
+        for effect in itertools.chain(*self.old.effects) if self._ran and reason != DESCRIBED else ():
+            reader = "TMA" if "tensor" in effect.opcode else effect.opcode.partition(".")[0]
+            if reader in DESCRIPTOR_READERS:
+                return Obstacle(reason=f"{reason}; {DESCRIBED}, which {reader} reads", line=error.line)
+        return Obstacle(reason=reason, line=error.line)
 
     def _check_time(self) -> None:
         if time.process_time() - self._started > CPU_S:

@@ -49,7 +49,7 @@ ByCase = tuple[Split, list[Degrees]]
 
 
 def by_byte(offset: int) -> str:
-    """Return how to call a parameter whose name is not known."""
+    """Describe a parameter whose name is not known."""
     return f"the parameter at byte {offset:#x}"
 
 

@@ -98,7 +98,7 @@ class Naming:
         proof = self.job.tried(made.edit.text, partial(_moved, self.job.old))
         if proof.held:
             return TriedPatch(text=made.edit.text, tiles=tuple(self._tiles(proof, declared, made.edit)), proof=proof)
-        stop = trial.unproved(proof, self._line(made.edit), made.edit.mapping)
+        stop = trial.stop_of(proof, self._line(made.edit), made.edit.mapping)
         self._stopped(stop)
         if not proof.offered:
             return None

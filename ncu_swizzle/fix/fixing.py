@@ -24,7 +24,7 @@ from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, unproved
+from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, stop_of
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -288,7 +288,7 @@ class FixState:
                 if not proved[-1][0] and patch.left <= seen.in_launch(mapping.candidate.excessive):
                     break
                 continue
-            stopped = unproved(proof, line, str(mapping))
+            stopped = stop_of(proof, line, str(mapping))
             not_named = stopped.reason if mapping.named else not_named
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.

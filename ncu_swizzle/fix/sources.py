@@ -275,7 +275,7 @@ def meet(one: SourceFix, other: SourceFix) -> bool:
 
 
 def _real(path: Path) -> Path:
-    """Return the file that a link leads to: the source, of which the link stays."""
+    """Return the file that a symbolic link points to: it is rewritten, and the link stays a link."""
     return Path(os.path.realpath(path))
 
 

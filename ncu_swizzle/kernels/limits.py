@@ -242,7 +242,8 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         if file.suffix == ".py":
             waiting += beside(file, text)
         else:
-            waiting += [header for name, beside in named(text) if (header := located(name, beside, file, folders))]
+            headers = (included_file(name, quoted, file, folders) for name, quoted in named(text))
+            waiting += filter(None, headers)
 
 
 def has_computed_include(text: str) -> bool:
@@ -263,10 +264,10 @@ def named(text: str) -> Iterator[tuple[str, bool]]:
         yield match["beside"] or match["system"], match["beside"] is not None
 
 
-def located(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
-    """Return the file that an ``#include`` in another one names, if it is there."""
-    places = [*([file.parent] if beside else []), *folders]
-    return next((plain(folder / name) for folder in places if (folder / name).is_file()), None)
+def included_file(name: str, quoted: bool, file: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the file that an ``#include`` in `file` names, which is searched next to it if the name is `quoted`."""
+    searched = [file.parent, *folders] if quoted else folders
+    return next((plain(folder / name) for folder in searched if (folder / name).is_file()), None)
 
 
 def plain(path: Path) -> Path:
