@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
-from ncu_swizzle.certify.facts import Facts, instance
-from ncu_swizzle.certify.flow import CHUNK, Footprint, TensorMap
+from ncu_swizzle.certify.facts import KernelFacts, instance
+from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
-from ncu_swizzle.certify.ptx import Symbol, Unfollowed
-from ncu_swizzle.certify.solver import Answer
+from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
+from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import (
     LINEAR,
     SHARED,
@@ -32,7 +32,7 @@ from ncu_swizzle.certify.terms import (
     sext,
     signed,
 )  # fmt: skip
-from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, Location, Query
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
 
 SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
@@ -104,7 +104,7 @@ class ArrayAccesses:
 
     def enter(
         self,
-        memory: tuple[Footprint, Footprint],
+        memory: tuple[MemoryFootprint, MemoryFootprint],
         offsets: tuple[Term, Term],
         reached: list[Term],
         line: Location | None,
@@ -153,8 +153,8 @@ class Arrays:
 
     def __init__(
         self,
-        facts: Facts,
-        sizes: Mapping[str, tuple[Symbol, Symbol]],
+        facts: KernelFacts,
+        sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]],
         dynamic: tuple[int, int] | None,
         same_layout: bool,
         certificate: bool,
@@ -202,7 +202,9 @@ class Arrays:
         if array.accesses and old is not None and new is not None and new < old:
             return True
         moved = (each for each in array.accesses if each.before is not each.after)
-        return any(self._ask(array, each, ~equal(each.before, each.after))[0] is not Answer.NEVER for each in moved)
+        return any(
+            self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
+        )
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
@@ -244,20 +246,20 @@ class Arrays:
 
     def _ask(
         self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
-    ) -> tuple[Answer, list[int]]:
+    ) -> tuple[SolverAnswer, list[int]]:
         levels = self._levels(array, access, [*access.reached, condition])
         return self._least(levels, wanted, says, access.line)
 
     def _least(
         self, levels: Sequence[Sequence[Term]], wanted: Sequence[Term], says: str, line: Location | None
-    ) -> tuple[Answer, list[int]]:
+    ) -> tuple[SolverAnswer, list[int]]:
         """Ask, assuming as little as is needed. What is shown goes to the certificate, if that says something."""
-        answer: tuple[Answer, list[int]] = (Answer.UNKNOWN, [])
+        answer: tuple[SolverAnswer, list[int]] = (SolverAnswer.UNKNOWN, [])
         for level in range(self.level, len(levels)):
             if level > self.level and levels[level] == levels[level - 1]:
                 continue
             answer = self.facts.solver.ask(levels[level], wanted)
-            if answer[0] is Answer.NEVER:
+            if answer[0] is SolverAnswer.NEVER:
                 self.level = level
                 if says:
                     self.keep(says, line, levels[level])
@@ -280,9 +282,9 @@ class Arrays:
         wanted = _leaves([*access.reached, access.before, access.after])
         says = "an access stays in its array, as aligned as it was"
         answer, values = self._ask(array, access, outside, wanted, says)
-        if answer is Answer.UNKNOWN:
+        if answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
-        if answer is Answer.POSSIBLE:
+        if answer is SolverAnswer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise _refuted(what, array, [access], dict(zip(wanted, values, strict=True)), [""])
 
@@ -293,7 +295,7 @@ class Arrays:
             apart = const(1, 1)
             for turn in range(SAMPLES):
                 answer, values = self._ask(array, access, apart, [access.before, access.after])
-                if answer is not Answer.POSSIBLE:
+                if answer is not SolverAnswer.POSSIBLE:
                     break
                 samples.add((values[0], values[1]))
                 row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
@@ -306,7 +308,7 @@ class Arrays:
         last = const(access.width - 1, 64)
         moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
         says = f"an access moves by {mapping.name}"
-        return self._ask(array, access, ~both(moved), says=says)[0] is Answer.NEVER
+        return self._ask(array, access, ~both(moved), says=says)[0] is SolverAnswer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""
@@ -336,12 +338,12 @@ class Arrays:
         wanted = _leaves([one.before, one.after, *levels[-1]])
         line = one.access.line
         answer, values = self._least(levels, wanted, "accesses meet in both versions alike", line)
-        if answer is Answer.UNKNOWN and len(others) > 1:
+        if answer is SolverAnswer.UNKNOWN and len(others) > 1:
             self._check_meetings(array, one, others[::2])
             self._check_meetings(array, one, others[1::2])
-        elif answer is Answer.UNKNOWN:
+        elif answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether two accesses meet alike is not decided in time", line)
-        elif answer is Answer.POSSIBLE:
+        elif answer is SolverAnswer.POSSIBLE:
             found_ = dict(zip(wanted, values, strict=True))
             met = next(each for each, found in apart if _evaluated(both([found, *each.levels[-1]]), found_))
             what = "two accesses meet in one version and not, or not alike, in the other"
@@ -382,7 +384,7 @@ def _refuted(
 ) -> Refuted:
     """Return the counterexample of a solver's values; names of an access's own ones end with its tag."""
     values: dict[str, int] = {}
-    seen: list[Access] = []
+    seen: list[MovedAccess] = []
     for access, tag in zip(accesses, tags, strict=True):
         others = tuple({*tags} - {tag})
         own = {
@@ -395,7 +397,7 @@ def _refuted(
         x, y, z = (named.get(f"tid.{axis}", 0) for axis in "xyz")
         before, after = (signed(_evaluated(term, own), 64) for term in (access.before, access.after))
         seen.append(
-            Access(
+            MovedAccess(
                 thread=(x, y, z), line=access.line, width=access.width, write=access.write, before=before, after=after
             )
         )

@@ -24,7 +24,7 @@ GLOBAL = "glob:"  # … of a variable in global or constant memory
 
 
 @dataclass(frozen=True)
-class Operation:
+class TermOperation:
     """An operation on two terms: its name in SMT-LIB, what it is of two constants, and how it is to be taken."""
 
     smt: str
@@ -45,22 +45,22 @@ def _quotient(a: int, b: int) -> int:
 
 
 OPERATIONS = {
-    "mul": Operation("bvmul", operator.mul, commutes=True),
-    "and": Operation("bvand", operator.and_, commutes=True),
-    "or": Operation("bvor", operator.or_, commutes=True),
-    "xor": Operation("bvxor", operator.xor, commutes=True),
-    "shl": Operation("bvshl", _shifted(left=True)),
-    "lshr": Operation("bvlshr", _shifted(left=False)),
-    "ashr": Operation("bvashr", _shifted(left=False), signed=True),
-    "udiv": Operation("bvudiv", _quotient),
-    "sdiv": Operation("bvsdiv", _quotient, signed=True),
-    "urem": Operation("bvurem", lambda a, b: a - _quotient(a, b) * b),
-    "srem": Operation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
-    "eq": Operation("=", operator.eq, compares=True, commutes=True),
-    "ult": Operation("bvult", operator.lt, compares=True),
-    "ule": Operation("bvule", operator.le, compares=True),
-    "slt": Operation("bvslt", operator.lt, signed=True, compares=True),
-    "sle": Operation("bvsle", operator.le, signed=True, compares=True),
+    "mul": TermOperation("bvmul", operator.mul, commutes=True),
+    "and": TermOperation("bvand", operator.and_, commutes=True),
+    "or": TermOperation("bvor", operator.or_, commutes=True),
+    "xor": TermOperation("bvxor", operator.xor, commutes=True),
+    "shl": TermOperation("bvshl", _shifted(left=True)),
+    "lshr": TermOperation("bvlshr", _shifted(left=False)),
+    "ashr": TermOperation("bvashr", _shifted(left=False), signed=True),
+    "udiv": TermOperation("bvudiv", _quotient),
+    "sdiv": TermOperation("bvsdiv", _quotient, signed=True),
+    "urem": TermOperation("bvurem", lambda a, b: a - _quotient(a, b) * b),
+    "srem": TermOperation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
+    "eq": TermOperation("=", operator.eq, compares=True, commutes=True),
+    "ult": TermOperation("bvult", operator.lt, compares=True),
+    "ule": TermOperation("bvule", operator.le, compares=True),
+    "slt": TermOperation("bvslt", operator.lt, signed=True, compares=True),
+    "sle": TermOperation("bvsle", operator.le, signed=True, compares=True),
 }
 
 

@@ -17,7 +17,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import Access, Frame, Pointer
+from ncu_swizzle.fix.frames import CallFrame, Pointer, SourceAccess
 from ncu_swizzle.fix.names import BYTES, SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import SIZES, Constants
 from ncu_swizzle.fix.tiles import Members
@@ -85,7 +85,7 @@ class Known:
 
     # ------------------------------------------------------------------------------------ answers
 
-    def _name(self, node: Node, frame: Frame) -> int | None:
+    def _name(self, node: Node, frame: CallFrame) -> int | None:
         if node.type == "field_expression":
             sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
             return sizes.get(node.text)
@@ -101,7 +101,7 @@ class Known:
         }
         return every.pop() if len(every) == 1 else None
 
-    def _in_launch(self, node: Node, frame: Frame) -> int | None:
+    def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
         known = self._name(node, frame)
         if known is not None or node.type not in ("identifier", "field_expression"):
             grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
@@ -219,7 +219,7 @@ class Known:
         for access in self.walk.accesses.values():
             self._ask_access(access)
 
-    def _ask_access(self, access: Access) -> None:
+    def _ask_access(self, access: SourceAccess) -> None:
         pointer = access.pointer
         for step in pointer.steps:
             if step.unit not in ("", BYTES):
@@ -245,7 +245,7 @@ class Known:
                 whole = name + "[0]" * depth
                 self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])")
 
-    def _ask_names(self, node: Node, frame: Frame, depth: int = 4) -> None:
+    def _ask_names(self, node: Node, frame: CallFrame, depth: int = 4) -> None:
         """Ask for the values of the names in an expression, and in what its calls stand for."""
         for use in _named(node):
             onward = self.walk.argument(use, frame, None) if depth else None
@@ -260,7 +260,7 @@ class Known:
             if entered is not None:
                 self._ask_names(*entered, depth - 1)
 
-    def place(self, node: Node, frame: Frame) -> int | None:
+    def place(self, node: Node, frame: CallFrame) -> int | None:
         """Return where the statement that holds a node begins; of a macro's text, that of its expansion."""
         while True:
             root = node

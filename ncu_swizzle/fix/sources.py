@@ -172,12 +172,7 @@ def _finished(
     """Return the fix of a source with what was measured of its kernels, and what was not looked at."""
     finished = tuple(kernels)
     if query.on_gpu is not None and any(kernel.proved for kernel in kernels):
-        if not query.on_gpu or device.absent():
-            finished = unmeasured(kernels, "no GPU" if query.on_gpu else "--no-gpu")
-        else:
-            from ncu_swizzle.fix import on_gpu  # with the engine that launches kernels
-
-            finished = on_gpu.measured(kernels, targets, after, EmulationSettings.of(query.request).toolchain)
+        finished = measured(kernels, targets, after, query)
     if not any(kernel.before != kernel.after for kernel in finished):  # the GPU may refute all of it
         after = before
     source = limits.plain(targets[0].source)
@@ -192,6 +187,17 @@ def _finished(
         )
     read = frozenset(Path(file) for target in targets for file in target.family.included())
     return SourceFix(source=targets[0].source, before=before, after=after, kernels=finished, read=read)
+
+
+def measured(
+    kernels: Sequence[KernelFix], targets: Sequence[Target], text: bytes, query: FixQuery
+) -> tuple[KernelFix, ...]:
+    """Return the fixes with what a GPU says of `text`, the source with all of them, or why none was asked."""
+    if not query.on_gpu or device.absent():
+        return unmeasured(kernels, "no GPU" if query.on_gpu else "--no-gpu")
+    from ncu_swizzle.fix import on_gpu  # with the engine that launches kernels
+
+    return on_gpu.measured(kernels, targets, text, EmulationSettings.of(query.request).toolchain)
 
 
 # Which kernels to fix: those that words name, or that ``ncu-swizzle lint`` found to conflict.
