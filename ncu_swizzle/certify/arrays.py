@@ -68,7 +68,7 @@ class MappedAccess:
 
     def renamed(self, rename: Callable[[Term], Term], levels: Sequence[Sequence[Term]]) -> _View:
         """Return the access as one of two threads makes it."""
-        return _View(self, rename(self.before), rename(self.after), [[*map(rename, each)] for each in levels])
+        return _View(self, rename(self.before), rename(self.after), [[*map(rename, level)] for level in levels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,10 @@ class ArrayAccesses:
     def distinct(self) -> list[MappedAccess]:
         """Return the accesses without those that are the same again."""
         found: dict[tuple[object, ...], MappedAccess] = {}
-        for each in self.accesses:
-            found.setdefault((each.before, each.after, each.width, each.write, frozenset(each.reached)), each)
+        for access in self.accesses:
+            found.setdefault(
+                (access.before, access.after, access.width, access.write, frozenset(access.reached)), access
+            )
         return list(found.values())
 
 
@@ -201,7 +203,7 @@ class Arrays:
         old, new = (self._bytes(array, version) for version in (0, 1))
         if array.accesses and old is not None and new is not None and new < old:
             return True
-        moved = (each for each in array.accesses if each.before is not each.after)
+        moved = (access for access in array.accesses if access.before is not access.after)
         return any(
             self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
         )
@@ -242,7 +244,7 @@ class Arrays:
         """Return what holds of an access: what is known, and by level, what is assumed of the old version."""
         bounds = [*known, self._in_bounds(array, access.before, access.width, 0)]
         levels = [[*known], bounds, [*bounds, *_unwrapped(access.before)]]
-        return [[*each, *self.facts.about([*each, access.before, access.after])] for each in levels]
+        return [[*level, *self.facts.about([*level, access.before, access.after])] for level in levels]
 
     def _ask(
         self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
@@ -328,7 +330,7 @@ class Arrays:
     def _check_meetings(self, array: ArrayAccesses, one: _View, others: Sequence[_View]) -> None:
         """Check that an access meets each of some others in both versions alike."""
         self._check_time()
-        apart = [(each, found) for each in others if (found := _meet_otherwise(one, each)) is not None]
+        apart = [(other, found) for other in others if (found := _meet_otherwise(one, other)) is not None]
         if not apart:
             return
         levels = [
@@ -356,7 +358,7 @@ def _meet_otherwise(one: _View, other: _View) -> Term | None:
     if distances[0] is distances[1]:
         return None
     last, span = const(one.access.width - 1, 64), const(one.access.width + other.access.width - 1, 64)
-    meet = either(binary("ult", each + last, span) for each in distances)
+    meet = either(binary("ult", distance + last, span) for distance in distances)
     return ~equal(*distances) & meet
 
 

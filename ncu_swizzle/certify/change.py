@@ -167,7 +167,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, Location):
         return value._asdict()
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return str(value) if isinstance(value, Path) else dict(value) if isinstance(value, Mapping) else value

@@ -35,7 +35,7 @@ class Block:
 
     @property
     def line(self) -> Location | None:
-        return next((each.line for each in self.instructions if each.line), None)
+        return next((instruction.line for instruction in self.instructions if instruction.line), None)
 
 
 @dataclass(eq=False, kw_only=True)

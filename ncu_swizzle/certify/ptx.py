@@ -143,7 +143,7 @@ class Module:
 
     def add(self, kind: str, name: str, statements: Sequence[str]) -> None:
         """Enter a part by its statements."""
-        said = (_LINE.sub(r"\1", each) for each in statements if each not in INLINE)
+        said = (_LINE.sub(r"\1", statement) for statement in statements if statement not in INLINE)
         text = ";\n".join(" ".join(each.split()) for each in said if each)
         self.parts[name] = Part(kind, f"{self.parts[name].text}\n{text}" if name in self.parts else text)
 

@@ -106,7 +106,7 @@ class Assembled:
         """Run some blocks in a world of that number, with zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
-        instructions = [parse_instruction(each) for each in code.instructions]
+        instructions = [parse_instruction(instruction) for instruction in code.instructions]
         bank, _ = bank_0(code, launch)
         world = World(
             number=number,

@@ -301,13 +301,15 @@ class SymbolicRun(SymbolicFlow):
         for position, operand in enumerate(operands):
             if operand.startswith("["):
                 effect.memory.append(self._accessed(instruction, operand, len(effect.memory)))
-                effect.values += [self._value(each, 0) for part in split(operand[1:-1])[1:] for each in elements(part)]
+                effect.values += [
+                    self._value(element, 0) for part in split(operand[1:-1])[1:] for element in elements(part)
+                ]
             elif position == 0 and results and head != "wgmma":
                 continue
             elif effect.memory and effect.memory[0].stride is not None and position == len(operands) - 1:
                 continue  # wmma's stride is in its addresses
             else:
-                effect.values += [self._value(each, 0) for each in elements(operand) if each != "_"]
+                effect.values += [self._value(element, 0) for element in elements(operand) if element != "_"]
         names = results
         if head == "wgmma":
             names = [name for operand in operands if operand.startswith("{") for name in elements(operand)]

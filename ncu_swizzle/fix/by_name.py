@@ -84,7 +84,7 @@ class Naming:
                 self._stopped(Stop(stage=trial.WRITTEN, reason=reason, line=self._line(edit), mapping=edit.mapping))
                 return None
             left, takes = excess_of(new.emulated, {}).total, claims.resources_of(new)
-            loads = sum(each.text.count("LDG.") for each in new.code.instructions)
+            loads = sum(instruction.text.count("LDG.") for instruction in new.code.instructions)
             made = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )

@@ -143,9 +143,9 @@ class Known:
     def _objects(self) -> dict[int, str]:
         """Expressions for the arrays in structs, by their declarations."""
         return {
-            each.pointer.members[-1].id: each.pointer.object_
-            for each in self.walk.accesses.values()
-            if each.pointer.members
+            access.pointer.members[-1].id: access.pointer.object_
+            for access in self.walk.accesses.values()
+            if access.pointer.members
         }
 
     @property

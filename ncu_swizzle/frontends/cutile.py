@@ -95,7 +95,7 @@ def _signature(constraints: Sequence[Any]) -> Any:
 
 def _values(parameters: Mapping[str, Any], request: CompileRequest, module: ModuleType) -> dict[str, Any]:
     """Return the arguments by name: arrays as they were given, numbers as values. Raises UsageError."""
-    given = {each.name: each for each in request.arguments}
+    given = {argument.name: argument for argument in request.arguments}
     given |= {
         name: Given(name=name, dtype=LITERAL, value=text)
         for name, text in request.options.items()

@@ -567,7 +567,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
 
 def _instructed(profile: Profile, roots: Sequence[str]) -> frozenset[tuple[str, int]]:
     """Return the files, as places name them, and lines that have instructions of a kernel."""
-    lines = {frame for stack in {each.stack for each in profile.instructions} for frame in stack}
+    lines = {frame for stack in {instruction.stack for instruction in profile.instructions} for frame in stack}
     here = {file: moved(Place(file), Path.cwd(), roots).file for file, _ in lines}
     return frozenset((here[file], line) for file, line in lines)
 

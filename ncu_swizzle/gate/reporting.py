@@ -240,7 +240,9 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction], rules
         "locations": [_location(place)],
         **({"relatedLocations": related} if related else {}),
         **({"fixes": fixes} if fixes else {}),
-        **({"suppressions": [_hidden(each) for each in check.suppressions]} if check.suppressions else {}),
+        **(
+            {"suppressions": [_hidden(suppression) for suppression in check.suppressions]} if check.suppressions else {}
+        ),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": cache.sha256_of_texts(check.title)},
     }

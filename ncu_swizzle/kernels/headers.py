@@ -249,7 +249,7 @@ def _declared(text: str) -> set[str]:
 
 def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
     """Yield the macros that a build file defines for an architecture: names and values."""
-    for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
+    for line in (raw for raw in text.splitlines() if not raw.lstrip().startswith("#")):
         named = _ARCHITECTURE.findall(line)
         if not named or arch in named:
             yield from _DEFINED.findall(line)

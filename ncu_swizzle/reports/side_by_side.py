@@ -101,8 +101,8 @@ def memory(named: Named) -> pd.DataFrame:
 
 def _sums(accesses: Sequence[Instruction]) -> dict[str, int | None]:
     """Return the counts of accesses together, None if any of them lacks it."""
-    columns = {name: [getattr(each.traffic, name) for each in accesses] for name in SECTORS[1:]}
-    columns["executed"] = [each.executed for each in accesses]
+    columns = {name: [getattr(access.traffic, name) for access in accesses] for name in SECTORS[1:]}
+    columns["executed"] = [access.executed for access in accesses]
     sums = {name: None if None in counts else sum(counts) for name, counts in columns.items()}
     return {name: _countable(count) for name, count in sums.items()}
 
