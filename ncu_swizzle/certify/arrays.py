@@ -38,7 +38,7 @@ SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
 MOST_PAIRS = 20_000  # of accesses
 BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
-# What is assumed, in turn, as far as it is needed.
+# What is assumed: one level after the other, until the proof succeeds.
 LEVELS = (
     frozenset[Assumption](),
     frozenset({Assumption.IN_BOUNDS}),
@@ -130,7 +130,7 @@ class ArrayAccesses:
         line: Location | None,
         write: bool,
     ) -> None:
-        """Enter what TMA does with any chunk of a box: an access of its own, where the version's map puts it."""
+        """Enter each chunk of a box that TMA moves as a separate access, where the version's map puts it."""
         if offsets[0] is not offsets[1] or (tiles[0].box, tiles[0].row) != (tiles[1].box, tiles[1].row):
             self.opaque = "a box that TMA moves begins elsewhere in the new version, or has another shape", line
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict, assumes, covers, leaves_out, located, name_of
 from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome, Query
 
-# Each query is a script of its own, between two resets, that says what it shows before it asks: `unsat` is the answer
+# Each query is a separate script, between two resets, that says what it shows before it asks: `unsat` is the answer
 # if it has no counterexample. What was compiled, from which texts and with which options, stands in comments.
 
 HEAD = """\

@@ -26,7 +26,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, kw_only=True)
 class UnitVerdict:
-    """A translation unit of both versions, for one architecture. `obstacle` is what is in the way besides kernels."""
+    """A translation unit of both versions, for one architecture. `obstacle` is what else prevents a proof."""
 
     source: Path
     arch: str

@@ -1,4 +1,4 @@
-"""Compare two versions of a kernel: the same program, but for where the elements of some shared arrays are.
+"""Compare two versions of a kernel: the same program, except for where elements of some shared arrays are.
 
 The argument is by induction over the steps of a thread, in any interleaving of a block's threads: so far, both versions
 took the same branches and had the same effects in the same order, and each value is equal in both, or is an address
@@ -139,7 +139,7 @@ class KernelComparison:
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
-        """Return the verdict, loops unrolled as far as they step through local arrays."""
+        """Return the verdict; loops that step through local arrays are unrolled."""
         unrolled: list[tuple[int, int]] = []
         try:
             found = self._attempt(unrolled, verdict)

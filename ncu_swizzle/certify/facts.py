@@ -167,7 +167,7 @@ class KernelFacts:
 
 
 def instance(tag: str) -> Callable[[Term], Term]:
-    """Return a function that renames the atoms of a term, but for those that are the same for a block's threads."""
+    """Return a function that renames a term's atoms, except those that all threads of a block share."""
     memo: dict[Term, Term] = {}
 
     def renamed(leaf: Term) -> Term:

@@ -49,7 +49,7 @@ class TensorMap:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether boxes are chunks that lie one after the other, but for the swizzle."""
+        """Return whether the chunks of boxes are contiguous, apart from the swizzle."""
         return self.row % CHUNK == 0 and self.swizzle in (0, self.row)
 
     def placed(self, offset: Term) -> Term:
@@ -408,7 +408,7 @@ class SymbolicFlow(ABC):
         self._changed |= len(opaque) > count
 
     def _resolve_offsets(self) -> None:
-        """Find which parts of local objects are accessed at offsets that are no constants."""
+        """Find the parts of local objects that are accessed at offsets that are not constant."""
         for name, offset, size, number in self._offsets:
             if name in self._memory:
                 continue

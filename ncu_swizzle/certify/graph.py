@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 @dataclass(eq=False, kw_only=True)
 class Block:
-    """Instructions without a branch but for the last; the first successor is the branch's target."""
+    """Instructions, of which only the last may branch; the first successor is the branch's target."""
 
     instructions: list[PtxInstruction]
     successors: list[int]

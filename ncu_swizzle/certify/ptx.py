@@ -24,7 +24,7 @@ class Unfollowed(Exception):
 
 
 class Different(Unfollowed):
-    """The versions are not the same program but for addresses."""
+    """The versions differ in more than addresses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ def script(conditions: Iterable[Term]) -> str:
 
 
 def _definitions(terms: Iterable[Term]) -> Iterator[str]:
-    """Yield what defines some terms, those that others of them are made of first."""
-    for term in sorted(terms, key=lambda term: term.id):  # what a term is made of was made before it
+    """Yield the definitions of terms, each after those of its own operands."""
+    for term in sorted(terms, key=lambda term: term.id):  # operands have smaller numbers
         if term.op in (ATOM, APPLY):
             plain = "".join(character if character.isprintable() else "?" for character in term.name)
             yield f"(declare-fun t{term.id} () (_ BitVec {term.width})) ; {plain}"

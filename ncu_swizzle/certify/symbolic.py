@@ -200,7 +200,7 @@ class SymbolicRun(SymbolicFlow):
         return found
 
     def _converted(self, instruction: PtxInstruction) -> Term:
-        """Return an address in another space: the same, but for a number that is made a shared address."""
+        """Return an address in another space: the same address, unless a number is converted to a shared one."""
         value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
         if "shared" in instruction.parts and "to" not in instruction.parts and not value.symbols:
             return apply(NUMBER, 64, value)

@@ -25,7 +25,7 @@ GLOBAL = "glob:"  # … of a variable in global or constant memory
 
 @dataclass(frozen=True)
 class TermOperation:
-    """An operation on two terms: its name in SMT-LIB, what it is of two constants, and how it is to be taken."""
+    """An operation on two terms: its name in SMT-LIB, its value for two constants, and which laws it obeys."""
 
     smt: str
     of: Callable[[int, int], int]
@@ -96,7 +96,7 @@ class Term:
         return self.op == ATOM and (not kinds or self.name.startswith(kinds))
 
     def terms(self) -> Iterator[Term]:
-        """Yield the terms that it is made of."""
+        """Yield its operands."""
         if self.op == LINEAR:
             yield from (term for term, _ in self.coefficients())
         else:
@@ -228,7 +228,7 @@ def binary(op: str, one: Term, other: Term) -> Term:
 
 
 def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 - one law after the other
-    """Return what two terms come to by a law; a constant comes last. None if there is none for them."""
+    """Return the simplified term, or None if no law applies; a constant is the second operand."""
     width = one.width
     if one is other and op in ("and", "or", "xor", "eq", "ult", "ule", "slt", "sle"):
         result = {"xor": const(0, width), "and": one, "or": one}.get(op)
@@ -425,7 +425,7 @@ def leaves(term: Term) -> set[Term]:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and all that it is made of, but not what applications are applied to."""
+    """Yield a term and all its subterms, except the arguments of applications."""
     seen, waiting = {term}, [term]
     while waiting:
         each = waiting.pop()

@@ -312,7 +312,7 @@ class CheckedProject:
         """The kernels that ncu-swizzle.toml describes."""
         try:
             catalog = descriptions.catalogue(self.sources, self.folder)
-        except NcuSwizzleError:  # whoever needs a description hears of it
+        except NcuSwizzleError:  # reported where a description is needed
             return ()
         targets = (target for target in catalog.targets() if not target.family.shipped)
         return tuple(target for target in targets if not (target.compiled or target.python))

@@ -19,7 +19,7 @@ class ProofOutcome(StrEnum):
     """What is known of the new version."""
 
     PROVED = "proved"
-    REFUTED = "refuted"  # the counterexample's values can all occur, as far as the checker sees: replay it
+    REFUTED = "refuted"  # the checker knows no reason why the counterexample's values cannot occur: replay it
     UNPROVED = "not proved"
 
 

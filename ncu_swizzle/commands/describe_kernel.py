@@ -1,4 +1,4 @@
-"""The job of ``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml, as far as it is known.
+"""The job of ``ncu-swizzle init``: write what is known of a file's kernels to ncu-swizzle.toml.
 
 Parameters and limits are the compiled kernel's; blocks, grid and shared memory those of its launch in the source, if
 constants say them. TODO is in place of the rest, and an entry with one is no launch yet: nothing is made up.

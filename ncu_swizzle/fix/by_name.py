@@ -45,7 +45,7 @@ class BuiltEdit:
 
 @dataclass(eq=False, kw_only=True)
 class Naming:
-    """The search for a patch of one kernel: afterwards `stop` says what was in the way of the best one.
+    """The search for a patch of one kernel; afterwards `stop` says what stopped the best one.
 
     `open` is the best that is not proved, and not refuted.
     """
@@ -73,7 +73,7 @@ class Naming:
         return None
 
     def _built(self, edit: NamedEdit, taken: Resources) -> BuiltEdit | None:
-        """Build a patch; None if it does not compile, or is not what is asked for."""
+        """Build a patch; None if it does not compile, or the options exclude it."""
         with rebuilt(self.job.target, edit.text) as copy:
             try:
                 new = executable(copy, self.job.settings)

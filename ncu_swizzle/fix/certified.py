@@ -69,7 +69,7 @@ def judged(
 
 
 def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
-    """Return what is in the way of a proof: a counterexample first, then what could not be shown, and the line."""
+    """Return why there is no proof, and the line: a counterexample if there is one, else what could not be shown."""
     if verdict.outcome is ProofOutcome.REFUTED:
         kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is ProofOutcome.REFUTED)
         found = kernel.counterexample

@@ -18,7 +18,7 @@ from ncu_swizzle.smem.swizzle import Padding
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draft:
-    """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
+    """A tile in its source. `unit_bytes` are the known sizes of the types that its pointers count in."""
 
     file: CudaFile
     tile: SourceTile
@@ -224,7 +224,7 @@ class PaddingEdits:
             raise access.node.misfit(": the layout is not rewritten")
         draft, home = self.draft, self.draft.home(access)
         elements = [step for step in access.steps if step.rank == 1]
-        # The column, in a row of its own; a cast, as in ((float *)t)[i], leaves no subscripts before it.
+        # The column alone; a cast, as in ((float *)t)[i], leaves no subscripts before it.
         rows = sum(step.rank > 1 for step in access.steps)
         if draft.rank > 1 and rows == draft.rank - 1 and not draft.inner(self.padding.every):
             elements = elements[1:] if elements and elements[0].subscript else elements
@@ -302,7 +302,7 @@ class PaddingEdits:
 
 
 def longer(length: str, by: int) -> str:
-    """Return a row's length with so many elements more, or fewer: ``33`` for ``32``, ``W + 4`` for ``W + 1``."""
+    """Return a row's length plus `by` elements: ``33`` for ``32``, ``W + 4`` for ``W + 1``."""
     if length.isdecimal():
         return str(int(length) + by)
     base, number = length, by

@@ -151,7 +151,7 @@ def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes])
     while True:
         splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
         whole = splicing.text(source, text)
-        if whole.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
+        if whole.count(BEGIN) != len(splicing.guarded):  # a file contains such a pragma itself
             return Spliced(text)
         if not splicing.again:
             return Spliced(whole, left_out)

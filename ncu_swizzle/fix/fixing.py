@@ -145,7 +145,8 @@ class Applied:
         return Moved(name=root.root.label, before=self.before, after=after, least=self.left, reason=reason)
 
 
-# Of a tile that conflicts by chance alone, with random inputs: a mapping has to leave less than this share of so many.
+# A tile that conflicts for random inputs may do so by chance: a mapping has to leave at most this share of its excess,
+# which has to be at least that large.
 MOST_LEFT, CHANCE = 0.25, 32
 OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
 ATTEMPTS = 10  # patches of one tile that are tried
@@ -170,7 +171,7 @@ class FixState:
     _open: dict[str, tuple[bytes, TriedPatch, tuple[Applied, ...]]] = field(default_factory=dict)
 
     def tiles(self) -> Iterator[TileFix]:
-        """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
+        """Fix the tiles one by one; yield the outcome of each, then the arrays that are not tiles of this source."""
         naming = Naming(job=self.job)
         named = naming.cheapest()
         if named is not None and named.clean and not self._cost(named):
@@ -350,7 +351,7 @@ class FixState:
         saved = saved_by(*told) if len(told) > 1 else None
         if self.job.options.slower:
             return ""
-        if saved is not None and saved.high < 0:  # what the simulation's error leaves open is no reason
+        if saved is not None and saved.high < 0:  # within the simulation's error it does not count
             return f"it is proved, but it would take an estimated {-saved.point:.0%} more cycles"
         # Fewer blocks hide less latency; a simulation of both versions knows what that costs.
         if patch.fewer_blocks and not (saved is not None and saved.low >= 0):

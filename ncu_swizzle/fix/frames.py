@@ -66,7 +66,7 @@ class Pointer:
     unit: str = ""  # what it counts; empty: elements of the array
     members: tuple[Node, ...] = ()  # of the structs in the array, the outermost first
     steps: tuple[IndexStep, ...] = ()  # since the last member
-    named: tuple[tuple[Node, int], ...] = ()  # the pointers that it went through, each after so many steps
+    named: tuple[tuple[Node, int], ...] = ()  # the pointers that it went through, and the number of steps before each
     object_: str = ""  # an expression for the member's struct, or the array
     object_declared: Node = NOTHING
 

@@ -62,7 +62,7 @@ def answers(body: str) -> Mapping[int, int]:
 
 @dataclass(eq=False, kw_only=True)
 class Known:
-    """What a source says of its arrays, as far as the compiler knows it, and what is constant in it and in a launch."""
+    """What the compiler knows of a source's arrays, and what is constant in the source or the launch."""
 
     walk: Walk
     block: Sequence[int]
@@ -124,7 +124,7 @@ class Known:
         return self._size(f"sizeof({self._whole(declared)}{'[0]' * rank})")
 
     def row(self, declared: Node, depth: int) -> int:
-        """Return how many parts a dimension has, which so many subscripts lead to; 0 if it is unknown."""
+        """Return the size of the dimension behind that many subscripts; 0 if it is unknown."""
         whole = self._whole(declared) + "[0]" * depth
         return self._size(f"sizeof({whole}) / sizeof({whole}[0])") or 0
 
@@ -283,7 +283,7 @@ class Known:
         return at
 
     def _declared_after(self, use: Node, at: int) -> bool:
-        """Return whether a name is declared within the statement that it is asked for before, as a loop's is."""
+        """Return whether a name is declared inside the statement that the probe precedes, such as a loop's variable."""
         node = use
         while node.parent and node.start_byte > at:
             node = node.parent
@@ -333,7 +333,7 @@ def _offset(declared: Node, pointer: Pointer) -> str:
 
 
 def _member_questions(pointer: Pointer) -> list[str]:
-    """Return what is asked of an array in structs: its distance and size, then of each level of structs their sizes."""
+    """Return the expressions to probe for an array in structs: its distance and size, then the size of each level."""
     whole = pointer.object_
     # Not offsetof, which takes a type's name: here only an object is named.
     address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{whole.partition('.')[0]})"

@@ -38,7 +38,7 @@ def anywhere(folder: Path) -> bool:  # noqa: ARG001
 
 @dataclass(frozen=True, kw_only=True)
 class FixQuery:
-    """How kernels are fixed, and what is said of it: the options of ``ncu-swizzle fix``."""
+    """How kernels are fixed and reported: the options of ``ncu-swizzle fix``."""
 
     request: Request = Request()
     description: KernelDescription = KernelDescription()

@@ -54,7 +54,7 @@ class Summand:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The values of a file's names, as they are known in a frame, and what its expressions come to."""
+    """The values of a file's names in a frame, and of its expressions."""
 
     walk: Walk
     name: Value  # of an identifier, a size, a member such as blockDim.x

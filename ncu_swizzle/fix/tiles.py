@@ -39,7 +39,7 @@ class Members:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceTile:
-    """Roots that share accesses, and so a mapping; all accesses to them, and what is in the way."""
+    """Roots that share accesses, and so a mapping; all accesses to them, and the obstacles."""
 
     roots: tuple[Root, ...]
     accesses: tuple[SourceAccess, ...]

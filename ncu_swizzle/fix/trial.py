@@ -102,7 +102,7 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Writt
 
 
 class TrialOrder(Enum):
-    """What is asked of a patch first, which is all if the answer is no: a launch takes as long as a proof."""
+    """How far a patch is checked at first, and no further if that fails: a launch takes as long as a proof."""
 
     LAUNCH = 1  # whether the described launch has fewer conflicts
     MEANING = 2  # whether its meaning is not refuted

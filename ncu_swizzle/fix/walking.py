@@ -31,7 +31,7 @@ from ncu_swizzle.fix.names import (
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
 SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
-# They access what they are pointed to, as wide as the pointer says or as they are told.
+# They access what their pointer arguments point to, in the pointer's width or in a width that they are given.
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 TRANSPARENT = ("parenthesized_expression", "init_statement")
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
@@ -270,7 +270,7 @@ class Walk:
         return inner.this if inner else ()
 
     def _name(self, node: Node, frame: CallFrame) -> Values:
-        """Return what a name means: a pointer that is no parameter is at home where it is written."""
+        """Return the values of a name: a pointer that is not a parameter belongs to the frame where it is written."""
         bound = frame.bound(node.text)
         if bound is not None:
             return tuple(
@@ -409,7 +409,7 @@ class Walk:
         return tuple(found)
 
     def _member_of(self, value: Pointer, name: str, node: Node, home: CallFrame) -> Values:
-        """Return a member of an element: an array is a tile of its own, anything else is accessed."""
+        """Return a member of an element: an array becomes a separate tile, anything else is accessed."""
         type_ = value.unit or (value.members[-1].declared_type if value.members else value.array.element)
         struct = self.file.class_named(type_, *CLASSES, UNION)
         declared = next((n for n in members_of(struct) if n.text == name), NOTHING) if struct else NOTHING
@@ -552,7 +552,7 @@ class Walk:
     # ------------------------------------------------------------------------------------ objects in registers
 
     def _made(self, struct: Node, listed: Node, frame: CallFrame) -> Made:
-        """Return an object that is made of a list of arguments or initialisers."""
+        """Return an object that is constructed from arguments or initialisers."""
         given = [  # View v(tile) has what looks like types
             child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
             for child in listed.named_children

@@ -211,7 +211,7 @@ class XorEdits:
         return self._xored(factor.start_byte, factor.end_byte, bits, always=True)
 
     def _kept(self, terms: Sequence[Summand], xor: RowXor) -> int:
-        """Return the mask of a column's bits within a granule, if they are to be written apart; 0 if not."""
+        """Return the mask of a column's bits within a granule if they are written separately; 0 if not."""
         low = (1 << xor.base) - 1
         if not self.vectors or not any(term.constant & low for term in terms):
             return 0

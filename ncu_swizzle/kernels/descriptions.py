@@ -90,14 +90,14 @@ def refuse_bad_architecture(arch: str) -> None:
 
 
 def refuse_without_launch(spec: KernelSpec) -> None:
-    """Raise LaunchLacking if a kernel's grid or block are not said, or its entry is to be completed."""
+    """Raise LaunchLacking if a kernel has no grid or block, or its entry has a TODO."""
     refuse_to_do(spec)
     if missing := [what for what in ("grid", "block") if not getattr(spec.launch, what)]:
         raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
 
 
 def refuse_to_do(spec: KernelSpec) -> None:
-    """Raise LaunchLacking if something of an entry is still to be said."""
+    """Raise LaunchLacking if an entry has a TODO."""
     if to_do := spec.to_do:
         raise LaunchLacking(f"{spec.name} has TODO in {', '.join(to_do)}", f"replace each TODO in {spec.origin}")
 
@@ -297,7 +297,7 @@ def _bare_spec(source: Path, name: str, launch: LaunchOptions = LaunchOptions())
 
 
 def _with_init(error: LaunchLacking, description: KernelDescription) -> LaunchLacking:
-    """Return the error for a kernel without a launch, with what writes that down: a command with all that was typed."""
+    """Return the error for a kernel without a launch, with `init` and all that was typed as its hint."""
     spec = error.spec
     if isinstance(spec, KernelSpec):
         typed = replace(description, launch=replace(description.launch, arch="", sample=None))

@@ -65,7 +65,7 @@ class Halves:
     """A unit compiled for one architecture. Names of internal symbols, and paths, are the same in every copy."""
 
     ptx: str  # unoptimised; empty if the unit is not CUDA
-    host: str  # what the host's compiler makes of it, but for the fat binary; empty for the device's half alone
+    host: str  # the host compiler's output without the fat binary; empty for the device's half alone
     read: tuple[Path, ...]  # in the copy
 
 

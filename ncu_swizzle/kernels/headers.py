@@ -35,7 +35,7 @@ PACKAGES = {
 
 
 class _Texts:
-    """The texts of a checkout, for one question: what is no regular file of it, or too much, reads as empty."""
+    """The texts of a checkout; what is not a regular file in it, or exceeds the limit, reads as empty."""
 
     def __init__(self, source: Path) -> None:
         self.checkout = Checkout(source.absolute().parent)
