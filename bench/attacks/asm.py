@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.changes import Side, compare_sides
 from ncu_swizzle.certify.units import Checking, KnownLaunch
-from ncu_swizzle.certify.verdict import Outcome
+from ncu_swizzle.certify.verdict import ProofOutcome
 from ncu_swizzle.kernels import build, halves
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import LaunchOptions
@@ -97,7 +97,7 @@ def main() -> int:
     if given.list:
         given.list.write_text("\n".join(lines) + "\n", encoding="utf-8")
     counts = Counter(outcome for _, (outcome, _) in found)
-    bad = [line for line in lines if line.startswith((Outcome.PROVED.value, BROKEN))]
+    bad = [line for line in lines if line.startswith((ProofOutcome.PROVED.value, BROKEN))]
     print(*bad, sep="\n", end="\n" if bad else "")
     print(f"{len(found)} statements: " + ", ".join(f"{number} {outcome}" for outcome, number in counts.most_common()))
     return 1 if bad else 0

@@ -357,12 +357,12 @@ def _live(command: Connection, work: Work, common: Any) -> NoReturn:
     """Work on one item after the other, in a fork."""
     nursery = os.getppid()
     try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the nursery is killed, nobody else would
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the nursery is killed, nothing else would
         if os.getppid() == nursery:
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
             while True:
                 command.send(_done(command, work, common, command.recv()))
-    except (EOFError, OSError, SystemExit):  # nobody wants more
+    except (EOFError, OSError, SystemExit):  # the other end has gone
         pass
     finally:
         os._exit(0)

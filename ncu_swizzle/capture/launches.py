@@ -110,6 +110,7 @@ DEEPEST = 16  # nested lists and objects; a manifest has 7
 MOST_CUBIN = 512 << 20
 MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
+WITHOUT_MEMORY = "captured without --memory"  # why contents are unknown, as `launching.h` writes it
 CAPTURE = "give a file that ncu-swizzle capture wrote"
 AGAIN = "copy it again from its origin, or capture again"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # an unclosed one too

@@ -147,7 +147,6 @@ def build(
     return native.build(sources() / source, folder / name, flags, ("-ldl", "-lpthread"), generated, cached)
 
 
-WITHOUT = "captured without --memory"
 SOURCE = "injection.c"
 MIB = 1 << 20
 

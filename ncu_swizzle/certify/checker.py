@@ -1,4 +1,4 @@
-"""Compare two versions of a kernel: the same program, but for where the elements of some shared arrays are.
+"""Compare two versions of a kernel: the same program, except for where elements of some shared arrays are.
 
 The argument is by induction over the steps of a thread, in any interleaving of a block's threads: so far, both versions
 took the same branches and had the same effects in the same order, and each value is equal in both, or is an address
@@ -23,16 +23,17 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
-from ncu_swizzle.certify.facts import Facts
-from ncu_swizzle.certify.flow import Effect, Footprint, Maps, Shape, common_base
+from ncu_swizzle.certify.facts import KernelFacts
+from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
-from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
-from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Run
+from ncu_swizzle.certify.ptx import Different, Module, PtxSymbol, Unfollowed, parse
+from ncu_swizzle.certify.solver import Solver, SolverAnswer
+from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
 
+DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
 MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
@@ -62,18 +63,18 @@ def certify(
     block = block or modules[0].functions[names[0]].threads
     verdict = KernelVerdict(
         kernel=names[0],
-        outcome=Outcome.UNPROVED,
+        outcome=ProofOutcome.UNPROVED,
         block=block,
         dynamic=dynamic[0] if dynamic and any(array.size == 0 for array in modules[0].shared()) else None,
     )
     with _TERMS:
         terms.forget()
         try:
-            return Comparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
+            return KernelComparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
         except Unfollowed as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=ProofObstacle(reason=str(error), line=error.line))
         except RecursionError:
-            return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
+            return replace(verdict, obstacle=ProofObstacle(reason="its expressions are too deep"))
 
 
 def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
@@ -98,11 +99,11 @@ class Obligation:
     what: str
     line: Location | None
     block: int
-    memory: tuple[Footprint, Footprint] | None = None
+    memory: tuple[MemoryFootprint, MemoryFootprint] | None = None
     guards: tuple[Term, ...] = ()
 
 
-class Comparison:
+class KernelComparison:
     """Two versions of a kernel, compared."""
 
     def __init__(
@@ -120,7 +121,7 @@ class Comparison:
         self._check_modules()
         self.names = _paired(modules)
         new = {self.names[symbol.name]: symbol for symbol in modules[1].shared()}
-        self._sizes: dict[str, tuple[Symbol, Symbol]] = {
+        self._sizes: dict[str, tuple[PtxSymbol, PtxSymbol]] = {
             SHARED + old.name: (old, new[old.name]) for old in modules[0].shared()
         }
         same = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values())
@@ -138,11 +139,11 @@ class Comparison:
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
-        """Return the verdict, loops unrolled as far as they step through local arrays."""
+        """Return the verdict; loops that step through local arrays are unrolled."""
         unrolled: list[tuple[int, int]] = []
         try:
             found = self._attempt(unrolled, verdict)
-            while found.outcome is not Outcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
+            while found.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
                 while wish is not None and len(unrolled) < MOST_UNROLLED:
                     unrolled.append(wish)
                     self._run(unrolled, only_old=True)
@@ -178,27 +179,28 @@ class Comparison:
             arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
             mapped = arrays.check()
         except Refuted as error:
-            return replace(verdict, outcome=Outcome.REFUTED, counterexample=error.counterexample)
+            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=error.counterexample)
         except Different:
             raise
         except Unfollowed as error:
             return replace(verdict, obstacle=self._obstacle(error))
         return replace(
             verdict,
-            outcome=Outcome.PROVED,
+            outcome=ProofOutcome.PROVED,
             mapped=tuple(array.symbol.name.removeprefix(SHARED) for array in mapped),
             assumptions=tuple(each for each in Assumption if each in arrays.assumed | LEVELS[arrays.level]),
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(arrays.queries),
         )
 
-    def _obstacle(self, error: Unfollowed) -> Obstacle:
-        """Return what is in the way, and if descriptors lay out some of its tiles, that they do."""
-        opcodes = [each.opcode for each in itertools.chain(*self.old.effects)] if self._ran else []
-        described = next((each for each in opcodes if "tensor" in each or each.startswith(("wgmma", "tcgen05"))), "")
-        more = f"; {DESCRIBED}, which {'TMA' if 'tensor' in described else described.partition('.')[0]} reads"
+    def _obstacle(self, error: Unfollowed) -> ProofObstacle:
+        """Return the reason for giving up, and the unit that reads a tile through a descriptor, if one does."""
         reason = str(error)
-        return Obstacle(reason=reason + more if described and reason != DESCRIBED else reason, line=error.line)
+        for effect in itertools.chain(*self.old.effects) if self._ran and reason != DESCRIBED else ():
+            reader = "TMA" if "tensor" in effect.opcode else effect.opcode.partition(".")[0]
+            if reader in DESCRIPTOR_READERS:
+                return ProofObstacle(reason=f"{reason}; {DESCRIBED}, which {reader} reads", line=error.line)
+        return ProofObstacle(reason=reason, line=error.line)
 
     def _check_time(self) -> None:
         if time.process_time() - self._started > CPU_S:
@@ -216,7 +218,7 @@ class Comparison:
             graph = graph_of(module, kernel)
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
-            run = Run(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
+            run = SymbolicRun(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
             # Sizes that the launch decides are the same unless it is known that they differ.
             run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time
@@ -235,7 +237,7 @@ class Comparison:
             self._run(unrolled)
             self._compare_structure()
             aligns = {name: old.align for name, (old, _) in self._sizes.items()}
-            self.facts = Facts((self.old, self.new), self.solver, aligns)
+            self.facts = KernelFacts((self.old, self.new), self.solver, aligns)
             fresh = self._differing()
             if not fresh:
                 return
@@ -277,7 +279,7 @@ class Comparison:
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.ask([*conditions, ~terms.equal(one, other)])[0] is Answer.NEVER
+        return self.facts.ask([*conditions, ~terms.equal(one, other)])[0] is SolverAnswer.NEVER
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -322,11 +324,11 @@ class Comparison:
             raise Unfollowed(f"{each.what} has another width in the new version", each.line)
         conditions = [*self.facts.reaching(each.block), ~terms.equal(each.one, each.other)]
         conditions += self.facts.about(conditions)
-        if self.solver.ask(conditions)[0] is not Answer.NEVER:
+        if self.solver.ask(conditions)[0] is not SolverAnswer.NEVER:
             raise Unfollowed(f"{each.what} may differ between the versions", each.line)
         arrays.keep(f"{each.what} is the same", each.line, conditions)
 
-    def _check_origin(self, memory: Footprint, at: Location | None) -> None:
+    def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
         if terms.shared_window() in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
@@ -337,7 +339,7 @@ class Comparison:
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):
             raise Unfollowed("an access does not show which array it is to", at)
 
-    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[Footprint, Footprint]) -> None:
+    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[MemoryFootprint, MemoryFootprint]) -> None:
         """Enter an access to a shared array."""
         base = common_base([each.one, each.other])
         if base is None or not base.symbols:

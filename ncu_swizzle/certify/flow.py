@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify.graph import Graph
-from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
+from ncu_swizzle.certify.ptx import Module, PtxInstruction, Unfollowed
 from ncu_swizzle.certify.terms import (
     OBJECT,
     SHARED,
@@ -62,7 +62,7 @@ class TensorMap:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether boxes are chunks that lie one after the other, but for the swizzle."""
+        """Return whether the chunks of boxes are contiguous, apart from the swizzle."""
         return self.row % CHUNK == 0 and self.swizzle in (0, self.row)
 
     def placed(self, offset: Term) -> Term:
@@ -75,7 +75,7 @@ Maps = tuple[tuple[int, TensorMap], ...]  # by parameter's number
 
 
 @dataclass(eq=False, slots=True)
-class Footprint:
+class MemoryFootprint:
     """What an effect accesses from an address on; `width` is in bytes, None if it is not known here.
 
     With a `tile`, those are the chunks of a box that TMA moves.
@@ -96,7 +96,7 @@ class Effect:
     """What others can notice: an access to memory, a barrier, a call. Both versions have the same ones in one order."""
 
     opcode: str
-    memory: list[Footprint]
+    memory: list[MemoryFootprint]
     values: list[Term]
     guard: Term | None
     line: Location | None
@@ -115,15 +115,15 @@ class Phi:
 
 
 @dataclass(eq=False, slots=True)
-class State:
+class FlowState:
     """Registers and local memory at one point."""
 
     registers: dict[str, Term] = field(default_factory=dict)
     slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
 
-    def kept(self, live: Set[str]) -> State:
+    def kept(self, live: Set[str]) -> FlowState:
         """Return a copy with the registers that are live. What an object holds is shared: a store replaces it."""
-        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
+        return FlowState({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
@@ -198,8 +198,8 @@ class SymbolicFlow(ABC):
         self.phis: dict[Term, Phi] = {}
         # Shared addresses that become more than addresses of accesses: why, and where.
         self.escapes: dict[Term, tuple[str, Location | None]] = {}
-        self._entry: list[State] = [State() for _ in range(count)]
-        self._exit: list[State | None] = [None] * count
+        self._entry: list[FlowState] = [FlowState() for _ in range(count)]
+        self._exit: list[FlowState | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
         self._offsets: list[tuple[str, Term, int, int]] = []
         self._lost: set[str] = set()  # objects to which something may point that does not show it
@@ -247,14 +247,14 @@ class SymbolicFlow(ABC):
 
     # Where paths join.
 
-    def _joined(self, number: int, sources: Sequence[int]) -> State:
+    def _joined(self, number: int, sources: Sequence[int]) -> FlowState:
         """Return the state at a block's start: what its predecessors agree on, and phis."""
         live = self._live[number]
         states = [state.kept(live) for n in sources if (state := self._exit[n]) is not None]
         if not states or (len(states) == 1 and number not in self.loops):
-            return states[0] if states else State()
+            return states[0] if states else FlowState()
         carried = {key for at, key in self._carried if at == number}
-        state = State()
+        state = FlowState()
         for name in sorted(live, key=_register_order):
             values = [each.registers.get(name) for each in states]
             if name in carried or any(value is not None for value in values):
@@ -318,7 +318,7 @@ class SymbolicFlow(ABC):
                     if at == header:
                         self._enter(phi, source, state)
 
-    def _enter(self, phi: Phi, source: int, state: State) -> None:
+    def _enter(self, phi: Phi, source: int, state: FlowState) -> None:
         at = phi.block, phi.key
         value = state.registers.get(phi.key) if isinstance(phi.key, str) else self._loaded(state, phi.key)
         value = value if value is not None else self._unset(phi.block, phi.label, phi.key)
@@ -355,7 +355,7 @@ class SymbolicFlow(ABC):
 
     # Local objects.
 
-    def _loaded(self, state: State, slot: Slot) -> Term:
+    def _loaded(self, state: FlowState, slot: Slot) -> Term:
         """Return what a part of an object holds, assembled from what was stored there."""
         name, offset, size = slot
         slots = state.slots.get(name, {})
@@ -365,7 +365,7 @@ class SymbolicFlow(ABC):
             return self._initial(name, offset, size)
         return joined(self._byte(state, name, byte) for byte in range(offset, offset + size))
 
-    def _byte(self, state: State, name: str, byte: int) -> Term:
+    def _byte(self, state: FlowState, name: str, byte: int) -> Term:
         slots = state.slots.get(name, {})
         within = next((part for part in slots if part[0] <= byte < sum(part)), None)
         if within is None:
@@ -377,7 +377,7 @@ class SymbolicFlow(ABC):
         kind = "param" if name in self.parameters.values() else "undef"
         return atom(f"{kind}:{name}+{offset}.{size}", 8 * size)
 
-    def _store(self, state: State, slot: Slot, value: Term) -> None:
+    def _store(self, state: FlowState, slot: Slot, value: Term) -> None:
         name, offset, size = slot
         slots = dict(state.slots.get(name, {}))
         for start, length in list(slots):
@@ -387,7 +387,7 @@ class SymbolicFlow(ABC):
                 del slots[start, length]
         state.slots[name] = {**slots, (offset, size): value}
 
-    def _slot(self, address: Term, size: int, instruction: Instruction) -> Slot | None:
+    def _slot(self, address: Term, size: int, instruction: PtxInstruction) -> Slot | None:
         """Return the part of a local object that an instruction's address means, if that is a variable."""
         objects = [leaf for leaf in address.atoms if leaf.is_atom(OBJECT)]
         if not objects:
@@ -421,7 +421,7 @@ class SymbolicFlow(ABC):
         self._changed |= len(opaque) > count
 
     def _resolve_offsets(self) -> None:
-        """Find which parts of local objects are accessed at offsets that are no constants."""
+        """Find the parts of local objects that are accessed at offsets that are not constant."""
         for name, offset, size, number in self._offsets:
             if name in self._memory:
                 continue
@@ -492,7 +492,7 @@ class SymbolicFlow(ABC):
     # What instructions do: `symbolic`.
 
     @abstractmethod
-    def _step(self, instruction: Instruction) -> None:
+    def _step(self, instruction: PtxInstruction) -> None:
         """Execute an instruction."""
 
     @abstractmethod
@@ -500,7 +500,7 @@ class SymbolicFlow(ABC):
         """Return an operand; with a width of 0, as its register has it."""
 
     @abstractmethod
-    def _guard(self, instruction: Instruction) -> Term:
+    def _guard(self, instruction: PtxInstruction) -> Term:
         """Return the condition under which an instruction is executed."""
 
 

@@ -1,4 +1,4 @@
-"""The files of a project that may include a changed one: which of its translation units are to be compared, too."""
+"""The files of a project that may include a changed one, and so the translation units to compare as well."""
 
 from __future__ import annotations
 

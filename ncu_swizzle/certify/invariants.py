@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from ncu_swizzle.certify.facts import Facts
+from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Phi
 from ncu_swizzle.certify.mappings import swizzle
-from ncu_swizzle.certify.solver import Answer
+from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import (
     Term,
     binary,
@@ -30,7 +30,7 @@ CONSTANTS = 1 << 20  # bounds of loops that are smaller are tried
 MOST_CANDIDATES = 400  # of one variable
 
 
-def find(facts: Facts, wanted: Iterable[Term]) -> None:
+def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     """Enter the invariants of the loops' variables that some terms depend on."""
     leaves = sorted(facts.sources(wanted), key=lambda leaf: leaf.id)
     variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
@@ -48,7 +48,7 @@ def find(facts: Facts, wanted: Iterable[Term]) -> None:
                     changed |= _drop_along(facts, phi, source)
 
 
-def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
+def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:
     """Drop the candidates of a variable that may not hold after an edge; return whether any was dropped."""
     # All variables of the loop change at once.
     incoming = {
@@ -61,9 +61,11 @@ def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
     while alive := facts.invariants[phi.value]:
         following = substituted(incoming, alive)
         answer, holds = facts.ask([*taken, either(~term for term in following)], following)
-        if answer is Answer.NEVER:
+        if answer is SolverAnswer.NEVER:
             break
-        kept = [term for term, value in zip(alive, holds, strict=True) if value] if answer is Answer.POSSIBLE else []
+        kept = (
+            [term for term, value in zip(alive, holds, strict=True) if value] if answer is SolverAnswer.POSSIBLE else []
+        )
         facts.invariants[phi.value] = kept if len(kept) < len(alive) else []
         dropped = True
     return dropped
@@ -72,7 +74,7 @@ def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
 class _Guesses:
     """Candidates for the invariants of loops' variables."""
 
-    def __init__(self, facts: Facts, variables: list[Term]) -> None:
+    def __init__(self, facts: KernelFacts, variables: list[Term]) -> None:
         self.facts, self.variables = facts, variables
         conditions = [term for run in facts.runs for term in run.conditions if term is not None]
         compared = [t for c in conditions for t in subterms(c) if t.op in ("eq", "slt", "sle", "ult", "ule")]

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import parse_instruction
@@ -106,7 +106,7 @@ class Assembled:
         """Run some blocks in a world of that number, with zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
-        instructions = [parse_instruction(each) for each in code.instructions]
+        instructions = [parse_instruction(instruction) for instruction in code.instructions]
         bank, _ = bank_0(code, launch)
         world = World(
             number=number,
@@ -162,4 +162,4 @@ def replayed(
         except NcuSwizzleError as error:
             reason = f"{reason}: {error}"
     line = found.accesses[0].line if found and found.accesses else None
-    return replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=reason, line=line))
+    return replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=reason, line=line))

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
-from ncu_swizzle.certify.flow import CHUNK, Effect, Footprint, SymbolicFlow, TensorMap, common_base
+from ncu_swizzle.certify.flow import CHUNK, Effect, MemoryFootprint, SymbolicFlow, TensorMap, common_base
 from ncu_swizzle.certify.graph import EXTERNAL
-from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, Instruction, Unfollowed, elements, split
+from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, PtxInstruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
     APPLY,
     GLOBAL,
@@ -61,7 +61,7 @@ def _integer(text: str) -> int:
     return int(sign + re.sub(r"^0(?=\d)", "0o", digits.rstrip("U")), 0)
 
 
-class Run(SymbolicFlow):
+class SymbolicRun(SymbolicFlow):
     """A version of a kernel, run."""
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class Run(SymbolicFlow):
             raise Unfollowed("an address is made from one of another space", self._line)
         return address
 
-    def _guard(self, instruction: Instruction) -> Term:
+    def _guard(self, instruction: PtxInstruction) -> Term:
         predicate = self._value(instruction.guard, 1)
         return ~predicate if instruction.negated else predicate
 
@@ -163,7 +163,7 @@ class Run(SymbolicFlow):
 
     _line: Location | None = None
 
-    def _step(self, instruction: Instruction) -> None:
+    def _step(self, instruction: PtxInstruction) -> None:
         self._line = instruction.line or self._line
         parts, head = instruction.parts, instruction.parts[0]
         if head in ("bra", "brx", "ret", "exit", "trap", "pragma") or instruction.opcode.startswith("."):
@@ -198,7 +198,7 @@ class Run(SymbolicFlow):
         else:
             self._effect(instruction, guard)
 
-    def _compared(self, instruction: Instruction) -> list[Term] | None:
+    def _compared(self, instruction: PtxInstruction) -> list[Term] | None:
         """Return the results of comparing two addresses of one array: of their offsets. Others let addresses escape."""
         width = BITS.get(instruction.type, 32)
         if instruction.parts[0] != "setp" or width < 32 or instruction.type.startswith("f"):
@@ -225,7 +225,7 @@ class Run(SymbolicFlow):
                 self._leak(self._value(operand, width), "it is compared")
         return found
 
-    def _converted(self, instruction: Instruction) -> Term:
+    def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
         value = rebased(zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64))
         space = _space(instruction.parts)
@@ -236,7 +236,7 @@ class Run(SymbolicFlow):
             return value - window
         return value + window if value.symbols or space != "shared" else apply(NUMBER, 64, value)
 
-    def _is_in_space(self, instruction: Instruction) -> Term:
+    def _is_in_space(self, instruction: PtxInstruction) -> Term:
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
         base = common_base([value])
         windows = [leaf for leaf in base.atoms if leaf.is_atom(WINDOW)] if base is not None else []
@@ -245,7 +245,7 @@ class Run(SymbolicFlow):
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
 
-    def _load_or_store(self, instruction: Instruction, guard: Term | None) -> None:
+    def _load_or_store(self, instruction: PtxInstruction, guard: Term | None) -> None:
         parts = instruction.parts
         if (width := BITS.get(instruction.type)) is None:
             raise Unfollowed(f"{instruction.opcode} is not followed", self._line)
@@ -268,7 +268,7 @@ class Run(SymbolicFlow):
             self._set(names, [found], guard, signed)
             return
         effect = Effect(instruction.opcode, [], values, guard, self._line)
-        effect.memory = [Footprint(address, total, _space(parts), store, _alignment(total))]
+        effect.memory = [MemoryFootprint(address, total, _space(parts), store, _alignment(total))]
         at = None if store or instruction.inline else self._repeated(effect)
         results = self._results(effect, [] if store else [width] * len(names), at)
         self._set(names, results, guard, signed)
@@ -316,7 +316,7 @@ class Run(SymbolicFlow):
             if any(leaf in self.tables for term in terms for leaf in leaves(term)):
                 raise Unfollowed("a table of constants may be written", effect.line)
 
-    def _external(self, instruction: Instruction) -> None:
+    def _external(self, instruction: PtxInstruction) -> None:
         """Call what the module does not have, such as vprintf: it sees its arguments, and returns something."""
         operands, slots = instruction.operands, self._state.slots
         at = operands.index("|")
@@ -326,26 +326,28 @@ class Run(SymbolicFlow):
         for n, name in enumerate(returned):
             slots[name] = {(4 * k, 4): words[4 * n + k] for k in range(4)}
 
-    def _effect(self, instruction: Instruction, guard: Term | None) -> None:
+    def _effect(self, instruction: PtxInstruction, guard: Term | None) -> None:
         effect = Effect(instruction.opcode, [], [], guard, self._line)
         results = instruction.results()
         head, operands = instruction.parts[0], instruction.operands
         for position, operand in enumerate(operands):
             if operand.startswith("["):
                 effect.memory.append(self._accessed(instruction, operand, len(effect.memory)))
-                effect.values += [self._value(each, 0) for part in split(operand[1:-1])[1:] for each in elements(part)]
+                effect.values += [
+                    self._value(element, 0) for part in split(operand[1:-1])[1:] for element in elements(part)
+                ]
             elif position == 0 and results and head != "wgmma":
                 continue
             elif effect.memory and effect.memory[0].stride is not None and position == len(operands) - 1:
                 continue  # wmma's stride is in its addresses
             else:
-                effect.values += [self._value(each, 0) for each in elements(operand) if each != "_"]
+                effect.values += [self._value(element, 0) for element in elements(operand) if element != "_"]
         names = results
         if head == "wgmma":
             names = [name for operand in operands if operand.startswith("{") for name in elements(operand)]
         self._set(names, self._results(effect, [self.graph.registers.get(name, 32) for name in names]), guard)
 
-    def _accessed(self, instruction: Instruction, operand: str, position: int) -> Footprint:
+    def _accessed(self, instruction: PtxInstruction, operand: str, position: int) -> MemoryFootprint:
         """Return what an operand in brackets accesses; `position` counts such operands."""
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES] or [GENERIC]
@@ -366,19 +368,19 @@ class Run(SymbolicFlow):
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
-            return Footprint(address, length * bits // 8, space, write, 32, lines, stride)
+            return MemoryFootprint(address, length * bits // 8, space, write, 32, lines, stride)
         elif (box := self._box(instruction)) and space == "shared":
-            return Footprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
+            return MemoryFootprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
         elif head == "cp" and "mbarrier" not in parts:
             size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
             whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
             write = position != 1
             if whole and size is not None:
                 align = 16 if "bulk" in parts else _alignment(size.value)
-                return Footprint(address, size.value, space, write, align)
-        return Footprint(address, width, space, write, _alignment(width))
+                return MemoryFootprint(address, size.value, space, write, align)
+        return MemoryFootprint(address, width, space, write, _alignment(width))
 
-    def _box(self, instruction: Instruction) -> TensorMap | None:
+    def _box(self, instruction: PtxInstruction) -> TensorMap | None:
         """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""
         parts = instruction.parts
         others = ("multicast", "im2col", "tile::", "cta_group")

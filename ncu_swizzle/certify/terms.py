@@ -25,8 +25,8 @@ WINDOW = "window:"  # … at which a space begins among generic addresses, 64 bi
 
 
 @dataclass(frozen=True)
-class Operation:
-    """An operation on two terms: its name in SMT-LIB, what it is of two constants, and how it is to be taken."""
+class TermOperation:
+    """An operation on two terms: its name in SMT-LIB, its value for two constants, and which laws it obeys."""
 
     smt: str
     of: Callable[[int, int], int]
@@ -46,22 +46,22 @@ def _quotient(a: int, b: int) -> int:
 
 
 OPERATIONS = {
-    "mul": Operation("bvmul", operator.mul, commutes=True),
-    "and": Operation("bvand", operator.and_, commutes=True),
-    "or": Operation("bvor", operator.or_, commutes=True),
-    "xor": Operation("bvxor", operator.xor, commutes=True),
-    "shl": Operation("bvshl", _shifted(left=True)),
-    "lshr": Operation("bvlshr", _shifted(left=False)),
-    "ashr": Operation("bvashr", _shifted(left=False), signed=True),
-    "udiv": Operation("bvudiv", _quotient),
-    "sdiv": Operation("bvsdiv", _quotient, signed=True),
-    "urem": Operation("bvurem", lambda a, b: a - _quotient(a, b) * b),
-    "srem": Operation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
-    "eq": Operation("=", operator.eq, compares=True, commutes=True),
-    "ult": Operation("bvult", operator.lt, compares=True),
-    "ule": Operation("bvule", operator.le, compares=True),
-    "slt": Operation("bvslt", operator.lt, signed=True, compares=True),
-    "sle": Operation("bvsle", operator.le, signed=True, compares=True),
+    "mul": TermOperation("bvmul", operator.mul, commutes=True),
+    "and": TermOperation("bvand", operator.and_, commutes=True),
+    "or": TermOperation("bvor", operator.or_, commutes=True),
+    "xor": TermOperation("bvxor", operator.xor, commutes=True),
+    "shl": TermOperation("bvshl", _shifted(left=True)),
+    "lshr": TermOperation("bvlshr", _shifted(left=False)),
+    "ashr": TermOperation("bvashr", _shifted(left=False), signed=True),
+    "udiv": TermOperation("bvudiv", _quotient),
+    "sdiv": TermOperation("bvsdiv", _quotient, signed=True),
+    "urem": TermOperation("bvurem", lambda a, b: a - _quotient(a, b) * b),
+    "srem": TermOperation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
+    "eq": TermOperation("=", operator.eq, compares=True, commutes=True),
+    "ult": TermOperation("bvult", operator.lt, compares=True),
+    "ule": TermOperation("bvule", operator.le, compares=True),
+    "slt": TermOperation("bvslt", operator.lt, signed=True, compares=True),
+    "sle": TermOperation("bvsle", operator.le, signed=True, compares=True),
 }
 
 
@@ -97,7 +97,7 @@ class Term:
         return self.op == ATOM and (not kinds or self.name.startswith(kinds))
 
     def terms(self) -> Iterator[Term]:
-        """Yield the terms that it is made of."""
+        """Yield its operands."""
         if self.op == LINEAR:
             yield from (term for term, _ in self.coefficients())
         else:
@@ -233,7 +233,7 @@ def binary(op: str, one: Term, other: Term) -> Term:
 
 
 def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 - one law after the other
-    """Return what two terms come to by a law; a constant comes last. None if there is none for them."""
+    """Return the simplified term, or None if no law applies; a constant is the second operand."""
     width = one.width
     if one is other and op in ("and", "or", "xor", "eq", "ult", "ule", "slt", "sle"):
         result = {"xor": const(0, width), "and": one, "or": one}.get(op)
@@ -443,7 +443,7 @@ def leaves(term: Term) -> set[Term]:
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and all that it is made of, but not what applications are applied to."""
+    """Yield a term and all its subterms, except the arguments of applications."""
     seen, waiting = {term}, [term]
     while waiting:
         each = waiting.pop()

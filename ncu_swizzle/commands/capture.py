@@ -150,11 +150,11 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
 
 def _unknown(launches: tuple[CapturedLaunch, ...]) -> list[str]:
     """Name the requested contents that could not be kept."""
-    from ncu_swizzle.capture.running import WITHOUT
+    from ncu_swizzle.capture.launches import WITHOUT_MEMORY
 
     reasons: dict[str, int] = {}
     for launch in launches:
         for why in {contents.why for contents in launch.contents if not contents.sha256}:
             reasons[why] = reasons.get(why, 0) + 1
-    reasons.pop(WITHOUT, None)
+    reasons.pop(WITHOUT_MEMORY, None)
     return [f"Contents of memory are unknown for {count} launches: {why}." for why, count in sorted(reasons.items())]

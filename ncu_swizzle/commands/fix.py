@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FixExtras:
-    """What may be changed, what is written, and what is asked of a GPU."""
+    """What may change, what is written, and what a GPU checks."""
 
     group: ClassVar[str] = "Mappings and proofs"
 

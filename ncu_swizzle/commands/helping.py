@@ -120,9 +120,9 @@ def typed_options(context: typer.Context) -> dict[str, str]:
 
 
 def refuse_typed(context: typer.Context, names: Sequence[str], beside: str, *records: type) -> None:
-    """Raise UsageError for an option that is typed `beside` one that leaves no use for it.
+    """Raise UsageError for a typed option that has no effect `beside` another one.
 
-    Of use are those with these names, and the fields of these records.
+    Options with these names, and the fields of these records, do have one.
     """
     useful = {*names, *(field.name for record in records for field in dataclasses.fields(record))}
     if others := [flag for name, flag in typed_options(context).items() if name not in useful]:

@@ -177,7 +177,7 @@ class _Bars:
 
 
 def _said(_: str, done: Done) -> None:
-    """Print what is to be said once."""
+    """Print a message once."""
     if done.aside:
         print(one_line(done.aside), file=sys.stderr, flush=True)
 

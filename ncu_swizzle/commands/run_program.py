@@ -226,7 +226,8 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
 
 def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
-    hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
+    alone = f"run it without ncu first: {program}"
+    hint = Hint(*(alone if part == failures.WITHOUT_NCU else part for part in error.hint.parts))
     if isinstance(error, NothingProfiled):
         if kernels := listed_kernels(said):
             return NothingProfiled(
@@ -238,7 +239,7 @@ def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSw
             "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
         )
     last_lines = bounds.last_lines(own_lines(said))
-    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
+    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines not in error.output else ""
     return type(error)(f"{error}{more}", hint)
 
 

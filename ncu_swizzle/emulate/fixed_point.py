@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.addresses import LOW
 from ncu_swizzle.emulate.call_copies import copied_calls
 from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, Code, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.effects import (
@@ -46,7 +47,6 @@ from ncu_swizzle.emulate.launch_steps import Observed, Steps
 from ncu_swizzle.emulate.liveness import Slice, needed
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.operations.primitives import conjunction, negation
-from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.reconvergence import LEAVING, SYNCHRONISING, Region, Regions
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.operations import Bools

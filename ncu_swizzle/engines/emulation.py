@@ -33,7 +33,6 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, sour
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
@@ -156,6 +155,8 @@ def emulate_target(
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.python:
+        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
+
         compiled = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(compiled.target, compiled.code, compiled.compiler, settings, on_progress)
         noted = replace(emulated.profile, notes=(*emulated.profile.notes, *compiled.notes))

@@ -16,7 +16,15 @@ from typing import Any
 from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.base.pool import ItemOutcome
-from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
+from ncu_swizzle.capture.launches import (
+    DRY,
+    WITHOUT_MEMORY,
+    CapturedLaunch,
+    LaunchesFile,
+    LaunchFilter,
+    Manifest,
+    open_launches,
+)
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
@@ -162,12 +170,12 @@ class Replay:
         return kept, notes
 
     def _unknown(self, captured: CapturedLaunch, name: str) -> Iterator[str]:
-        """Yield why contents that the unknown may depend on are not in the file."""
+        """Yield why the file lacks contents of memory that unknown counts may depend on."""
         if self.file.manifest.origin == DRY:
             yield f"{name}: captured without a GPU: what other kernels would have written is unknown."
             return
         for why in dict.fromkeys(contents.why for contents in captured.contents if not contents.sha256):
-            hint = f"; {CAPTURE_MEMORY}" if "--memory" in why else ""
+            hint = f"; {CAPTURE_MEMORY}" if why == WITHOUT_MEMORY else ""
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
 
 

@@ -45,7 +45,7 @@ class BuiltEdit:
 
 @dataclass(eq=False, kw_only=True)
 class Naming:
-    """The search for a patch of one kernel: afterwards `stop` says what was in the way of the best one.
+    """The search for a patch of one kernel; afterwards `stop` says what stopped the best one.
 
     `open` is the best that is not proved, and not refuted.
     """
@@ -73,7 +73,7 @@ class Naming:
         return None
 
     def _built(self, edit: NamedEdit, taken: Resources) -> BuiltEdit | None:
-        """Build a patch; None if it does not compile, or is not what is asked for."""
+        """Build a patch; None if it does not compile, or the options exclude it."""
         with rebuilt(self.job.target, edit.text) as copy:
             try:
                 new = executable(copy, self.job.settings)
@@ -84,7 +84,7 @@ class Naming:
                 self._stopped(Stop(stage=trial.WRITTEN, reason=reason, line=self._line(edit), mapping=edit.mapping))
                 return None
             left, takes = excess_of(new.emulated, {}).total, claims.resources_of(new)
-            loads = sum(each.text.count("LDG.") for each in new.code.instructions)
+            loads = sum(instruction.text.count("LDG.") for instruction in new.code.instructions)
             made = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )
@@ -98,7 +98,7 @@ class Naming:
         proof = self.job.tried(made.edit.text, partial(_moved, self.job.old))
         if proof.held:
             return TriedPatch(text=made.edit.text, tiles=tuple(self._tiles(proof, declared, made.edit)), proof=proof)
-        stop = trial.unproved(proof, self._line(made.edit), made.edit.mapping)
+        stop = trial.stop_of(proof, self._line(made.edit), made.edit.mapping)
         self._stopped(stop)
         if not proof.offered:
             return None

@@ -245,7 +245,7 @@ def named_by(advice: Suggestion | None) -> Candidate | None:
 
 
 def is_same(one: Candidate, other: Candidate, size: int) -> bool:
-    """Return whether two mappings put each of so many bytes, of those that both place, at the same place."""
+    """Return whether two mappings put each byte that both place, of the first `size`, at the same place."""
     first, second = one.places(size), other.places(size)
     return bool(((first == second) | (first < 0) | (second < 0)).all())
 
@@ -371,7 +371,7 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
 
 
 def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
-    """Yield the narrower accesses that a vector access is made of; itself if it is not wider."""
+    """Split a vector access into accesses of this width; yield itself if it is not wider."""
     operation = operations.find(requests.op)
     narrow = NARROW.get(spelled, "")
     if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):

@@ -151,7 +151,7 @@ def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes])
     while True:
         splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
         whole = splicing.text(source, text)
-        if whole.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
+        if whole.count(BEGIN) != len(splicing.guarded):  # a file contains such a pragma itself
             return Spliced(text)
         if not splicing.again:
             return Spliced(whole, left_out)
@@ -271,7 +271,7 @@ def _spliced(target: Target) -> Spliced:
     root, folders = limits.plain(family.root), [f for f in family.search_folders() if f not in inherited]
 
     def find(name: str, beside: bool, file: Path) -> Path | None:
-        header = limits.located(name, beside, file, folders)
+        header = limits.included_file(name, beside, file, folders)
         return header if header is not None and _is_own(header, root, family) else None
 
     return splice(source, read_bytes(source), find, read_bytes)

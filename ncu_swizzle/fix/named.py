@@ -246,7 +246,7 @@ def named_edits(
     ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
     if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
         swizzles = list(dict.fromkeys(_swizzles(version, declared)))
-        ways += [(f"{each.prefix}{s}", each.line, each.composed(s)) for each in layouts for s in swizzles]
+        ways += [(f"{layout.prefix}{s}", layout.line, layout.composed(s)) for layout in layouts for s in swizzles]
     for mapping, line, edits in ways:
         size = sum(len(edit.text) for edit in edits)
         yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)

@@ -30,7 +30,7 @@ class Definition:
     struct: Node = NOTHING  # the class that it is a method of
 
     def fits(self, count: int) -> bool:
-        """Return whether it may be called with so many arguments; the rest may have defaults."""
+        """Return whether it accepts that many arguments; the rest may have defaults."""
         optional = sum(bool(p) and bool(p.above("optional_parameter_declaration")) for p in self.parameters)
         return len(self.parameters) - optional <= count <= len(self.parameters)
 
@@ -135,7 +135,7 @@ class Names:
 
 
 def constructor_of(names: Names, struct: Node, count: int) -> Definition | None:
-    """Return the constructor of a class that takes so many arguments; None if it has none."""
+    """Return the constructor of a class that takes that many arguments; None if it has none."""
     own = struct.part("name").text
     fitting = [d for d in names.methods_of(struct) if d.name == own and d.fits(count)]
     return fitting[0] if fitting else None
@@ -270,7 +270,7 @@ def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:
 
 
 def _mistaken(declared: Node) -> tuple[Node, ...]:
-    """Return the sizes in ``float (*p)[32] = t;``, which the grammar takes for subscripts."""
+    """Return the sizes in ``float (*p)[32] = t;``, which the grammar parses as subscripts."""
     sizes, node = list[Node](), declared
     while node and node.type != "assignment_expression":
         sizes += node.arguments[:1] if node.type == "subscript_expression" else []

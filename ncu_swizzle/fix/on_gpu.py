@@ -19,7 +19,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.edits import rebuilt
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
@@ -205,8 +205,6 @@ def measured(
 
     If it refutes one, none is offered: they share a patch.
     """
-    if device.absent():
-        return unmeasured(kernels, "no GPU")
     chosen = [number for number, kernel in enumerate(kernels) if kernel.proved or kernel.along]
     try:
         with scratch() as folder:
@@ -223,13 +221,6 @@ def measured(
     )
     name, failed = next(refuted, ("", None))
     return launched if failed is None else tuple(_withdrawn(kernel, name, failed) for kernel in launched)
-
-
-def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
-    """Return the fixes with the reason why they were not measured."""
-    return tuple(
-        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
-    )
 
 
 def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:

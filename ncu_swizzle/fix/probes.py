@@ -17,7 +17,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import Access, Frame, Pointer
+from ncu_swizzle.fix.frames import CallFrame, Pointer, SourceAccess
 from ncu_swizzle.fix.names import BYTES, SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import SIZES, Constants
 from ncu_swizzle.fix.tiles import Members
@@ -62,7 +62,7 @@ def answers(body: str) -> Mapping[int, int]:
 
 @dataclass(eq=False, kw_only=True)
 class Known:
-    """What a source says of its arrays, as far as the compiler knows it, and what is constant in it and in a launch."""
+    """What the compiler knows of a source's arrays, and what is constant in the source or the launch."""
 
     walk: Walk
     block: Sequence[int]
@@ -85,7 +85,7 @@ class Known:
 
     # ------------------------------------------------------------------------------------ answers
 
-    def _name(self, node: Node, frame: Frame) -> int | None:
+    def _name(self, node: Node, frame: CallFrame) -> int | None:
         if node.type == "field_expression":
             sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
             return sizes.get(node.text)
@@ -101,7 +101,7 @@ class Known:
         }
         return every.pop() if len(every) == 1 else None
 
-    def _in_launch(self, node: Node, frame: Frame) -> int | None:
+    def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
         known = self._name(node, frame)
         if known is not None or node.type not in ("identifier", "field_expression"):
             grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
@@ -124,7 +124,7 @@ class Known:
         return self._size(f"sizeof({self._whole(declared)}{'[0]' * rank})")
 
     def row(self, declared: Node, depth: int) -> int:
-        """Return how many parts a dimension has, which so many subscripts lead to; 0 if it is unknown."""
+        """Return the size of the dimension behind that many subscripts; 0 if it is unknown."""
         whole = self._whole(declared) + "[0]" * depth
         return self._size(f"sizeof({whole}) / sizeof({whole}[0])") or 0
 
@@ -143,9 +143,9 @@ class Known:
     def _objects(self) -> dict[int, str]:
         """Expressions for the arrays in structs, by their declarations."""
         return {
-            each.pointer.members[-1].id: each.pointer.object_
-            for each in self.walk.accesses.values()
-            if each.pointer.members
+            access.pointer.members[-1].id: access.pointer.object_
+            for access in self.walk.accesses.values()
+            if access.pointer.members
         }
 
     @property
@@ -219,7 +219,7 @@ class Known:
         for access in self.walk.accesses.values():
             self._ask_access(access)
 
-    def _ask_access(self, access: Access) -> None:
+    def _ask_access(self, access: SourceAccess) -> None:
         pointer = access.pointer
         for step in pointer.steps:
             if step.unit not in ("", BYTES):
@@ -245,7 +245,7 @@ class Known:
                 whole = name + "[0]" * depth
                 self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])")
 
-    def _ask_names(self, node: Node, frame: Frame, depth: int = 4) -> None:
+    def _ask_names(self, node: Node, frame: CallFrame, depth: int = 4) -> None:
         """Ask for the values of the names in an expression, and in what its calls stand for."""
         for use in _named(node):
             onward = self.walk.argument(use, frame, None) if depth else None
@@ -260,7 +260,7 @@ class Known:
             if entered is not None:
                 self._ask_names(*entered, depth - 1)
 
-    def place(self, node: Node, frame: Frame) -> int | None:
+    def place(self, node: Node, frame: CallFrame) -> int | None:
         """Return where the statement that holds a node begins; of a macro's text, that of its expansion."""
         while True:
             root = node
@@ -283,7 +283,7 @@ class Known:
         return at
 
     def _declared_after(self, use: Node, at: int) -> bool:
-        """Return whether a name is declared within the statement that it is asked for before, as a loop's is."""
+        """Return whether a name is declared inside the statement that the probe precedes, such as a loop's variable."""
         node = use
         while node.parent and node.start_byte > at:
             node = node.parent
@@ -333,7 +333,7 @@ def _offset(declared: Node, pointer: Pointer) -> str:
 
 
 def _member_questions(pointer: Pointer) -> list[str]:
-    """Return what is asked of an array in structs: its distance and size, then of each level of structs their sizes."""
+    """Return the expressions to probe for an array in structs: its distance and size, then the size of each level."""
     whole = pointer.object_
     # Not offsetof, which takes a type's name: here only an object is named.
     address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{whole.partition('.')[0]})"

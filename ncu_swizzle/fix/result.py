@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.fix.claims import Claim, ClaimState, Proof
@@ -75,6 +76,13 @@ class KernelFix:
     @property
     def unknown(self) -> bool:
         return any(tile.unknown for tile in self.tiles) or bool(self.notes)
+
+
+def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
+    """Return the fixes with the reason why they were not measured."""
+    return tuple(
+        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.frames import Access, Obstacle
+from ncu_swizzle.fix.frames import SourceAccess, SourceObstacle
 from ncu_swizzle.fix.names import SharedDeclaration, sizes_of
 
 
@@ -39,11 +39,11 @@ class Members:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceTile:
-    """Roots that share accesses, and so a mapping; all accesses to them, and what is in the way."""
+    """Roots that share accesses, and so a mapping; all accesses to them, and the obstacles."""
 
     roots: tuple[Root, ...]
-    accesses: tuple[Access, ...]
-    obstacles: tuple[Obstacle, ...] = ()
+    accesses: tuple[SourceAccess, ...]
+    obstacles: tuple[SourceObstacle, ...] = ()
 
     @property
     def named(self) -> tuple[Node, ...]:
@@ -52,12 +52,12 @@ class SourceTile:
 
 
 def tiles_of(
-    accesses: Sequence[Access], obstacles: Sequence[Obstacle], offsets: Mapping[int, int],
+    accesses: Sequence[SourceAccess], obstacles: Sequence[SourceObstacle], offsets: Mapping[int, int],
     members: Mapping[tuple[Node, ...], Members],
 ) -> tuple[SourceTile, ...]:  # fmt: skip
     """Return the tiles; `offsets` are the declared pointers at a constant distance from their array, in bytes."""
     roots: dict[tuple[object, ...], Root] = {}
-    found: list[tuple[Root, Access]] = []
+    found: list[tuple[Root, SourceAccess]] = []
     for access in accesses:
         root, rest = _rooted(access, offsets)
         root = roots.setdefault((root.array.declared, root.declared), root)
@@ -93,7 +93,7 @@ def _order(root: Root) -> tuple[int, int, int]:
     return root.array.declared.start_byte, root.offset, root.declared.start_byte
 
 
-def _rooted(access: Access, offsets: Mapping[int, int]) -> tuple[Root, Access]:
+def _rooted(access: SourceAccess, offsets: Mapping[int, int]) -> tuple[Root, SourceAccess]:
     """Return where an access begins, and the access from there on."""
     pointer = access.pointer
     if pointer.members:
@@ -109,7 +109,7 @@ def _rooted(access: Access, offsets: Mapping[int, int]) -> tuple[Root, Access]:
 
 def _copies(
     root: Root, members: Mapping[tuple[Node, ...], Members], offsets: Mapping[int, int],
-    found: Sequence[tuple[Root, Access]],
+    found: Sequence[tuple[Root, SourceAccess]],
 ) -> list[Root]:  # fmt: skip
     """Return a root for each struct that holds the array."""
     if not root.member:

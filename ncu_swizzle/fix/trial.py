@@ -102,7 +102,7 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Writt
 
 
 class TrialOrder(Enum):
-    """What is asked of a patch first, which is all if the answer is no: a launch takes as long as a proof."""
+    """How far a patch is checked at first, and no further if that fails: a launch takes as long as a proof."""
 
     LAUNCH = 1  # whether the described launch has fewer conflicts
     MEANING = 2  # whether its meaning is not refuted
@@ -265,8 +265,8 @@ class Stop:
         return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
 
 
-def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
-    """Return the stop of a patch whose proof does not hold; `line` is the tile's."""
+def stop_of(proof: Proof, line: Location, mapping: str) -> Stop:
+    """Return what stopped a patch: the claim that failed, else the one that is unknown; `line` is the tile's."""
     failed = (claim for claim in proof.claims if claim.state is ClaimState.FAILED)
     obstacle = next(failed, None) or proof.obstacle
     assert obstacle is not None

@@ -1,4 +1,4 @@
-"""What the child that compiles a function is asked and answers, for every language: the file, what passes, refusals."""
+"""What every language's compiling process gets and returns: the request, the answer, and refusals."""
 
 from __future__ import annotations
 

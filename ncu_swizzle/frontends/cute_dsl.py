@@ -324,7 +324,7 @@ def _symbol(bits: int, multiple: int) -> Any:
 
 
 def _words(content: bytes) -> tuple[int, ...]:
-    """Return the words of a parameter that can hold addresses: none of one that is not made of words."""
+    """Return the 64-bit words of a parameter, which may hold addresses; none if its size is not a multiple of them."""
     return struct.unpack(f"<{len(content) // WORD}Q", content) if len(content) % WORD == 0 else ()
 
 

@@ -211,7 +211,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     contract.refuse_without_block(request)
     kinds = [_type(argument, request, module) for argument in ordered]
     major, minor = divmod(int(request.arch.strip("sm_af")), 10)
-    # Functions that a kernel calls are compiled for the current device, which is asked for nothing else.
+    # Functions that a kernel calls are compiled for the current device; nothing else asks for it.
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(major, minor))
     settings = {"lineinfo": True, **own, **options}
     try:

@@ -218,7 +218,7 @@ def _corrected(argument: Argument, parameter: SignatureParameter, known: str) ->
     if (parameter.pointee is not None) != bool(argument.shape) or argument.dtype in (BYTES, STRUCT) or argument.box:
         return None
     if not argument.shape and dtype.startswith(("int", "uint")) and argument.dtype.startswith("float"):
-        return None  # 1.5 is no integer
+        return None  # 1.5 is not an integer
     return replace(argument, dtype=dtype)
 
 

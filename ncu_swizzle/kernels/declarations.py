@@ -81,7 +81,7 @@ class Declaration:
         if match is None:
             return []
         inner = self.head[match.end() : closing_angle(self.head, match.end())]
-        return [part for part in (" ".join(each.split()) for each in split_arguments(inner)) if part]
+        return [part for part in (" ".join(argument.split()) for argument in split_arguments(inner)) if part]
 
 
 def _without_template(head: str) -> str:

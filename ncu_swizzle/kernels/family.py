@@ -22,7 +22,7 @@ from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 # A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 #
 # Shipped families come from ``kernels/*/family.toml``, see `catalog`; a user's ``.cu`` becomes a family too, see
-# `build.family_of`.
+# `descriptions.family_of_spec`.
 
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated

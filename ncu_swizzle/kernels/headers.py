@@ -35,7 +35,7 @@ PACKAGES = {
 
 
 class _Texts:
-    """The texts of a checkout, for one question: what is no regular file of it, or too much, reads as empty."""
+    """The texts of a checkout; what is not a regular file in it, or exceeds the limit, reads as empty."""
 
     def __init__(self, source: Path) -> None:
         self.checkout = Checkout(source.absolute().parent)
@@ -249,7 +249,7 @@ def _declared(text: str) -> set[str]:
 
 def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
     """Yield the macros that a build file defines for an architecture: names and values."""
-    for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
+    for line in (raw for raw in text.splitlines() if not raw.lstrip().startswith("#")):
         named = _ARCHITECTURE.findall(line)
         if not named or arch in named:
             yield from _DEFINED.findall(line)

@@ -49,7 +49,7 @@ _STANDARD = "".join(
     f"#include <{name}>\n" for name in ("algorithm", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint",
                                        "cstdio", "cstdlib", "cstring", "limits", "type_traits")
 )  # fmt: skip
-# What a compiler says when it is asked for less than the source needs, and the option that asks for more.
+# What a compiler prints if the source needs a newer standard or more features, and the option that enables them.
 _NEEDED = (
     (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
     (re.compile(r"(?:expt-)?extended-lambda"), "--extended-lambda"),
@@ -153,7 +153,7 @@ def _stand_in(folder: Path, header: str) -> None:
 
 
 class _owned:  # noqa: N801 - a predicate
-    """Whether a file is the user's: of the source's checkout, or beside it."""
+    """Whether a file is the user's: in the source's checkout, or next to the source."""
 
     def __init__(self, source: Path) -> None:
         self.roots = (str(Checkout(source.parent).root), str(source.absolute().parent))
@@ -290,7 +290,7 @@ def _notes_on_whole(file: Path, source: ReadSource | None, added: Sequence[str])
 
 
 def _lacks(code: bytes, entry: str) -> bool:
-    """Return whether a cubin lacks the kernel that is asked for."""
+    """Return whether a cubin lacks the requested kernel."""
     try:
         cubin = Cubin(code, "kernel.cubin")
         if entry not in ("", ANY):
@@ -303,7 +303,7 @@ def _lacks(code: bytes, entry: str) -> bool:
 
 
 def _declares(family: Family, entry: str) -> bool:
-    """Return whether the sources declare the kernel that is asked for, be it a template without an instance."""
+    """Return whether the sources declare the requested kernel, even as a template without an instance."""
     texts = family.included().values()
     return entry in ("", ANY) or any(names.function(entry) in names.declared_kernels(text) for text in texts)
 

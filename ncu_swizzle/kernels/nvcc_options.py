@@ -28,7 +28,7 @@ from ncu_swizzle.base.files import LARGEST_SOURCE, is_file, read_bytes
 OURS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file")
 
 # Options whose values nvcc puts in double quotes for its shell, and the spelling that they get here. Their paths are
-# relative to the folder of whoever gives them: the compiler runs in its own folder.
+# relative to the folder in which they are given: the compiler runs in its own folder.
 QUOTED = {
     "-D": "-D", "--define-macro": "-D", "-U": "-U", "--undefine-macro": "-U",
     "-I": "-I", "--include-path": "-I", "-isystem": "-isystem=", "--system-include": "-isystem=",
@@ -89,7 +89,7 @@ def refuse_missing_folders(options: Sequence[str], origin: str) -> None:
 
 
 def refuse_shell(options: Sequence[str]) -> None:
-    """Raise UsageError for an option that nvcc's shell would execute a part of, whoever gives it."""
+    """Raise UsageError for an option of which nvcc's shell would execute a part."""
     for word in options:
         quoted = word.startswith((*JOINED, *FOLDERS, HEADER))
         if found := _RUNS_QUOTED.search(word) or (None if quoted else _RUNS_BARE.search(word)):

@@ -174,7 +174,9 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
 
 def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
     """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
-    search_together([(tile, constraints(each)) for each in profiles for tile in tiles(each) if tile.excessive], jobs)
+    search_together(
+        [(tile, constraints(profile)) for profile in profiles for tile in tiles(profile) if tile.excessive], jobs
+    )
 
 
 def most_ways(profile: Profile) -> Mapping[int, int]:

@@ -47,7 +47,7 @@ class Run:
     profiles: tuple[Profile, ...]
     rows: tuple[Row, ...] = ()
     columns: tuple[str, ...] = ()
-    launches: int = 0  # of a program, if it was not finished: how many there are to be
+    launches: int = 0  # of a program that has not ended: how many launches are expected
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -365,7 +365,7 @@ class Editor:
         return list(actions(source, list(params.context.diagnostics))) if source else []
 
     async def fix(self, file: str) -> None:
-        """Rewrite a source if the result is proved; else tell what is in the way."""
+        """Rewrite a source if the result is proved; else say what prevents the proof."""
         uri = uris.from_fs_path(str(file)) or ""
         path, text = self._path(uri), self._text(uri)
         if not path or text != _on_disk(path):
