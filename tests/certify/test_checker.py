@@ -438,26 +438,26 @@ WRAPS = """mov.u32 %r20, tile; ld.u32 %r21, [%rd2+8]; add.u32 %r22, %r20, %r21; 
     ],
 )  # fmt: skip
 def test_what_differs_besides_the_tile_is_not_proved(before: str, after: str) -> None:
-    assert verdict(exchange(extra=before), exchange(XOR, XOR, extra=after)).outcome is not Outcome.PROVED
-    assert verdict(exchange(extra=before), exchange(extra=after)).outcome is not Outcome.PROVED
+    assert verdict(exchange(extra=before), exchange(XOR, XOR, extra=after)).outcome is not ProofOutcome.PROVED
+    assert verdict(exchange(extra=before), exchange(extra=after)).outcome is not ProofOutcome.PROVED
 
 
 def test_an_address_below_a_pointer_is_followed() -> None:
     below = BELOW.format(32, "+-4")
-    assert verdict(exchange(extra=below), exchange(XOR, XOR, extra=below)).outcome is Outcome.PROVED
+    assert verdict(exchange(extra=below), exchange(XOR, XOR, extra=below)).outcome is ProofOutcome.PROVED
 
 
 @pytest.mark.parametrize("base", ["", "st.u64 [%rd2+16], %rd22; ld.u64 %rd22, [%rd2+16];"])
 def test_an_address_that_is_made_from_where_shared_memory_begins_is_not_followed(base: str) -> None:
     made = f"""{WINDOW} ld.u64 %rd23, [%rd2+8]; {base} add.u64 %rd23, %rd23, %rd22;
         ld.u32 %r20, [%rd23]; st.u32 [%rd2+4], %r20;"""
-    assert verdict(exchange(extra=made), exchange(XOR, XOR, extra=made)).outcome is Outcome.UNPROVED
+    assert verdict(exchange(extra=made), exchange(XOR, XOR, extra=made)).outcome is ProofOutcome.UNPROVED
 
 
 @pytest.mark.parametrize("register", ["%r99+7x", "%nonsense", "%ctaid"])
 def test_an_operand_that_is_not_read_is_not_followed(register: str) -> None:
     odd = f"mov.u32 %r20, {register}; st.u32 [%rd2+4], %r20;"
-    assert verdict(exchange(extra=odd), exchange(XOR, XOR, extra=odd)).outcome is Outcome.UNPROVED
+    assert verdict(exchange(extra=odd), exchange(XOR, XOR, extra=odd)).outcome is ProofOutcome.UNPROVED
 
 
 # TMA writes a box of 32 rows of 128 bytes; a warp reads 16 bytes a lane of it: of row %r6 the chunk {chunk} of %r7.
@@ -516,17 +516,17 @@ def test_a_box_that_is_not_known_to_be_the_same_is_not_proved(difference: dict[s
 
 
 def test_a_box_that_moves_is_not_proved_wherever_its_readers_are() -> None:
-    assert boxed(0, 0, 0).outcome is Outcome.PROVED
-    assert boxed(0, 0, 0, moved="add.s32 %r20, %r20, 128;").outcome is Outcome.UNPROVED
-    assert boxed(0, 0, 0, box=2048).outcome is Outcome.UNPROVED
+    assert boxed(0, 0, 0).outcome is ProofOutcome.PROVED
+    assert boxed(0, 0, 0, moved="add.s32 %r20, %r20, 128;").outcome is ProofOutcome.UNPROVED
+    assert boxed(0, 0, 0, box=2048).outcome is ProofOutcome.UNPROVED
 
 
 @pytest.mark.parametrize("after", [((0, TensorMap(4096, 128, 128)),), ()])
 def test_what_is_not_compared_as_a_box_has_the_same_tensor_map(after: Maps) -> None:
     same = kernel(BOX.format(chunk=SPANS[0], kind=".multicast::cluster", moved=""), align=1024)
     before = ((0, TensorMap(4096, 128, 0)),)
-    assert verdict(same, same, (256, 1, 1), maps=(before, before)).outcome is Outcome.PROVED
-    assert verdict(same, same, (256, 1, 1), maps=(before, after)).outcome is Outcome.UNPROVED
+    assert verdict(same, same, (256, 1, 1), maps=(before, before)).outcome is ProofOutcome.PROVED
+    assert verdict(same, same, (256, 1, 1), maps=(before, after)).outcome is ProofOutcome.UNPROVED
 
 
 def test_a_swizzle_wider_than_a_boxs_rows_is_not_followed() -> None:
