@@ -133,7 +133,7 @@ class SymbolicRun(SymbolicFlow):
             return const(32, width)
         raise Unfollowed(f"{name} is not followed", self._line)
 
-    def _address(self, operand: str, space: str) -> Term:
+    def _address(self, operand: str, space: str, matrix: bool = False) -> Term:
         """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
         address = rebased(zext(self._value(split(operand[1:-1])[0], 0), 64))
         if space == GENERIC:
@@ -141,7 +141,8 @@ class SymbolicRun(SymbolicFlow):
                 (part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)), None
             )
             address = address - window if window is not None else address
-            if bool(address.symbols) != (window is shared_window()):
+            # What reads matrices is in shared memory, and the assembler takes an address in it for a generic one.
+            if bool(address.symbols) != (window is shared_window()) and not (matrix and window is None):
                 raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
         if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
             raise Unfollowed("an address is made from one of another space", self._line)
@@ -353,7 +354,8 @@ class SymbolicRun(SymbolicFlow):
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES] or [GENERIC]
         space = spaces[min(position, len(spaces) - 1)] if head == "cp" else spaces[0]
         # What has coordinates is a tensor map, at a generic address.
-        address = self._address(operand, GENERIC if len(split(operand[1:-1])) > 1 else space)
+        described = len(split(operand[1:-1])) > 1
+        address = self._address(operand, GENERIC if described else space, head in ("ldmatrix", "stmatrix"))
         self._lose([address])
         width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
