@@ -13,6 +13,7 @@ not known. Programs that use what is not known are told so, and what depends on 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import lzma
 import random
@@ -31,7 +32,8 @@ from bench.figures import tables
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.cubin.elf import open_elf
-from ncu_swizzle.emulate.code import Sass
+from ncu_swizzle.emulate.code import Sass, parse_instruction
+from ncu_swizzle.emulate.execution import data_step
 from ncu_swizzle.emulate.program import Support, support
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
@@ -110,19 +112,26 @@ def supported(texts: Iterable[str]) -> Mapping[str, Support]:
     return {text: support(Sass(0, text)) for text in texts}
 
 
+@functools.cache
+def executed(text: str) -> bool:
+    """Return whether the data that an instruction writes are computed where all of a launch's are."""
+    return data_step(parse_instruction(Sass(0, text)), 0) is not None
+
+
 def number(arch: str) -> tuple[int, str]:
     return int(re.sub(r"\D", "", arch)), arch
 
 
 def described(found: Found) -> Iterator[str]:
     """Yield the lines of two tables: architectures and what is known of their instructions, sources."""
-    yield tables.head("architecture", "instructions", "opcodes", "with modifiers", *Support)
+    yield tables.head("architecture", "instructions", "opcodes", "with modifiers", *Support, "computed by `--check`")
     for arch in sorted(found, key=number):
         total = sum(found[arch].values(), Counter[str]())
         kinds, tally, mnemonics = supported(total), Counter[Support](), {mnemonic(text) for text in total}
         for text, count in total.items():
             tally[kinds[text]] += count
-        shares = (f"{100 * tally[kind] / total.total():.3f} %" for kind in Support)
+        computed = sum(count for text, count in total.items() if kinds[text] is Support.EMULATED or executed(text))
+        shares = (f"{100 * part / total.total():.3f} %" for part in (*(tally[kind] for kind in Support), computed))
         opcodes = {each.split(".")[0] for each in mnemonics}
         yield tables.row(arch, f"{total.total():,}", len(opcodes), len(mnemonics), *shares)
     yield "\n" + tables.head("source", "architectures", "instructions")

@@ -331,7 +331,7 @@ _LANES_TOGETHER = (
     *rows("VOTE", exchanges=True, pipe="alu"),
     *rows("REDUX", exchanges=True, pipe="sfu"),
     *rows("ELECT", exchanges=True, results=2),
-    *rows("MOVM", exchanges=True, data=True, opaque=True),
+    *rows("MOVM", exchanges=True),
     *rows("MATCH", exchanges=True, wide=("U64",)),
     *rows("R2UR", exchanges=True, data=True, pipe="uniform"),
 )

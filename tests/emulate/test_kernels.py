@@ -1,11 +1,15 @@
 """Kernels whose counts are known another way: a host compiler, NumPy, an H100, or running every block."""
 
+import json
+import lzma
 import math
 import random
 import re
 import struct
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 
 from bench.oracles import random_sass
 from ncu_swizzle.base.errors import TimeLimit
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import blocks, run
 from ncu_swizzle.emulate.blocks import Unclaimed
 from ncu_swizzle.emulate.boxes import Boxes
@@ -28,7 +33,8 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.access import Index
-from tests.support.emulation import DATA, IN, kernel, outputs, pointers, recorded_launch
+from tests.support.emulation import DATA, IN, compiled_launch, kernel, outputs, pointers, recorded_launch
+from tests.support.places import DATA as ALL_DATA
 from tests.support.programs import ONE_WARP, code
 
 Ints = NDArray[np.int64]
@@ -188,6 +194,31 @@ def test_counts_are_those_of_the_gpu(names: list[str], recorded: Recorded, recor
         assert not counts.unknown, name
         assert not counts.notes, name
         _other_instructions_agree(profile, counts)
+
+
+@cache
+def newer_nvcc() -> tuple[dict[str, bytes], dict[str, dict[str, list[int]]]]:
+    """Return the cubins of nvcc 13.5, and what ncu counted of their accesses on an H100, by offset."""
+    folder = ALL_DATA / "nvcc_13.5"
+    with tarfile.open(folder / "cubins.tar.xz") as archive:
+        cubins = {Path(each.name).stem: archive.extractfile(each) for each in archive}
+        code = {name: file.read() for name, file in cubins.items() if file}
+    return code, json.loads(lzma.decompress((folder / "counted_h100.json.xz").read_bytes()))["accesses"]
+
+
+@pytest.mark.parametrize("names", [*families()])
+def test_counts_are_those_of_the_gpu_for_code_of_a_newer_nvcc(names: list[str]) -> None:
+    cubins, accesses = newer_nvcc()
+    for name in names:
+        family, kernel = catalog.shipped().named(name)
+        cubin = Cubin(cubins[name], name)
+        (function,) = cubin.kernels
+        counts = emulate(*compiled_launch(Target(family, kernel, family.problem()), cubin, function))
+        computed = {
+            str(r.offset): [r.executed, r.wavefronts, r.ideal] for r in counts.rows if r.access and r.executed != 0
+        }
+        assert computed == accesses[name], name
+        assert not counts.unknown, name
 
 
 def _other_instructions_agree(profile: Profile, counts: Counts) -> None:

@@ -78,10 +78,13 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
 
 def recorded_launch(target: Target, result: ReportResult) -> tuple[Code, Launch]:
     """Return the code that a report has of a kernel, and how it was launched, with unknown floats."""
-    cubin = Cubin(result.cubin, target.kernel.name)
+    return compiled_launch(target, Cubin(result.cubin, target.kernel.name), result.function)
+
+
+def compiled_launch(target: Target, cubin: Cubin, function: str) -> tuple[Code, Launch]:
+    """Return the code of a kernel in a cubin, and how a target launches it, with unknown floats."""
     text = Toolchain().disassemble(cubin.data, cubin.name)
-    code = emulated_launch.code(cubin, result.function, text)
-    return code, emulated_launch.launch_of(target, cubin, result.function)
+    return emulated_launch.code(cubin, function, text), emulated_launch.launch_of(target, cubin, function)
 
 
 Lane = tuple[int, int, int, bool, bool]  # a, b, c, and two predicates

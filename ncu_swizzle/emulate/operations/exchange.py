@@ -187,6 +187,28 @@ def match(ins: SassInstruction) -> Compute | None:
     return compute
 
 
+@operation("MOVM")
+def movm(ins: SassInstruction) -> Compute | None:
+    """The transpose of 8 x 8 halves, of which each lane holds two neighbours in a row."""
+    if not ins.has("MT88") or not ins.has("16") or ins.guard is not None:
+        return None
+    row, column = LANES // 4, 2 * (LANES % 4)
+    # Element (i, j) is in lane 4 * i + j // 2; a lane gets (column, row) and (column + 1, row).
+    sources, upper = [4 * (column + k) + row // 2 for k in (0, 1)], row % 2 == 1
+
+    def compute(value: Value) -> Sequence[Value]:
+        bits = np.broadcast_to(value.bits, (value.bits.shape[0], 32))
+        known = np.broadcast_to(np.asarray(value.known), bits.shape)
+        low, high = (
+            np.where(upper, bits[:, lane] >> np.uint32(16), bits[:, lane] & np.uint32(0xFFFF)) for lane in sources
+        )
+        sure = _known(known[:, sources[0]] & known[:, sources[1]])
+        return (Value(low | high << np.uint32(16), sure, value.origin, arbitrary_tag(value.tag)),)
+
+    read = raw(ins.operands[1])
+    return lambda m: compute(read(m))
+
+
 REDUCTIONS: dict[str, tuple[np.ufunc, int]] = {  # and the identity, which inactive lanes contribute
     "SUM": (np.add, 0),
     "MIN": (np.minimum, 1 << 40),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -156,8 +157,9 @@ def _word(numbers: Bits, form: Format) -> tuple[Bits]:
 
 
 ONE = np.ones((1, 1), F32)
+SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}  # of a product, before it is rounded
 MODIFIERS = {
-    SINGLE: frozenset({*ROUNDINGS, "FTZ", "SAT"}),
+    SINGLE: frozenset({*ROUNDINGS, *SCALES, "FTZ", "SAT"}),
     **dict.fromkeys((HALF, BRAIN), frozenset({"FTZ", "SAT", "RELU", "BF16_V2", "MMA", "F32"})),
 }
 # Exact, or rounded so that rounding again is right.
@@ -175,6 +177,8 @@ def ffma(ins: SassInstruction) -> Compute | None:
     readers = _readers(ins.operands[1:], form)
     if readers is None or not MODIFIERS[form].issuperset(ins.modifiers):
         return None
+    if scales := [SCALES[word] for word in ins.modifiers if word in SCALES]:
+        function = _scaled(function, scales[0])
     mode, flush = _mode(ins), ins.has("FTZ")
     target = SINGLE if ins.has("F32") else form
 
@@ -186,6 +190,10 @@ def ffma(ins: SassInstruction) -> Compute | None:
         return _word(np.where(total <= 0, 0.0, total) if ins.has("RELU") else total, target)
 
     return calculation(readers, result)
+
+
+def _scaled(function: Callable[..., Bits], scale: float) -> Callable[..., Bits]:
+    return lambda *numbers: scale * function(*numbers)
 
 
 ENDS = {"LO": 0, "HI": 1}
@@ -333,15 +341,25 @@ def fset(ins: SassInstruction) -> Compute | None:
 
 @operation("FMNMX", "UFMNMX", "HMNMX2")
 def fmnmx(ins: SassInstruction) -> Compute | None:
-    """The minimum of two floats if the predicate is true, else the maximum; of halves two of them."""
-    form = _form(ins)
+    """The minimum of two floats if the predicate is true, else the maximum; of halves two of them.
+
+    With XORSIGN it has the sign of their product.
+    """
+    form, crossed = _form(ins), ins.has("XORSIGN")
     readers = _readers(ins.operands[1:-1], form)
-    if readers is None or len(readers) != 2 or not {"FTZ", "NAN", "BF16_V2"}.issuperset(ins.modifiers):
+    if readers is None or len(readers) != 2 or not {"FTZ", "NAN", "BF16_V2", "XORSIGN"}.issuperset(ins.modifiers):
         return None
+    if crossed:
+        if form is not SINGLE or not all(operand.absolute and not operand.negated for operand in ins.operands[1:-1]):
+            return None
+        readers = [single(replace(operand, absolute=False)) for operand in ins.operands[1:-1]]
 
     def result(a: Bits, b: Bits, smaller: Bits) -> tuple[Bits]:
         first, second = (flush_denormals(a, form), flush_denormals(b, form)) if ins.has("FTZ") else (a, b)
-        return _word(_extreme(first, second, smaller, ins.has("NAN")), form)
+        sign = np.signbit(first) ^ np.signbit(second)
+        first, second = (np.abs(first), np.abs(second)) if crossed else (first, second)
+        extreme = _extreme(first, second, smaller, ins.has("NAN"))
+        return _word(np.where(sign, -extreme, extreme) if crossed else extreme, form)
 
     return calculation([*readers, _condition(ins.operands[-1])], result)
 
