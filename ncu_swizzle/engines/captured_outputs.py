@@ -6,21 +6,19 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.dry import Left
-from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile, open_launches
+from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
-from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.reports.model import CheckedOutput, Profile
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -88,17 +86,12 @@ def checked_outputs(
             yield _compared(file, ran, output, where)
 
 
-def left_by(path: Path, settings: EmulationSettings) -> Left:
-    """Execute the only launch of a launches file, and return what it leaves: for a program that waits for it."""
+def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings) -> Left:
+    """Execute a launch, and return what it leaves: for a program that waits for it."""
+    whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
+    outputs = tuple(outputs_of(whole, binary))
+    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
     try:
-        with open_launches(path) as file:
-            replay = Replay(file, settings)
-            (captured,) = file.manifest.launches
-            cubin, symbol = replay.build_of(captured)
-            launch, binary = replay.launch_of(captured, cubin, symbol), Binary(cubin=cubin, symbol=symbol)
-        whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
-        outputs = tuple(outputs_of(whole, binary))
-        launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
         ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     except (MemoryFault, Stuck, Circling) as error:
         return Left(fault=str(error))
