@@ -28,7 +28,7 @@ WORD = 4  # bytes that are compared at once
 
 
 @dataclass(frozen=True)
-class Output:
+class Remains:
     """Where a buffer or a variable lies in the emulator, and what it held before and after the launch."""
 
     buffer: Buffer
@@ -119,7 +119,7 @@ def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:
         yield first
 
 
-def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
+def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
     """Yield the launch's buffers and its variables in global memory."""
     words = {
         word: f"parameter {number}" if len(parameter.bytes) == 8 else f"parameter {number}+{at}"
@@ -133,12 +133,12 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
         if isinstance(part, CapturedBuffer):
             inside = (name for word, name in words.items() if part.address <= word < part.address + part.bytes)
             name = next(inside, f"buffer at {part.address:#x}")
-            yield Output(Buffer(name, part.address, part.bytes), part.contents, after)
+            yield Remains(Buffer(name, part.address, part.bytes), part.contents, after)
         elif part.name in variables:
-            yield Output(Buffer(part.name, *variables[part.name]), part.contents, after)
+            yield Remains(Buffer(part.name, *variables[part.name]), part.contents, after)
 
 
-def module_buffers(binary: Binary, outputs: tuple[Output, ...]) -> Iterator[Buffer]:
+def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
     """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
     yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
     start = module_image.GLOBALS
@@ -148,7 +148,7 @@ def module_buffers(binary: Binary, outputs: tuple[Output, ...]) -> Iterator[Buff
         start += module_image.APART + size
 
 
-def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Output, where: slice) -> CheckedOutput:
+def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:
     memory, size = ran.execution.memory, output.buffer.size
     unit = WORD if size % WORD == 0 else 1
     found = memory.content[where]
