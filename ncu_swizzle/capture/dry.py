@@ -194,7 +194,7 @@ class Left:
 
 
 Execute = Callable[[Path], Left]  # given a launches file with one launch
-POLL_S = 0.002
+POLL_S, GRACE_S = 0.002, 1.0  # until the thread looks again, and until it is left alone with what it executes
 
 
 class Executor:
@@ -219,7 +219,7 @@ class Executor:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._execute:
-            self._thread.join()
+            self._thread.join(GRACE_S)
         if self._failed:
             raise self._failed
 
@@ -246,6 +246,8 @@ class Executor:
         except BaseException as error:
             self._failed = error  # the program must not wait for ever
             left = Left(fault=str(error))
+        if self._ended.is_set():  # nobody waits any more
+            return
         self.fault = self.fault or left.fault
         self._inexact |= dict.fromkeys(left.inexact)
         parts = [(len(why := left.why.encode()[:250]), why), *((at, content) for at, content in left.known)]

@@ -116,8 +116,8 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
             gpu, toolchain = running.GPUS[wanted.like], Toolchain(request.nvcc, request.timeout_s)
             executing: dict[str, Any] = {}
             if wanted.execute:
-                from ncu_swizzle.engines.captured_outputs import left_by
                 from ncu_swizzle.engines.emulation import EmulationSettings
+                from ncu_swizzle.engines.replay import left_by
 
                 executing = {"execute": partial(left_by, settings=EmulationSettings.of(request))}
             recording = dry.record(

@@ -6,21 +6,19 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.dry import Left
-from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile, open_launches
+from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
-from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.reports.model import CheckedOutput, Profile
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -30,7 +28,7 @@ WORD = 4  # bytes that are compared at once
 
 
 @dataclass(frozen=True)
-class Output:
+class Remains:
     """Where a buffer or a variable lies in the emulator, and what it held before and after the launch."""
 
     buffer: Buffer
@@ -88,17 +86,12 @@ def checked_outputs(
             yield _compared(file, ran, output, where)
 
 
-def left_by(path: Path, settings: EmulationSettings) -> Left:
-    """Execute the only launch of a launches file, and return what it leaves: for a program that waits for it."""
+def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings) -> Left:
+    """Execute a launch, and return what it leaves: for a program that waits for it."""
+    whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
+    outputs = tuple(outputs_of(whole, binary))
+    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
     try:
-        with open_launches(path) as file:
-            replay = Replay(file, settings)
-            (captured,) = file.manifest.launches
-            cubin, symbol = replay.build_of(captured)
-            launch, binary = replay.launch_of(captured, cubin, symbol), Binary(cubin=cubin, symbol=symbol)
-        whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
-        outputs = tuple(outputs_of(whole, binary))
-        launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
         ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     except (MemoryFault, Stuck, Circling) as error:
         return Left(fault=str(error))
@@ -126,7 +119,7 @@ def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:
         yield first
 
 
-def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
+def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
     """Yield the launch's buffers and its variables in global memory."""
     words = {
         word: f"parameter {number}" if len(parameter.bytes) == 8 else f"parameter {number}+{at}"
@@ -140,12 +133,12 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Output]:
         if isinstance(part, CapturedBuffer):
             inside = (name for word, name in words.items() if part.address <= word < part.address + part.bytes)
             name = next(inside, f"buffer at {part.address:#x}")
-            yield Output(Buffer(name, part.address, part.bytes), part.contents, after)
+            yield Remains(Buffer(name, part.address, part.bytes), part.contents, after)
         elif part.name in variables:
-            yield Output(Buffer(part.name, *variables[part.name]), part.contents, after)
+            yield Remains(Buffer(part.name, *variables[part.name]), part.contents, after)
 
 
-def module_buffers(binary: Binary, outputs: tuple[Output, ...]) -> Iterator[Buffer]:
+def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
     """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
     yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
     start = module_image.GLOBALS
@@ -155,7 +148,7 @@ def module_buffers(binary: Binary, outputs: tuple[Output, ...]) -> Iterator[Buff
         start += module_image.APART + size
 
 
-def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Output, where: slice) -> CheckedOutput:
+def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:
     memory, size = ran.execution.memory, output.buffer.size
     unit = WORD if size % WORD == 0 else 1
     found = memory.content[where]

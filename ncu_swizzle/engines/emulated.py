@@ -60,19 +60,11 @@ class EmulatedEngine(Engine):
         return replace(self, beside=True)
 
 
-MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, that are executed in some seconds
-
-
-def is_small(target: Target) -> bool:
-    """Return whether a launch is executed in some seconds."""
-    return fills.elements(target) <= MOST_ELEMENTS and target.threads <= MOST_LANES
-
-
 def _checks(target: Target, request: Request) -> bool:
     """Return whether outputs are compared: a project's reference is code, which runs only if that is asked for."""
     if request.check is not None:
         return request.check
-    return target.family.shipped and bool(target.family.reference) and is_small(target)
+    return target.family.shipped and bool(target.family.reference) and fills.is_small(target)
 
 
 def with_recording(emulated: Profile, recorded: Profile) -> Profile:

@@ -24,7 +24,6 @@ from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import emulated_launch, module_image
-from ncu_swizzle.engines.emulated import MOST_LANES, is_small
 from ncu_swizzle.engines.emulated_launch import ArgumentValue
 from ncu_swizzle.engines.emulated_profile import Binary, source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -299,7 +298,7 @@ def checked_size(target: Target) -> Target:
         multiple = parameters[name].multiple
         return max(parameters[name].smallest, at.problem[name] // 2 // multiple * multiple)
 
-    while not is_small(target):
+    while not fills.is_small(target):
         smaller = [name for name in parameters if halved(target, name) < target.problem[name]]
         if not smaller:
             break
@@ -312,10 +311,10 @@ def sampled_blocks(target: Target) -> Ints | None:
     """Return evenly spaced blocks, (B, 3), of a launch that is too large to execute; None for all of a small one."""
     launch = target.launch
     total, threads = math.prod(launch.grid), math.prod(launch.block)
-    if target.threads <= MOST_LANES or launch.cluster:
+    if target.threads <= fills.MOST_LANES or launch.cluster:
         return None
     x, y, z = (*launch.grid, 1, 1)[:3]
-    chosen = np.unique(np.linspace(0, total - 1, max(1, MOST_LANES // threads)).astype(np.int64))
+    chosen = np.unique(np.linspace(0, total - 1, max(1, fills.MOST_LANES // threads)).astype(np.int64))
     return np.stack(coordinates(chosen, (x, y, z)), axis=1)
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import bounds, cache, pool
-from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.base.pool import ItemOutcome
+from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import (
     DRY,
     WITHOUT_MEMORY,
@@ -177,6 +178,20 @@ class Replay:
         for why in dict.fromkeys(contents.why for contents in captured.contents if not contents.sha256):
             hint = f"; {CAPTURE_MEMORY}" if why == WITHOUT_MEMORY else ""
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
+
+
+def left_by(path: Path, settings: EmulationSettings) -> Left:
+    """Return what the only launch of a launches file leaves in memory."""
+    from ncu_swizzle.engines import captured_outputs
+
+    with open_launches(path) as file:
+        replay, (captured,) = Replay(file, settings), file.manifest.launches
+        try:
+            cubin, symbol = replay.build_of(captured)
+            launch = replay.launch_of(captured, cubin, symbol)
+        except NcuSwizzleError as error:
+            return Left(why=str(error))
+        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings)
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:

@@ -80,6 +80,23 @@ def test_a_wrong_word_is_named_with_its_writer(tmp_path: Path) -> None:
     assert lost.wrong.endswith("which nothing has written here")
 
 
+def test_the_gate_refuses_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = Typed(tmp_path, monkeypatch, capsys)
+
+    def forget(manifest: dict[str, Any]) -> None:
+        left(manifest)
+        count = manifest["launches"][0]
+        count["outputs"][1] = contents(count["buffers"][1])  # nothing was counted
+
+    changed(recorded("counting"), tmp_path / "x.launches", forget)
+    refused = typed("check x.launches --check --max-excessive 1000000")
+    assert refused.returncode == 1
+    assert "differ from the GPU's" in refused.stdout + refused.stderr
+    assert typed("check x.launches --max-excessive 1000000").returncode == 0
+
+
 def test_of_a_large_buffer_the_digest_is_compared(tmp_path: Path) -> None:
     def leave_out(manifest: dict[str, Any]) -> None:
         _, permute, again = manifest["launches"]
