@@ -101,6 +101,7 @@ class Obligation:
     block: int
     memory: tuple[MemoryFootprint, MemoryFootprint] | None = None
     guards: tuple[Term, ...] = ()
+    opcode: str = ""  # of an access
 
 
 class KernelComparison:
@@ -347,14 +348,14 @@ class KernelComparison:
         for other in self._symbols(*offsets) - {symbol}:
             arrays.of(other).doubt(each.line)
         if memory[0].width is None:
-            described = DESCRIBED if ".tensor." in each.what else ""
+            described = DESCRIBED if ".tensor." in each.opcode else ""
             arrays.of(symbol).opaque = described or "how much of a mapped array is accessed is not known", each.line
         conditions = [*self.facts.reaching(each.block), *each.guards]
         arrays.of(symbol).enter(memory, offsets, conditions, each.line)
 
 
 def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]:
-    """Yield what has to be the same in two effects, or an address."""
+    """Yield the pairs of terms that must be equal for two effects to be the same, and those of their addresses."""
     if (one.guard is None) != (other.guard is None) or len(one.values) != len(other.values):
         raise Unfollowed(f"{one.opcode} has other operands in the new version", one.line)
     guards = (one.guard, other.guard) if one.guard is not None and other.guard is not None else ()
@@ -362,12 +363,12 @@ def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]
         yield Obligation(*guards, "a predicate", one.line, number)
     for first, second in zip(one.values, other.values, strict=True):
         yield Obligation(first, second, f"a value of {one.opcode}", one.line, number)
-    for memory in zip(one.memory, other.memory, strict=True):
-        does = [(each.width, each.space, each.write, each.reaches, each.stride is None) for each in memory]
-        if does[0] != does[1]:
+    for old, new in zip(one.memory, other.memory, strict=True):
+        kinds = [(it.width, it.space, it.write, it.reaches, it.stride is None) for it in (old, new)]
+        if kinds[0] != kinds[1]:
             raise Unfollowed(f"{one.opcode} accesses something else in the new version", one.line)
         what = f"the address of {one.opcode}"
-        yield Obligation(memory[0].address, memory[1].address, what, one.line, number, memory, guards)
+        yield Obligation(old.address, new.address, what, one.line, number, (old, new), guards, one.opcode)
 
 
 def _paired(modules: tuple[Module, Module]) -> dict[str, str]:

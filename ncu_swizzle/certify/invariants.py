@@ -63,9 +63,8 @@ def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:
         answer, holds = facts.ask([*taken, either(~term for term in following)], following)
         if answer is SolverAnswer.NEVER:
             break
-        kept = (
-            [term for term, value in zip(alive, holds, strict=True) if value] if answer is SolverAnswer.POSSIBLE else []
-        )
+        possible = answer is SolverAnswer.POSSIBLE
+        kept = [term for term, value in zip(alive, holds, strict=True) if value] if possible else []
         facts.invariants[phi.value] = kept if len(kept) < len(alive) else []
         dropped = True
     return dropped

@@ -50,7 +50,7 @@ def module(file: Path) -> ModuleType:
         raise missing(error, file) from error
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{file.name} cannot be imported: {place(error, file)}{type(error).__name__}: {error}",
+            f"{file.name} cannot be imported: {line_prefix(error, file)}{type(error).__name__}: {error}",
             f"python3 {file} shows the traceback; what runs the kernel belongs under if __name__ == '__main__':",
         ) from error
     return loaded
@@ -78,8 +78,8 @@ def named(loaded: ModuleType, file: Path, function: str, kernels: Iterable[str])
     )
 
 
-def place(error: BaseException | None, file: Path) -> str:
-    """Return the line of the file that an error, or what caused it, comes from."""
+def line_prefix(error: BaseException | None, file: Path) -> str:
+    """Return ``line 12: `` for the line of the file that an error, or its cause, comes from; empty if it has none."""
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         if lines := [frame.lineno for frame in frames if frame.filename == str(file) and frame.lineno]:
@@ -219,7 +219,7 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
     said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
-    at = place(error, Path(request.file))
+    at = line_prefix(error, Path(request.file))
     return UsageError(f"{request.name} does not compile for {request.arch}:\n{at}{said}", f"fix {request.file}")
 
 
