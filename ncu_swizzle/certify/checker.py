@@ -143,18 +143,18 @@ class KernelComparison:
         """Return the verdict; loops that step through local arrays are unrolled."""
         unrolled: list[tuple[int, int]] = []
         try:
-            found = self._attempt(unrolled, verdict)
-            while found.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
+            attempt = self._attempt(unrolled, verdict)
+            while attempt.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
                 while wish is not None and len(unrolled) < MOST_UNROLLED:
                     unrolled.append(wish)
                     self._run(unrolled, only_old=True)
                     wish = self._to_unroll()
-                found = self._attempt(unrolled, verdict)
+                attempt = self._attempt(unrolled, verdict)
                 if len(unrolled) >= MOST_UNROLLED:
                     break
         except Different as error:
             return replace(verdict, obstacle=self._obstacle(error))
-        return found
+        return attempt
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
@@ -262,20 +262,20 @@ class KernelComparison:
     def _differing(self) -> set[tuple[int, str]]:
         """Return the shared phis that may have different values: their incoming values are not shown to be equal."""
         obligations = (each for number in range(len(self.old.effects)) for each in self._obligations(number))
-        found: set[tuple[int, str]] = set()
+        phis: set[tuple[int, str]] = set()
         for value in self.facts.sources(term for each in obligations for term in (each.one, each.other)):
             one, other = self.old.phis.get(value), self.new.phis.get(value)
             if one is None or other is None:
                 if (phi := one or other) is not None and not value.name.endswith((":a", ":b")):
-                    found.add((phi.block, phi.label))
+                    phis.add((phi.block, phi.label))
                 continue
             incoming = dict(other.incoming)
             for source, term in one.incoming:
                 same = one.base is other.base and source in incoming
                 if not same or not self._always_equal(term, incoming[source], self.facts.taken(source, one.block)):
-                    found.add((one.block, one.label))
+                    phis.add((one.block, one.label))
                     break
-        return found
+        return phis
 
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:

@@ -64,14 +64,14 @@ class Graph:
 
         Edges that lead back change nothing, as they lead to what dominates where they start: which is checked.
         """
-        found = [0]
+        dominators = [0]
         for number in range(1, len(self.blocks)):
             ways = {source for source in self.blocks[number].predecessors if source < number}
             while len(ways) > 1:
-                ways.add(found[latest := max(ways)])
+                ways.add(dominators[latest := max(ways)])
                 ways.remove(latest)
-            found += ways
-        return found
+            dominators += ways
+        return dominators
 
     def dominates(self, one: int, other: int) -> bool:
         while other > one:

@@ -36,8 +36,8 @@ def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
     guesses = _Guesses(facts, variables)
     for variable in variables:
-        found = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
-        facts.invariants[variable] = list(found)[:MOST_CANDIDATES]
+        candidates = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
+        facts.invariants[variable] = list(candidates)[:MOST_CANDIDATES]
     changed = True
     while changed:  # until all that are left are inductive
         changed = False
@@ -97,8 +97,8 @@ class _Guesses:
 
     def _growths(self, variable: Term) -> set[int]:
         phi = self._phi(variable)
-        found = {value - variable for source, value in phi.incoming if source >= phi.block}
-        return {signed(term.value, term.width) for term in found if term.is_const and term.value}
+        growths = {value - variable for source, value in phi.incoming if source >= phi.block}
+        return {signed(term.value, term.width) for term in growths if term.is_const and term.value}
 
     def of(self, variable: Term) -> Iterator[Term]:
         """Yield candidates, cheap ones first."""

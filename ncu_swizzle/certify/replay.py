@@ -97,8 +97,8 @@ class Assembled:
             else:
                 values.append(ArgumentValue(scalar=bytes(slot.size)))
         shared = MOST_SHARED - attributes.static_shared if dynamic is None else dynamic
-        made = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
-        return replace(emulated_launch.launch(self.cubin, self.symbol, made, values), buffers=())
+        launch_shape = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
+        return replace(emulated_launch.launch(self.cubin, self.symbol, launch_shape, values), buffers=())
 
     def results(
         self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float = REPLAY_S
@@ -151,15 +151,17 @@ def replayed(
 
     `dynamic` are the bytes of dynamic shared memory of each version, if they are known.
     """
-    found, shape = verdict.counterexample, verdict.block
+    counterexample, shape = verdict.counterexample, verdict.block
     reason = "a counterexample was found, but not confirmed by the emulator"
-    if found is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
-        launches = (ReplayLaunch.of(found, shape, otherwise) for otherwise in OTHERWISE)
+    if counterexample is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
+        launches = (ReplayLaunch.of(counterexample, shape, otherwise) for otherwise in OTHERWISE)
         old, new = (Assembled(text, verdict.kernel, toolchain) for text in (before, after))
         try:
             if shown := next(filter(None, (_shown(old, new, launch, dynamic) for launch in launches)), ""):
-                return replace(verdict, counterexample=replace(found, what=f"{found.what}; emulated, {shown}"))
+                return replace(
+                    verdict, counterexample=replace(counterexample, what=f"{counterexample.what}; emulated, {shown}")
+                )
         except NcuSwizzleError as error:
             reason = f"{reason}: {error}"
-    line = found.accesses[0].line if found and found.accesses else None
+    line = counterexample.accesses[0].line if counterexample and counterexample.accesses else None
     return replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=reason, line=line))

@@ -103,10 +103,10 @@ def compared(instruction: PtxInstruction, one: Term, other: Term, signed: bool, 
         holds = binary(("s" if signed else "u") + _ORDER[kind], *sides)
     else:
         return None
-    found = [holds, ~holds]
+    results = [holds, ~holds]
     if combined in ("and", "or", "xor"):
-        found = [binary(combined, each, value(3, 1)) for each in found]
-    return found
+        results = [binary(combined, each, value(3, 1)) for each in results]
+    return results
 
 
 def _setp(instruction: PtxInstruction, value: Callable[..., Term]) -> list[Term] | None:

@@ -149,8 +149,8 @@ def forget() -> None:
 
 def _make(op: str, width: int, *args: object) -> Term:
     key: tuple[object, ...] = (op, width, *args)
-    if (known := _MADE.get(key)) is not None:
-        return known
+    if (existing := _MADE.get(key)) is not None:
+        return existing
     term = Term()
     term.op, term.width, term.args, term.id = op, width, args, len(_MADE)
     parts = list(term.terms())
@@ -385,8 +385,8 @@ def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
 
 def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term]) -> Term:
     """Return a term whose leaves are replaced, folded again."""
-    if (known := memo.get(term)) is not None:
-        return known
+    if (done := memo.get(term)) is not None:
+        return done
     if term.op in (ATOM, APPLY):
         result = replace(term)
     elif term.op == CONST:
@@ -413,15 +413,15 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
 
 def leaves(term: Term) -> set[Term]:
     """Return the atoms and applications of a term, and those that the applications are applied to."""
-    found: set[Term] = set()
+    reached: set[Term] = set()
     waiting = list(term.atoms)
     while waiting:
         leaf = waiting.pop()
-        if leaf not in found:
-            found.add(leaf)
+        if leaf not in reached:
+            reached.add(leaf)
             if leaf.op == APPLY:
                 waiting += [inner for argument in leaf.terms() for inner in argument.atoms]
-    return found
+    return reached
 
 
 def subterms(term: Term) -> Iterator[Term]:

@@ -195,8 +195,8 @@ class ProjectEntry:
             yield said("shared", "", (shared,) if shared else None, "bytes of dynamic shared memory")
         if self.options:
             yield f"nvcc = [{', '.join(map(quoted, self.options))}]"
-        known = signature.arguments(signature_.parameters)
-        yield from _array([(text, "") for text in typed.args] or known)
+        described = signature.arguments(signature_.parameters)
+        yield from _array([(text, "") for text in typed.args] or described)
         yield '# reference = "reference.py:FUNCTION"  a NumPy function; without it, outputs are not checked'
 
 

@@ -140,9 +140,9 @@ def keyworded(
         on_progress = keywords.get("on_progress")
         if on_progress and not isinstance(on_progress, Hearing):
             keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
-        made = records(keywords)
+        arguments = records(keywords)
         refuse_others(keywords, available)  # what is left of them
-        return function(*positional, **made, **keywords)
+        return function(*positional, **arguments, **keywords)
 
     del vars(call)["__wrapped__"]  # whose signature is not what a caller types
     vars(call)["__signature__"] = inspect.signature(function).replace(parameters=parameters)

@@ -221,8 +221,8 @@ class CudaFile:
     @cached_property
     def aliases(self) -> tuple[tuple[str, str], ...]:
         """The names that stand for types, and the types as they are written."""
-        found = ((n.part("name", "declarator"), n.part("type")) for n in self.nodes(*ALIASING))
-        return tuple((name.text, type_.text) for name, type_ in found if name and type_)
+        pairs = ((n.part("name", "declarator"), n.part("type")) for n in self.nodes(*ALIASING))
+        return tuple((name.text, type_.text) for name, type_ in pairs if name and type_)
 
     def aliased(self, name: str) -> str | None:
         """Return the type that a name stands for, as it is written; None if it is not an alias."""

@@ -170,11 +170,11 @@ def parted(source: Path, text: bytes) -> dict[Path, bytes]:
 def places(source: Path, text: bytes) -> tuple[tuple[Path, int], ...]:
     """Return for each line of the text the file that it is in, and its number there."""
     count: Counter[Path] = Counter()
-    found: list[tuple[Path, int]] = []
+    locations: list[tuple[Path, int]] = []
     for file, _, own in _lines(source, text, marks=True):
         count[file] += own
-        found.append((file, count[file]))
-    return tuple(found)
+        locations.append((file, count[file]))
+    return tuple(locations)
 
 
 def _lines(source: Path, text: bytes, marks: bool = False) -> Iterator[tuple[Path, bytes, bool]]:

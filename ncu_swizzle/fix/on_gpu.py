@@ -79,8 +79,8 @@ def measure(
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
     """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
-    found = device.devices()
-    arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
+    gpus = device.devices()
+    arch = before.family.arch or ("sm_{}{}".format(*gpus[0][1]) if gpus else ARCH)
 
     def version(target: Target, name: str) -> Kernel:
         code = folder / f"{name}.cubin"

@@ -89,10 +89,10 @@ class Known:
         if node.type == "field_expression":
             sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
             return sizes.get(node.text)
-        known = self.answered.get((self.place(node, frame) or 0, node.text))
-        struct = node.above(*CLASSES) if known is None else NOTHING
+        answer = self.answered.get((self.place(node, frame) or 0, node.text))
+        struct = node.above(*CLASSES) if answer is None else NOTHING
         if not struct:
-            return known
+            return answer
         # A class's own names, such as a template's parameters, are known in its methods.
         every = {
             n
@@ -102,10 +102,10 @@ class Known:
         return every.pop() if len(every) == 1 else None
 
     def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
-        known = self._name(node, frame)
-        if known is not None or node.type not in ("identifier", "field_expression"):
+        value = self._name(node, frame)
+        if value is not None or node.type not in ("identifier", "field_expression"):
             grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
-            return grid.get(node.text) if known is None else known
+            return grid.get(node.text) if value is None else value
         owner, bound = frame.owner(node.text)
         if bound is None or bound.changed or (id(bound), node.text) in self._finding:
             return None
@@ -181,8 +181,8 @@ class Known:
         for pointer in {
             a.pointer.members: a.pointer for a in self.walk.accesses.values() if a.pointer.members
         }.values():
-            known = {text: self._size(text) for text in _member_questions(pointer)}
-            at, size, *levels = known.values()
+            sizes = {text: self._size(text) for text in _member_questions(pointer)}
+            at, size, *levels = sizes.values()
             if at is None or not size:
                 continue
             copies = [
