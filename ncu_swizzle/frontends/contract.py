@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from inspect import Parameter
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.validate import from_plain
+from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.limits import LaunchShape
 
 # Import a user's Python file, which executes it, and find a name in it: only in the child process.
@@ -205,6 +206,15 @@ def refuse_unknown(given: Iterable[str], parameters: Iterable[str], request: Com
                 f"{request.name} has no parameter {name!r}{did_you_mean(name, names)}",
                 f"its parameters: {', '.join(names)}",
             )
+
+
+def arguments_of(parameters: Collection[str], request: CompileRequest) -> dict[str, Given]:
+    """Return the arguments, and the options that are parameters, by name. Raises UsageError for any others."""
+    arguments = {argument.name: argument for argument in request.arguments}
+    options = ((name, text) for name, text in request.options.items() if name in parameters)
+    arguments |= {name: Given(name=name, dtype=LITERAL, value=text) for name, text in options}
+    refuse_unknown(arguments, parameters, request)
+    return arguments
 
 
 def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[str] = ()) -> UsageError:

@@ -418,13 +418,7 @@ def _given(
     parameters: Mapping[str, inspect.Parameter], request: CompileRequest
 ) -> tuple[dict[str, Given], dict[str, Any]]:
     """Return the arguments by name, and every parameter's default: a stream's is the usual one. Raises UsageError."""
-    given = {argument.name: argument for argument in request.arguments}
-    given |= {
-        name: Given(name=name, dtype=LITERAL, value=text)
-        for name, text in request.options.items()
-        if name in parameters
-    }
-    contract.refuse_unknown(given, parameters, request)
+    given = contract.arguments_of(parameters, request)
     defaults = {name: _stream() if _is_stream(each) else each.default for name, each in parameters.items()}
     for name, each in parameters.items():
         if _is_tensor(each) and name in given and not given[name].shape:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.cubin import names
 from ncu_swizzle.kernels.declarations import Declaration, PreprocessedUnit, closing_angle, split_arguments
+from ncu_swizzle.kernels.limits import OPERATORS
 
 _LAUNCHED = re.compile(r"cudaLaunch(?:Cooperative)?Kernel\s*\(")
 _LAUNCHED_EX = re.compile(r"(?<!\w)cudaLaunchKernelEx\w*+\s*+\(")
@@ -237,12 +238,7 @@ def evaluated(text: str, names: Mapping[str, str], depth: int = 0) -> int | None
         return None
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+_OPERATORS = OPERATORS | {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_,
