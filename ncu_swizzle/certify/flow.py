@@ -290,7 +290,7 @@ class SymbolicFlow(ABC):
         return atom(f"undef:{number}:{label}", width)
 
     def _close_loops(self) -> None:
-        """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
+        """Enter the values from back edges; a value that changes and was not a phi is one in the next pass."""
         for header in self.loops:
             for source in self.graph.blocks[header].predecessors:
                 state = self._exit[source]
@@ -401,7 +401,7 @@ class SymbolicFlow(ABC):
             self._memory.add(name)
 
     def _reserve(self, name: str, part: Iterable[int]) -> None:
-        """Let bytes of an object be memory."""
+        """Treat bytes of an object as memory."""
         opaque = self._opaque.setdefault(name, set())
         count = len(opaque)
         opaque.update(part)

@@ -117,7 +117,7 @@ def _text(file: Path) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return the last part of a name, in small letters: file systems of macOS and Windows do not tell them apart."""
+    """Return the last part of a name, in lower case: file systems of macOS and Windows ignore case."""
     return re.split(r"[/\\]", name.strip())[-1].casefold()
 
 

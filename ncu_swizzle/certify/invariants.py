@@ -147,7 +147,7 @@ class _Guesses:
                 yield binary("ule", variable - start, number(bound - 1))
 
     def _beside_parameters(self, variable: Term) -> Iterator[Term]:
-        """Yield that a variable stays below what it is compared with, if that does not change in the loop."""
+        """Yield that a variable stays below what it is compared with, if that is invariant in the loop."""
         block, phis = self._phi(variable).block, self.facts.phis
         for sides in self._orders:
             for one, other in (sides, sides[::-1]):

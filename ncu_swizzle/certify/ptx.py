@@ -116,7 +116,7 @@ class Part:
 
 @dataclass(kw_only=True, eq=False)
 class Module:
-    """What a PTX file has."""
+    """The functions, variables and declarations of a PTX file."""
 
     ptx: str = ""
     functions: dict[str, PtxFunction] = field(default_factory=dict)
@@ -149,12 +149,12 @@ class Module:
 
 
 def elements(operand: str) -> list[str]:
-    """Return what an operand in braces has, or the operand itself."""
+    """Return the elements of an operand in braces, or the operand itself."""
     return split(operand[1:-1]) if operand.startswith("{") else [operand]
 
 
 def split(text: str) -> list[str]:
-    """Return what commas separate, outside of brackets."""
+    """Split a text at commas outside of brackets."""
     fields, depth, start = [], 0, 0
     for at, character in enumerate(text):
         if character in "{[(":

@@ -103,7 +103,7 @@ class Assembled:
     def results(
         self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float = REPLAY_S
     ) -> Results:
-        """Run some blocks in a world of that number, with zeros in shared memory. Raises one of `faults`."""
+        """Run some blocks with the random inputs of that number, and zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
         instructions = [parse_instruction(instruction) for instruction in code.instructions]
@@ -117,7 +117,7 @@ class Assembled:
 
 
 def difference(old: Results, new: Results) -> str:
-    """Return what the new version leaves otherwise, in words; empty if nothing, or if it is not known."""
+    """Describe how the new version's results differ; empty if they do not, or are not known."""
     if old.unseen or new.unseen:
         return ""
     first, second = old.written, new.written

@@ -242,7 +242,7 @@ class SymbolicRun(SymbolicFlow):
         self._set(names, results, guard, signed)
 
     def _repeated(self, effect: Effect) -> int | None:
-        """Return the place of the same load in this block, if only loads stand between them.
+        """Return the position of the same load in this block, if only loads are between them.
 
         C++ has no race between the two, unless they are volatile; who writes asm may mean to see one.
         """

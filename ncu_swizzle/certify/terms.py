@@ -143,7 +143,7 @@ _MADE: dict[tuple[object, ...], Term] = {}
 
 
 def forget() -> None:
-    """Drop all terms: those made before are not to be used with those made after."""
+    """Drop all terms: earlier ones must not be used with later ones."""
     _MADE.clear()
 
 
@@ -168,7 +168,7 @@ def _term(term: Term, position: int) -> Term:
 
 
 def signed(value: int, width: int) -> int:
-    """Return what a bit vector is as a signed number."""
+    """Return a bit vector's value as a signed number."""
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 

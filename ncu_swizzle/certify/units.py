@@ -75,7 +75,7 @@ class KnownLaunch:
 
 
 def _maps(target: Target) -> Maps:
-    """Return what the tensor maps among a kernel's parameters say of shared memory."""
+    """Return the layouts in shared memory that the tensor maps among a kernel's parameters describe."""
     passed = (target.kernel.boxed(argument) for argument in target.family.arguments if argument.passed)
     return tuple(
         (number, TensorMap(size * math.prod(each.box), size * each.box[-1], each.swizzle))
@@ -260,7 +260,7 @@ def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
 
 
 def _with_own_labels(assembly: str) -> str:
-    """Return assembly with its local labels numbered as they come.
+    """Return assembly with its local labels numbered in order.
 
     The compiler numbers functions over all of a unit, those that leave no code, too: a function for the device alone
     moves all numbers. Each label gets one name of its own, so texts that are the same then mean the same.

@@ -41,7 +41,7 @@ class DescribedKernels:
 def describe(
     source: Path, description: KernelDescription, settings: EmulationSettings = EmulationSettings()
 ) -> DescribedKernels:
-    """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
+    """Add an entry for each kernel of a source, or for the named one, to a project's file.
 
     The description names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
     description says is taken over. No entry is ever changed. Raises UsageError, with the reasons of `family_of_spec`,

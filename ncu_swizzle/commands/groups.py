@@ -45,7 +45,7 @@ RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "ove
 
 @dataclass(frozen=True)
 class Hearing:
-    """A callback that hears of progress in records, for callers in this package: with what is done, in words."""
+    """A progress callback of a caller in this package, which takes what is done as a record, with its words."""
 
     hear: Progress
 
@@ -150,7 +150,7 @@ def keyworded(
 
 
 def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
-    """Raise UsageError for a keyword that there is not, with those that there are."""
+    """Raise UsageError for an unknown keyword, with the known ones."""
     for name in keywords:
         if name not in available:
             meant = did_you_mean(name, available)
@@ -158,7 +158,7 @@ def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None
 
 
 def default_of(field: Field[Any]) -> Any:
-    """Return the value of a field that is not given."""
+    """Return a field's default."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

@@ -77,7 +77,7 @@ def stopped(stop: BaseException) -> int:
 
 
 def kept() -> str:
-    """Tell what a stopped command had already written, and left behind."""
+    """Print what a stopped command has already written, and left behind."""
     paths = finished()
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
     names = ", ".join(one_line(str(path)) for path in paths[:MOST_NAMED])

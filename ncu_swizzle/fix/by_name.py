@@ -119,7 +119,7 @@ class Naming:
         return located(self.job.target, self.job.text, edit.line)
 
     def _tiles(self, proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit) -> Iterator[TileFix]:
-        """Yield what came of each array that conflicted, in the line of its declaration, else in that of the patch."""
+        """Yield the outcome for each array that conflicted, at the line of its declaration or else of the patch."""
         before, after = proof.resources_before, proof.resources_after
         taken = after.shared - before.shared if before and after else 0
         for name, excess in proof.before.moved.items():

@@ -101,7 +101,7 @@ class FixSubject:
         return min(self._declared(seen) or seen.narrowest, seen.narrowest)
 
     def spelled_bytes(self, seen: TileSeen) -> int:
-        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        """Return the widest access in the source, in bytes; wider ones are the compiler's."""
         draft, most = self.draft(seen), 1
         for access in seen.tile.accesses:
             plain = access.node.type not in ("call_expression", "gnu_asm_input_operand")
@@ -150,7 +150,7 @@ class FixSubject:
         return lengths
 
     def _strides(self, seen: TileSeen) -> set[int]:
-        """Return the strides that stand in a tile's indices of elements, in bytes."""
+        """Return the strides that a tile's indices contain, in bytes."""
         draft, strides = self.draft(seen), set[int]()
         drafts = draft, replace(draft, constants=self.known.launched)  # rows may be as long as the launch says
         for access in seen.tile.accesses:

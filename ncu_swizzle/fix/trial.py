@@ -282,5 +282,5 @@ def stop_of(proof: Proof, line: Location, mapping: str) -> Stop:
 
 
 def furthest(one: Stop | None, other: Stop) -> Stop:
-    """Return the stop that came further; of two that came equally far the first, which is of the better mapping."""
+    """Return the stop at the later stage; of two at the same stage the first, whose mapping is better."""
     return other if one is None or other.stage > one.stage else one

@@ -158,12 +158,12 @@ class Walk:
         self._bind(name, self._decayed(value, values, frame, reference), value, frame)
 
     def _bind(self, name: Node, values: Values, value: Node, frame: CallFrame) -> None:
-        """Have a declared name mean some values, as its declaration says what it counts."""
+        """Bind values to a declared name, in the units of its declaration."""
         bound = frame.names.setdefault(name.text, Bound((), value, frame, declared=name))
         self._grow(bound, [self._shaped(v, name) if isinstance(v, Pointer) else v for v in values])
 
     def _shaped(self, pointer: Pointer, name: Node) -> Pointer:
-        """Return a pointer as the declaration of a name makes it."""
+        """Return a pointer with the type of a declared name."""
         rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
         struct = self._struct(pointer)
         if struct and unit != BYTES and not self.file.class_named(unit):
@@ -479,13 +479,13 @@ class Walk:
         yield from ((d, (), None) for d in every if d.fits(len(arguments)) and (bound is not None or not d.struct))
 
     def _opaque(self, node: Node, value: Pointer) -> None:
-        """Note a use of an object of which the file does not show the class."""
+        """Note a use of an object whose class the file does not define."""
         type_ = value.unit or value.array.element
         if not self.file.class_named(type_):
             self._stop(node, value, f"{{}} is an object of {type_}, which is not defined in this file")
 
     def _library(self, node: Node, name: str, given: Sequence[Node], frame: CallFrame) -> Values:
-        """Walk through a call of what the file does not define."""
+        """Walk through a call of a function that the file does not define."""
         values: list[Value] = []
         for number, argument in enumerate(given):
             for value in self._used(argument, frame):
@@ -522,7 +522,7 @@ class Walk:
     def _into(
         self, definition: Definition, node: Node, frame: CallFrame, this: Values = (), outer: CallFrame | None = None
     ) -> Values:
-        """Walk through what a call calls."""
+        """Walk through the function that a call calls."""
         arguments = node.arguments
         self._calls += 1
         if len(frame.path) > DEPTH or self._calls > CALLS:
@@ -597,7 +597,7 @@ class Walk:
             self.obstacles.setdefault((said, node.line), SourceObstacle(array=value.array, line=node.line, reason=said))
 
     def transparent(self, frame: CallFrame) -> bool:
-        """Return whether a call stands for one expression, whose parts may be written where it is called."""
+        """Return whether a call expands to one expression, whose parts may be written in its place."""
         definition = frame.function.definition
         return definition is not None and bool(definition.expression) and frame.function.caller is not None
 
@@ -612,7 +612,7 @@ class Walk:
     # ------------------------------------------------------------------------------------ what expressions stand for
 
     def argument(self, node: Node, frame: CallFrame, home: CallFrame | None) -> tuple[Node, CallFrame] | None:
-        """Return what a parameter is given by its call, or a member by what made its object.
+        """Return the argument of a parameter, or the initialiser of a member.
 
         None if the name means the same at `home`, or its function is more than one expression.
         """
