@@ -141,12 +141,12 @@ class ArrayAccesses:
 
     def distinct(self) -> list[MappedAccess]:
         """Return the accesses without those that are the same again."""
-        found: dict[tuple[object, ...], MappedAccess] = {}
+        accesses: dict[tuple[object, ...], MappedAccess] = {}
         for access in self.accesses:
-            found.setdefault(
+            accesses.setdefault(
                 (access.before, access.after, access.width, access.write, frozenset(access.reached)), access
             )
-        return list(found.values())
+        return list(accesses.values())
 
 
 class Arrays:

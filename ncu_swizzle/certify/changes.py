@@ -167,8 +167,8 @@ def compare_with_commit(
             if not is_file(before.placed(source)):
                 raise UsageError(f"{name} has no {source.name}", "prove BEFORE AFTER compares two files")
         changed = dict(_differing(root, project))
-        known = [*project.checkout.files, *(project.folder / path for path in left_out)]
-        _link_others(root, project.folder, known)
+        files = [*project.checkout.files, *(project.folder / path for path in left_out)]
+        _link_others(root, project.folder, files)
         own = list(dict.fromkeys(side.unit for side in sides))
         trees = (before, Tree(project.folder, project.folder))
         launches = [launch for side in sides for launch in side.launches]

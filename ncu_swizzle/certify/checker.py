@@ -101,6 +101,7 @@ class Obligation:
     block: int
     memory: tuple[MemoryFootprint, MemoryFootprint] | None = None
     guards: tuple[Term, ...] = ()
+    opcode: str = ""  # of an access
 
 
 class KernelComparison:
@@ -142,18 +143,18 @@ class KernelComparison:
         """Return the verdict; loops that step through local arrays are unrolled."""
         unrolled: list[tuple[int, int]] = []
         try:
-            found = self._attempt(unrolled, verdict)
-            while found.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
+            attempt = self._attempt(unrolled, verdict)
+            while attempt.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
                 while wish is not None and len(unrolled) < MOST_UNROLLED:
                     unrolled.append(wish)
                     self._run(unrolled, only_old=True)
                     wish = self._to_unroll()
-                found = self._attempt(unrolled, verdict)
+                attempt = self._attempt(unrolled, verdict)
                 if len(unrolled) >= MOST_UNROLLED:
                     break
         except Different as error:
             return replace(verdict, obstacle=self._obstacle(error))
-        return found
+        return attempt
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
@@ -261,20 +262,20 @@ class KernelComparison:
     def _differing(self) -> set[tuple[int, str]]:
         """Return the shared phis that may have different values: their incoming values are not shown to be equal."""
         obligations = (each for number in range(len(self.old.effects)) for each in self._obligations(number))
-        found: set[tuple[int, str]] = set()
+        phis: set[tuple[int, str]] = set()
         for value in self.facts.sources(term for each in obligations for term in (each.one, each.other)):
             one, other = self.old.phis.get(value), self.new.phis.get(value)
             if one is None or other is None:
                 if (phi := one or other) is not None and not value.name.endswith((":a", ":b")):
-                    found.add((phi.block, phi.label))
+                    phis.add((phi.block, phi.label))
                 continue
             incoming = dict(other.incoming)
             for source, term in one.incoming:
                 same = one.base is other.base and source in incoming
                 if not same or not self._always_equal(term, incoming[source], self.facts.taken(source, one.block)):
-                    found.add((one.block, one.label))
+                    phis.add((one.block, one.label))
                     break
-        return found
+        return phis
 
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
@@ -348,7 +349,7 @@ class KernelComparison:
         for other in self._symbols(*offsets) - {symbol}:
             arrays.of(other).doubt(each.line)
         if memory[0].width is None:
-            described = DESCRIBED if ".tensor." in each.what else ""
+            described = DESCRIBED if ".tensor." in each.opcode else ""
             if described and self.maps[0] != self.maps[1]:
                 raise Unfollowed("what TMA moves with another tensor map in the new version is not compared", each.line)
             arrays.of(symbol).opaque = described or "how much of a mapped array is accessed is not known", each.line
@@ -357,7 +358,7 @@ class KernelComparison:
 
 
 def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]:
-    """Yield what has to be the same in two effects, or an address."""
+    """Yield the pairs of terms that must be equal for two effects to be the same, and those of their addresses."""
     if (one.guard is None) != (other.guard is None) or len(one.values) != len(other.values):
         raise Unfollowed(f"{one.opcode} has other operands in the new version", one.line)
     guards = (one.guard, other.guard) if one.guard is not None and other.guard is not None else ()
@@ -365,12 +366,12 @@ def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]
         yield Obligation(*guards, "a predicate", one.line, number)
     for first, second in zip(one.values, other.values, strict=True):
         yield Obligation(first, second, f"a value of {one.opcode}", one.line, number)
-    for memory in zip(one.memory, other.memory, strict=True):
-        does = [(each.width, each.space, each.write, each.reaches, each.stride is None) for each in memory]
-        if does[0] != does[1]:
+    for old, new in zip(one.memory, other.memory, strict=True):
+        kinds = [(it.width, it.space, it.write, it.reaches, it.stride is None) for it in (old, new)]
+        if kinds[0] != kinds[1]:
             raise Unfollowed(f"{one.opcode} accesses something else in the new version", one.line)
         what = f"the address of {one.opcode}"
-        yield Obligation(memory[0].address, memory[1].address, what, one.line, number, memory, guards)
+        yield Obligation(old.address, new.address, what, one.line, number, (old, new), guards, one.opcode)
 
 
 def _paired(modules: tuple[Module, Module]) -> dict[str, str]:

@@ -132,16 +132,16 @@ class KernelFacts:
     def path(self, run: SymbolicRun, number: int, stop: int = 0) -> list[Term]:
         """Return conditions that hold whenever a block is executed, from those of a block that dominates it on."""
         if (run, number, stop) not in self._paths:
-            found: list[Term] = []
+            conditions: list[Term] = []
             at = number
             while at not in (stop, 0):
                 sources = [n for n in run.graph.blocks[at].predecessors if run.reached[n] and (n, at) not in run.dead]
                 if len(sources) == 1:
-                    found += self.edge(run, sources[0], at)
+                    conditions += self.edge(run, sources[0], at)
                     at = sources[0]
                 else:
                     at = run.graph.dominators[at]
-            self._paths[run, number, stop] = found
+            self._paths[run, number, stop] = conditions
         return self._paths[run, number, stop]
 
     def reaching(self, number: int) -> list[Term]:

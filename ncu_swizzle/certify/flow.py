@@ -273,15 +273,15 @@ class SymbolicFlow(ABC):
             return values[0]
         label = self._label(number, key)
         # What is not set has any value: the same one in both versions, and an address within what the others point to.
-        known = [value if value is not None else self._unset(number, label, key) for value in values]
-        set_ = [each for each in known if not self._is_unset(each)]
+        incoming = [value if value is not None else self._unset(number, label, key) for value in values]
+        set_ = [each for each in incoming if not self._is_unset(each)]
         base = common_base(set_) if set_ else self._bases.get((number, key))
         base = None if self._bases.get((number, key), base) is None else base
         if base is None:
-            self._lose(known)
+            self._lose(incoming)
         mark = f":{self.version}" if (number, label) in self.split else ""
-        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
-        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in known]
+        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", incoming[0].width), base)
+        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in incoming]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
         return base + phi.value if base is not None else phi.value
@@ -303,7 +303,7 @@ class SymbolicFlow(ABC):
         return atom(f"undef:{number}:{label}", width)
 
     def _close_loops(self) -> None:
-        """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
+        """Enter the values from back edges; a value that changes and was not a phi is one in the next pass."""
         for header in self.loops:
             for source in self.graph.blocks[header].predecessors:
                 state = self._exit[source]
@@ -414,7 +414,7 @@ class SymbolicFlow(ABC):
             self._memory.add(name)
 
     def _reserve(self, name: str, part: Iterable[int]) -> None:
-        """Let bytes of an object be memory."""
+        """Treat bytes of an object as memory."""
         opaque = self._opaque.setdefault(name, set())
         count = len(opaque)
         opaque.update(part)

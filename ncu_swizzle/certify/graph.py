@@ -60,18 +60,18 @@ class Graph:
                     raise Unfollowed("a loop has two entries", block.line)
 
     def _dominators(self) -> list[int]:
-        """Return each block's immediate dominator: where the ways to its predecessors part.
+        """Return each block's immediate dominator: where the paths to its predecessors diverge.
 
         Edges that lead back change nothing, as they lead to what dominates where they start: which is checked.
         """
-        found = [0]
+        dominators = [0]
         for number in range(1, len(self.blocks)):
             ways = {source for source in self.blocks[number].predecessors if source < number}
             while len(ways) > 1:
-                ways.add(found[latest := max(ways)])
+                ways.add(dominators[latest := max(ways)])
                 ways.remove(latest)
-            found += ways
-        return found
+            dominators += ways
+        return dominators
 
     def dominates(self, one: int, other: int) -> bool:
         while other > one:
@@ -110,7 +110,7 @@ class Graph:
         return Graph(blocks=blocks, registers=self.registers, objects=self.objects)
 
     def live(self) -> list[set[str]]:
-        """Return the registers that each block's start has to know."""
+        """Return the registers that are live at each block's start."""
         used: list[set[str]] = []
         written: list[set[str]] = []
         for block in self.blocks:
@@ -251,7 +251,7 @@ class _Inliner:
         self._items.append(f"{inner}end")
 
     def graph(self) -> Graph:
-        """Return the graph of what was written out, without what is never reached."""
+        """Return the graph of the inlined code, without unreachable blocks."""
         lists: list[list[PtxInstruction]] = [[], []]  # the first has no predecessors, whatever leads back to the start
         labels: dict[str, int] = {}
         for item in self._items:

@@ -36,8 +36,8 @@ def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
     guesses = _Guesses(facts, variables)
     for variable in variables:
-        found = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
-        facts.invariants[variable] = list(found)[:MOST_CANDIDATES]
+        candidates = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
+        facts.invariants[variable] = list(candidates)[:MOST_CANDIDATES]
     changed = True
     while changed:  # until all that are left are inductive
         changed = False
@@ -63,9 +63,8 @@ def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:
         answer, holds = facts.ask([*taken, either(~term for term in following)], following)
         if answer is SolverAnswer.NEVER:
             break
-        kept = (
-            [term for term, value in zip(alive, holds, strict=True) if value] if answer is SolverAnswer.POSSIBLE else []
-        )
+        possible = answer is SolverAnswer.POSSIBLE
+        kept = [term for term, value in zip(alive, holds, strict=True) if value] if possible else []
         facts.invariants[phi.value] = kept if len(kept) < len(alive) else []
         dropped = True
     return dropped
@@ -98,8 +97,8 @@ class _Guesses:
 
     def _growths(self, variable: Term) -> set[int]:
         phi = self._phi(variable)
-        found = {value - variable for source, value in phi.incoming if source >= phi.block}
-        return {signed(term.value, term.width) for term in found if term.is_const and term.value}
+        growths = {value - variable for source, value in phi.incoming if source >= phi.block}
+        return {signed(term.value, term.width) for term in growths if term.is_const and term.value}
 
     def of(self, variable: Term) -> Iterator[Term]:
         """Yield candidates, cheap ones first."""
@@ -148,7 +147,7 @@ class _Guesses:
                 yield binary("ule", variable - start, number(bound - 1))
 
     def _beside_parameters(self, variable: Term) -> Iterator[Term]:
-        """Yield that a variable stays below what it is compared with, if that does not change in the loop."""
+        """Yield that a variable stays below what it is compared with, if that is invariant in the loop."""
         block, phis = self._phi(variable).block, self.facts.phis
         for sides in self._orders:
             for one, other in (sides, sides[::-1]):

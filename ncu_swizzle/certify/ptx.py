@@ -116,7 +116,7 @@ class Part:
 
 @dataclass(kw_only=True, eq=False)
 class Module:
-    """What a PTX file has."""
+    """The functions, variables and declarations of a PTX file."""
 
     ptx: str = ""
     functions: dict[str, PtxFunction] = field(default_factory=dict)
@@ -132,14 +132,14 @@ class Module:
 
     def code(self, symbol: str) -> dict[str, str]:
         """Return the texts of a kernel and of all that it names, and that names, by symbol."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         waiting = [symbol]
         while waiting:
             name = waiting.pop()
-            if name not in found and name in self.parts:
-                found[name] = self.parts[name].text
-                waiting += _WORD.findall(found[name])
-        return found
+            if name not in texts and name in self.parts:
+                texts[name] = self.parts[name].text
+                waiting += _WORD.findall(texts[name])
+        return texts
 
     def add(self, kind: str, name: str, statements: Sequence[str]) -> None:
         """Enter a part by its statements."""
@@ -149,23 +149,23 @@ class Module:
 
 
 def elements(operand: str) -> list[str]:
-    """Return what an operand in braces has, or the operand itself."""
+    """Return the elements of an operand in braces, or the operand itself."""
     return split(operand[1:-1]) if operand.startswith("{") else [operand]
 
 
 def split(text: str) -> list[str]:
-    """Return what commas separate, outside of brackets."""
-    found, depth, start = [], 0, 0
+    """Split a text at commas outside of brackets."""
+    fields, depth, start = [], 0, 0
     for at, character in enumerate(text):
         if character in "{[(":
             depth += 1
         elif character in "}])":
             depth -= 1
         elif character == "," and depth == 0:
-            found.append(text[start:at].strip())
+            fields.append(text[start:at].strip())
             start = at + 1
     last = text[start:].strip()
-    return [*found, last] if last else found
+    return [*fields, last] if last else fields
 
 
 _DEPOT = re.compile(r"(__local_depot)\d+")
@@ -401,10 +401,10 @@ class _FunctionReader:
 
     def _instruction(self, text: str) -> None:
         guard, negated = "", False
-        if found := _GUARD.match(text):
-            guard, negated, text = found[2], bool(found[1]), text[found.end() :]
-        found = _OPCODE.fullmatch(text)
-        opcode, rest = (found["opcode"], found["operands"]) if found else (UNREAD, text)
+        if match := _GUARD.match(text):
+            guard, negated, text = match[2], bool(match[1]), text[match.end() :]
+        match = _OPCODE.fullmatch(text)
+        opcode, rest = (match["opcode"], match["operands"]) if match else (UNREAD, text)
         operands = tuple(" ".join(part.split()) for part in split(rest))
         targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
         self.function.body.append(PtxInstruction(opcode, operands, guard, negated, self._line, targets, self._inline))

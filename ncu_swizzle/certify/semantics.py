@@ -94,7 +94,7 @@ _ORDER = {"lt": "lt", "le": "le", "gt": "lt", "ge": "le", "lo": "lt", "ls": "le"
 
 
 def compared(instruction: PtxInstruction, one: Term, other: Term, signed: bool, value: Operands) -> list[Term] | None:
-    """Return the results of a setp, given what it compares; None if it does not compare integers."""
+    """Return the results of a setp of these operands; None if it does not compare integers."""
     kind, combined = instruction.parts[1:3]
     if kind in ("eq", "ne"):
         holds = binary("eq", one, other) if kind == "eq" else ~binary("eq", one, other)
@@ -103,10 +103,10 @@ def compared(instruction: PtxInstruction, one: Term, other: Term, signed: bool, 
         holds = binary(("s" if signed else "u") + _ORDER[kind], *sides)
     else:
         return None
-    found = [holds, ~holds]
+    results = [holds, ~holds]
     if combined in ("and", "or", "xor"):
-        found = [binary(combined, each, value(3, 1)) for each in found]
-    return found
+        results = [binary(combined, each, value(3, 1)) for each in results]
+    return results
 
 
 def _setp(instruction: PtxInstruction, value: Callable[..., Term]) -> list[Term] | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SolverAnswer(StrEnum):
-    """What a solver says of conditions."""
+    """A solver's answer for conditions."""
 
     NEVER = "unsat"
     POSSIBLE = "sat"

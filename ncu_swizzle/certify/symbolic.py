@@ -96,11 +96,11 @@ class SymbolicRun(SymbolicFlow):
         return self._symbol(operand, width or 64)
 
     def _special(self, name: str, width: int) -> Term:
-        if found := _SPECIAL.fullmatch(name):
-            axis = "xyz".index(found[2])
-            if self.block is not None and found[1] == "ntid":
+        if match := _SPECIAL.fullmatch(name):
+            axis = "xyz".index(match[2])
+            if self.block is not None and match[1] == "ntid":
                 return const(self.block[axis], width)
-            if self.block is not None and found[1] == "tid" and self.block[axis] == 1:
+            if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
@@ -220,11 +220,11 @@ class SymbolicRun(SymbolicFlow):
         def value(position: int, asked: int) -> Term:
             return self._value(instruction.operands[position], asked)
 
-        found = semantics.compared(instruction, one, other, True, value) if base is not None else None
-        if found is None:
+        results = semantics.compared(instruction, one, other, True, value) if base is not None else None
+        if results is None:
             for operand in instruction.operands[1:3]:
                 self._leak(self._value(operand, width), "it is compared")
-        return found
+        return results
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
@@ -275,7 +275,7 @@ class SymbolicRun(SymbolicFlow):
         self._set(names, results, guard, signed)
 
     def _repeated(self, effect: Effect) -> int | None:
-        """Return the place of the same load in this block, if only loads stand between them.
+        """Return the position of the same load in this block, if only loads are between them.
 
         C++ has no race between the two, unless they are volatile; who writes asm may mean to see one.
         """

@@ -144,14 +144,14 @@ _MADE: dict[tuple[object, ...], Term] = {}
 
 
 def forget() -> None:
-    """Drop all terms: those made before are not to be used with those made after."""
+    """Drop all terms: earlier ones must not be used with later ones."""
     _MADE.clear()
 
 
 def _make(op: str, width: int, *args: object) -> Term:
     key: tuple[object, ...] = (op, width, *args)
-    if (known := _MADE.get(key)) is not None:
-        return known
+    if (existing := _MADE.get(key)) is not None:
+        return existing
     term = Term()
     term.op, term.width, term.args, term.id = op, width, args, len(_MADE)
     parts = list(term.terms())
@@ -169,7 +169,7 @@ def _term(term: Term, position: int) -> Term:
 
 
 def signed(value: int, width: int) -> int:
-    """Return what a bit vector is as a signed number."""
+    """Return a bit vector's value as a signed number."""
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 
@@ -403,8 +403,8 @@ def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
 
 def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term]) -> Term:
     """Return a term whose leaves are replaced, folded again."""
-    if (known := memo.get(term)) is not None:
-        return known
+    if (done := memo.get(term)) is not None:
+        return done
     if term.op in (ATOM, APPLY):
         result = replace(term)
     elif term.op == CONST:
@@ -431,15 +431,15 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
 
 def leaves(term: Term) -> set[Term]:
     """Return the atoms and applications of a term, and those that the applications are applied to."""
-    found: set[Term] = set()
+    reached: set[Term] = set()
     waiting = list(term.atoms)
     while waiting:
         leaf = waiting.pop()
-        if leaf not in found:
-            found.add(leaf)
+        if leaf not in reached:
+            reached.add(leaf)
             if leaf.op == APPLY:
                 waiting += [inner for argument in leaf.terms() for inner in argument.atoms]
-    return found
+    return reached
 
 
 def subterms(term: Term) -> Iterator[Term]:

@@ -75,7 +75,7 @@ class KnownLaunch:
 
 
 def _maps(target: Target) -> Maps:
-    """Return what the tensor maps among a kernel's parameters say of shared memory."""
+    """Return the layouts in shared memory that the tensor maps among a kernel's parameters describe."""
     passed = (target.kernel.boxed(argument) for argument in target.family.arguments if argument.passed)
     return tuple(
         (number, TensorMap(size * math.prod(each.box), size * each.box[-1], each.swizzle))
@@ -196,8 +196,8 @@ class Versions:
 
     def _known(self, symbol: str, kernels: Sequence[str]) -> Sequence[KnownLaunch]:
         """Return the launches that are known of a kernel, whatever it is called there."""
-        known = (launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels))
-        return list(dict.fromkeys(replace(launch, entry="") for launch in known))
+        launches = (launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels))
+        return list(dict.fromkeys(replace(launch, entry="") for launch in launches))
 
     def _kernel(
         self, before: Module, after: Module, symbol: str, kernels: Sequence[str], checking: Checking
@@ -260,7 +260,7 @@ def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
 
 
 def _with_own_labels(assembly: str) -> str:
-    """Return assembly with its local labels numbered as they come.
+    """Return assembly with its local labels numbered in order.
 
     The compiler numbers functions over all of a unit, those that leave no code, too: a function for the device alone
     moves all numbers. Each label gets one name of its own, so texts that are the same then mean the same.
@@ -341,13 +341,13 @@ class CheckedProject:
     @cached_property
     def _named(self) -> tuple[tuple[Path, TranslationUnit | UsageError], ...]:
         """The sources that compile_commands.json and ncu-swizzle.toml name, with their units."""
-        found: list[tuple[Path, TranslationUnit | UsageError]] = []
+        named_units: list[tuple[Path, TranslationUnit | UsageError]] = []
         for file in halves.command_files(self.folder):
             try:
-                found += halves.of_commands(file, self.sources.trust)
+                named_units += halves.of_commands(file, self.sources.trust)
             except BadFile as error:
-                found.append((file, error))
-        return (*found, *((limits.plain(target.source), halves.of_target(target)) for target in self.described))
+                named_units.append((file, error))
+        return (*named_units, *((limits.plain(target.source), halves.of_target(target)) for target in self.described))
 
     def verdicts(
         self,
@@ -365,8 +365,10 @@ class CheckedProject:
                 yield unit
                 continue
             described = (KnownLaunch.of(each) for each in self.described if limits.plain(each.source) == unit.source)
-            known = tuple(launches) if unit in own else tuple(described) or tuple(launches)
-            versions = Versions(before=unit, after=unit, trees=trees, launches=known, changed=frozenset(changed))
+            known_launches = tuple(launches) if unit in own else tuple(described) or tuple(launches)
+            versions = Versions(
+                before=unit, after=unit, trees=trees, launches=known_launches, changed=frozenset(changed)
+            )
             for verdict in versions.verdicts(checking):
                 read |= verdict.read
                 if verdict.digests or not unit.undescribed:

@@ -16,7 +16,7 @@ class Location(NamedTuple):
 
 
 class ProofOutcome(StrEnum):
-    """What is known of the new version."""
+    """The verdict on the new version."""
 
     PROVED = "proved"
     REFUTED = "refuted"  # the checker knows no reason why the counterexample's values cannot occur: replay it
@@ -75,7 +75,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelVerdict:
-    """What is known of one kernel. `block` is None if the proof holds for blocks of any shape."""
+    """The verdict on one kernel. `block` is None if the proof holds for blocks of any shape."""
 
     kernel: str  # its symbol in the old version
     outcome: ProofOutcome

@@ -41,7 +41,7 @@ class DescribedKernels:
 def describe(
     source: Path, description: KernelDescription, settings: EmulationSettings = EmulationSettings()
 ) -> DescribedKernels:
-    """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
+    """Add an entry for each kernel of a source, or for the named one, to a project's file.
 
     The description names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
     description says is taken over. No entry is ever changed. Raises UsageError, with the reasons of `family_of_spec`,
@@ -195,8 +195,8 @@ class ProjectEntry:
             yield said("shared", "", (shared,) if shared else None, "bytes of dynamic shared memory")
         if self.options:
             yield f"nvcc = [{', '.join(map(quoted, self.options))}]"
-        known = signature.arguments(signature_.parameters)
-        yield from _array([(text, "") for text in typed.args] or known)
+        described = signature.arguments(signature_.parameters)
+        yield from _array([(text, "") for text in typed.args] or described)
         yield '# reference = "reference.py:FUNCTION"  a NumPy function; without it, outputs are not checked'
 
 

@@ -103,7 +103,7 @@ def fix(
 
 
 def _show_each(what: Sequence[str], outcomes: Sequence[ItemOutcome], extras: FixExtras) -> None:
-    """Write and print what became of several files, and raise the first error.
+    """Write and print the outcome of several files, and raise the first error.
 
     Of two whose patches change what the other was proved with, the first is written; the next run fixes what is left.
     """

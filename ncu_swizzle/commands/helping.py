@@ -38,7 +38,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args[:dashes])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the command: its arguments as the help calls them, in brackets if they are optional."""
+        """Return the usage line's arguments, in brackets if they are optional."""
         arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
         names = [_shown_name(one) if one.required else f"[{_shown_name(one)}]" for one in arguments]
         return ["[OPTIONS]", *names, *(["[-- PROGRAM …]"] if self.runs_program else [])]

@@ -42,11 +42,11 @@ def judge(
     """
     from ncu_swizzle.commands.console import Output
 
-    found = judged(what, own.description(request.problem, sources), request)
-    if not formats.write({"json": lambda: in_json(found.to_json(), indent=2) + "\n"}):
-        for line in found.lines():
+    judgement = judged(what, own.description(request.problem, sources), request)
+    if not formats.write({"json": lambda: in_json(judgement.to_json(), indent=2) + "\n"}):
+        for line in judgement.lines():
             Output().print(line, soft_wrap=True, markup=False)
-    conclude(found, what)
+    conclude(judgement, what)
 
 
 def judged(what: Sequence[str], description: KernelDescription, request: Request) -> Judgement:

@@ -343,7 +343,7 @@ def sweep_plan(
 def _one_family(
     words: Sequence[str], description: KernelDescription, families: bool = False
 ) -> tuple[Family, list[Kernel]]:
-    """Return the family that words are of, and the named kernels; none for a file, or a family's name (`families`).
+    """Return the family of the words, and the named kernels; none for a file, or a family's name (`families`).
 
     Raises UsageError for a file and other words, and for several families.
     """

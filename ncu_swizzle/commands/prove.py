@@ -242,8 +242,8 @@ def _kernel_lines(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> It
     if kernel.outcome is ProofOutcome.REFUTED:
         yield f"  refuted: {name}"
     elif kernel.obstacle:
-        place = located(kernel.obstacle.line)
-        yield f"  not proved: {name}: {kernel.obstacle.reason}{f', {place}' if place else ''}"
+        at = located(kernel.obstacle.line)
+        yield f"  not proved: {name}: {kernel.obstacle.reason}{f', {at}' if at else ''}"
     for line in met(kernel.counterexample) if kernel.counterexample else ():
         yield f"    {line}"
 

@@ -570,7 +570,7 @@ def _pattern(program: PreparedCode, totals: Totals, number: int) -> Pattern | No
     """Return the access pattern of an instruction in global memory, and what a vector in its place would take."""
     if number not in totals.patterns:
         return None
-    alike, vector = totals.patterns[number].alike, program.vectors.get(number)
+    alike, vector = totals.patterns[number].summary, program.vectors.get(number)
     first = vector.numbers[0] if vector else number
     if vector is None or any(each in totals.unfollowed or each not in totals.patterns for each in vector.numbers):
         return alike

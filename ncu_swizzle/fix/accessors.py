@@ -80,7 +80,7 @@ def bits_of_row(xor: RowXor, row: str) -> str:
 
 
 def moved_index(transform: RowXor | XorMatrix | Padding, index: str) -> str:
-    """Return the element of a flat array that an index becomes."""
+    """Return the expression that maps an index of a flat array to its new one."""
     if isinstance(transform, XorMatrix):
         return transform.cuda(index)
     if isinstance(transform, Padding):

@@ -85,13 +85,13 @@ class Naming:
                 return None
             left, takes = excess_of(new.emulated, {}).total, claims.resources_of(new)
             loads = sum(instruction.text.count("LDG.") for instruction in new.code.instructions)
-            made = BuiltEdit(
+            built = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )
         kind = MappingKind.PADDING if takes.shared > taken.shared else MappingKind.SWIZZLE
         fits = self.job.options.max_shared is None or takes.shared <= self.job.options.max_shared
         wanted = self.job.options.only in (None, kind) and fits and takes.blocks_per_sm
-        return made if wanted and left is not None else None
+        return built if wanted and left is not None else None
 
     def _tried(self, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> TriedPatch | None:
         """Return a patch that is proved, or may be right; None if it is refuted."""
@@ -119,7 +119,7 @@ class Naming:
         return located(self.job.target, self.job.text, edit.line)
 
     def _tiles(self, proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit) -> Iterator[TileFix]:
-        """Yield what came of each array that conflicted, in the line of its declaration, else in that of the patch."""
+        """Yield the outcome for each array that conflicted, at the line of its declaration or else of the patch."""
         before, after = proof.resources_before, proof.resources_after
         taken = after.shared - before.shared if before and after else 0
         for name, excess in proof.before.moved.items():

@@ -59,7 +59,7 @@ class TileSeen:
         return self.excess if self.launch_excess is None else self.launch_excess
 
     def in_launch(self, excess: int) -> int:
-        """Return what an excess in the blocks that ran comes to in the launch."""
+        """Scale an excess in the blocks that ran to the whole launch."""
         # In proportion to the excess that the emulator counted; rounded up, as an excess must not become 0.
         return -(-excess * self.total // self.excess) if self.excess else excess
 
@@ -327,7 +327,7 @@ def _other_rows(seen: TileSeen, shape: Shape, limits: Constraints, *, xors: bool
 
 
 def _suggested(seen: TileSeen, limits: Constraints, spelled: int, advice: Suggestion | None) -> Iterator[Ranked]:
-    """Yield the XOR of bits that `lint` and `explain` name for a tile, which asks nothing of its rows."""
+    """Yield the XOR of bits that `lint` and `explain` name for a tile, which needs no row length."""
     element = min(seen.narrowest, LINE // 2)
     shape = Shape(columns=LINE // element, rows=0, element_bytes=element)
     for part in dict.fromkeys((0, spelled if spelled < seen.widest else 0)):

@@ -72,9 +72,9 @@ def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
     """Return why there is no proof, and the line: a counterexample if there is one, else what could not be shown."""
     if verdict.outcome is ProofOutcome.REFUTED:
         kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is ProofOutcome.REFUTED)
-        found = kernel.counterexample
-        lines = "; ".join(change.met(found)) if found else "it computes something else"
-        return f"{change.name_of(kernel.kernel)}: {lines}", _line(found)
+        counterexample = kernel.counterexample
+        lines = "; ".join(change.met(counterexample)) if counterexample else "it computes something else"
+        return f"{change.name_of(kernel.kernel)}: {lines}", _line(counterexample)
     for unit in verdict.units:
         for kernel in unit.kernels:
             if kernel.outcome is not ProofOutcome.PROVED:

@@ -52,11 +52,11 @@ class Draft:
         return self.constants.terms(step.node, step.frame, home, step.negative) if step.node else ()
 
     def moving(self, steps: Sequence[IndexStep]) -> tuple[IndexStep, ...]:
-        """Return the steps that go anywhere: subscripts of rows, and what is not 0."""
+        """Return the steps that move: subscripts of rows, and offsets other than 0."""
         return tuple(step for step in steps if step.rank != 1 or not self.zero([step]))
 
     def zero(self, steps: Sequence[IndexStep]) -> bool:
-        """Return whether all of some subscripts are the first one."""
+        """Return whether all these subscripts are 0."""
         return all(not step.node or self.constants.value(step.node, step.frame) == 0 for step in steps)
 
     def row_length(self) -> int | None:
@@ -84,7 +84,7 @@ class Draft:
         return None
 
     def row_and_column(self, access: SourceAccess) -> tuple[IndexStep, IndexStep]:
-        """Return the last two indices with which an access names an element; raise Unfit if it does it otherwise."""
+        """Return the last two indices of an access; raise Unfit if it has no such pair."""
         rank, steps = self.rank, access.steps
         ranks = [step.rank for step in steps[:rank]]
         if rank < 2 or ranks != [*range(rank, 0, -1)] or access.layout or access.leading:
@@ -131,7 +131,7 @@ class PaddingEdits:
         self.accessors = Accessors(self.draft.file)
 
     def edits(self) -> list[Edit]:
-        """Return the edits; raise Unfit for a use that the padding cannot be written at."""
+        """Return the edits; raise Unfit for a use at which the padding cannot be written."""
         draft, edits = self.draft, list[Edit]()
         if self.padding.every * draft.element_bytes == draft.declared_bytes:
             return self._wrapped()

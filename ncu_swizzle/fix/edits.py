@@ -65,7 +65,7 @@ def composition(start: int, end: int, prefix: str, swizzle: object) -> tuple[Edi
 
 
 def line_end(text: bytes, at: int) -> str:
-    """Return how the line that a byte is in ends; of the last one, how the one before it does."""
+    """Return the line ending at a byte; for the last line, that of the line before."""
     end = text.find(b"\n", at)
     end = end if end >= 0 else text.rfind(b"\n")
     return "\r\n" if text[max(0, end - 1) : end] == b"\r" else "\n"
@@ -170,11 +170,11 @@ def parted(source: Path, text: bytes) -> dict[Path, bytes]:
 def places(source: Path, text: bytes) -> tuple[tuple[Path, int], ...]:
     """Return for each line of the text the file that it is in, and its number there."""
     count: Counter[Path] = Counter()
-    found: list[tuple[Path, int]] = []
+    locations: list[tuple[Path, int]] = []
     for file, _, own in _lines(source, text, marks=True):
         count[file] += own
-        found.append((file, count[file]))
-    return tuple(found)
+        locations.append((file, count[file]))
+    return tuple(locations)
 
 
 def _lines(source: Path, text: bytes, marks: bool = False) -> Iterator[tuple[Path, bytes, bool]]:
@@ -207,7 +207,7 @@ def _includes(text: bytes, name: str) -> Iterator[Node]:
 
 
 def _guarded(text: bytes, name: str) -> bool:
-    """Return whether a header is read only once: by ``#pragma once``, or because an ``#ifndef`` holds all of it."""
+    """Return whether a header is read only once: it has ``#pragma once``, or an ``#ifndef`` around all of it."""
     file = cuda.parse(text, name)
     nodes = [node for node in file.root.named_children if node.type != "comment"]
     if any(node.type == "preproc_call" and node.text.split() == ["#pragma", "once"] for node in nodes):

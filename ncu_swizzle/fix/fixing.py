@@ -382,7 +382,7 @@ class FixState:
 def _with_other(
     patch: TriedPatch, best: Sequence[Ranked], named: Candidate | None, written: Ranked, why: str
 ) -> TriedPatch:
-    """Return a patch that says which mapping `lint` and `explain` name, if it is another, and why that is not it."""
+    """Return the patch with the mapping that `lint` and `explain` name, if it differs, and why it is not used."""
     if named is None or written.named or (named.mapping == named.mapping.plain and not named.was):
         return patch
     (tile,) = patch.tiles
@@ -394,7 +394,7 @@ def _with_other(
 
 
 def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:
-    """Return the stop of a mapping that cannot be written, and how the source would have to look."""
+    """Return why a mapping cannot be written, and how the source would have to look."""
     name, columns = seen.roots[0].root.declared.text, mapping.shape.columns
     flat = seen.roots[0].root.rank < 2
     wanted = f"{name}[row * {columns} + column]" if flat else f"{name}[row][column]"

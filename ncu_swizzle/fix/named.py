@@ -262,8 +262,8 @@ def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Ite
             advice = tile.suggestion(attribution.constraints(profile))
         except UsageError:
             continue
-        found = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
-        named = [mapping for mapping in found if isinstance(mapping.transform, Swizzle)]
+        mappings = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
+        named = [mapping for mapping in mappings if isinstance(mapping.transform, Swizzle)]
         for mapping in named[:SWIZZLES]:
             assert isinstance(mapping.transform, Swizzle)
             element = (elements.get(array.name) if array else None) or mapping.element_bytes

@@ -79,8 +79,8 @@ def measure(
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
     """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
-    found = device.devices()
-    arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
+    gpus = device.devices()
+    arch = before.family.arch or ("sm_{}{}".format(*gpus[0][1]) if gpus else ARCH)
 
     def version(target: Target, name: str) -> Kernel:
         code = folder / f"{name}.cubin"
@@ -121,7 +121,7 @@ def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain
 
 
 def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
-    """Judge one kernel: what is found before its fix, too, is not the fix's doing."""
+    """Judge one kernel: errors that it had before its fix are not the fix's fault."""
     folder = pair.both.folder
     try:
         counts = _counts([pair.alone(1)], folder, toolchain)
@@ -177,7 +177,7 @@ def _outputs(draws: Sequence[Draw]) -> Claim:
 
 
 def _time(times_ms: Mapping[str, list[float]]) -> Claim:
-    """Judge the medians; that the new one is slower is left open if chance alone often makes it so (a sign test).
+    """Judge the medians; a slower one stays open if chance alone would often make it so (a sign test).
 
     Launching limits kernels of a few microseconds, whose times then vary by a tenth and more.
     """

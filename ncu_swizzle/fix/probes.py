@@ -89,10 +89,10 @@ class Known:
         if node.type == "field_expression":
             sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
             return sizes.get(node.text)
-        known = self.answered.get((self.place(node, frame) or 0, node.text))
-        struct = node.above(*CLASSES) if known is None else NOTHING
+        answer = self.answered.get((self.place(node, frame) or 0, node.text))
+        struct = node.above(*CLASSES) if answer is None else NOTHING
         if not struct:
-            return known
+            return answer
         # A class's own names, such as a template's parameters, are known in its methods.
         every = {
             n
@@ -102,10 +102,10 @@ class Known:
         return every.pop() if len(every) == 1 else None
 
     def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
-        known = self._name(node, frame)
-        if known is not None or node.type not in ("identifier", "field_expression"):
+        value = self._name(node, frame)
+        if value is not None or node.type not in ("identifier", "field_expression"):
             grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
-            return grid.get(node.text) if known is None else known
+            return grid.get(node.text) if value is None else value
         owner, bound = frame.owner(node.text)
         if bound is None or bound.changed or (id(bound), node.text) in self._finding:
             return None
@@ -181,8 +181,8 @@ class Known:
         for pointer in {
             a.pointer.members: a.pointer for a in self.walk.accesses.values() if a.pointer.members
         }.values():
-            known = {text: self._size(text) for text in _member_questions(pointer)}
-            at, size, *levels = known.values()
+            sizes = {text: self._size(text) for text in _member_questions(pointer)}
+            at, size, *levels = sizes.values()
             if at is None or not size:
                 continue
             copies = [
@@ -200,7 +200,7 @@ class Known:
             self.asked.setdefault((at, expression), len(self.asked))
 
     def ask_all(self, arrays: Sequence[SharedDeclaration]) -> None:
-        """Ask for all that the accesses of the arrays depend on."""
+        """Add probes for everything that the arrays' accesses depend on."""
         for array in arrays:
             at = self._declared_at(array.declared)
             self.ask(at, f"sizeof({array.name}{'[0]' * array.rank})")
@@ -246,7 +246,7 @@ class Known:
                 self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])")
 
     def _ask_names(self, node: Node, frame: CallFrame, depth: int = 4) -> None:
-        """Ask for the values of the names in an expression, and in what its calls stand for."""
+        """Add probes for the names in an expression, and in what its calls expand to."""
         for use in _named(node):
             onward = self.walk.argument(use, frame, None) if depth else None
             if onward is not None:
@@ -296,7 +296,7 @@ class Known:
         return False
 
     def _declared_at(self, declared: Node) -> int | None:
-        """Return where a declared name is known: behind its declaration, or at the beginning of the function."""
+        """Return where a declared name is in scope: after its declaration, or at the beginning of the function."""
         parameter = declared.above("parameter_declaration", "optional_parameter_declaration")
         if parameter:
             body = parameter.above("function_definition", "lambda_expression").part("body")
@@ -319,7 +319,7 @@ class Known:
 
 
 def _named(node: Node) -> Iterator[Node]:
-    """Yield what stands for a value in an expression: names, those of classes' members as a whole, and sizes."""
+    """Yield what has a value in an expression: names, qualified names of class members, and sizes."""
     if node.type in ("identifier", "qualified_identifier", "sizeof_expression", "field_expression"):
         yield node
     else:

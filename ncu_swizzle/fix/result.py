@@ -87,7 +87,7 @@ def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ..
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TriedPatch:
-    """A text, what it does to the tiles, and what is known of it: it is proved, or no more than worth a look."""
+    """A patched text, its effect on the tiles, and its proof, which may be open: then it is only worth a look."""
 
     text: bytes
     tiles: tuple[TileFix, ...]
@@ -95,7 +95,7 @@ class TriedPatch:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is left of the excess of what moved."""
+        """Whether the moved tiles have no excess left."""
         return not self.left
 
     @property

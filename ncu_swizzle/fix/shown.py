@@ -74,7 +74,7 @@ def _coloured(patch: str) -> Text:
 
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
-    """Yield what came of a kernel's tiles."""
+    """Yield the outcome of a kernel's tiles."""
     if kernel.along:
         yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
     elif not kernel.tiles and not kernel.notes:

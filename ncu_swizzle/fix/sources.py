@@ -169,7 +169,7 @@ def _sampled(target: Target) -> Target:
 def _finished(
     targets: Sequence[Target], query: FixQuery, before: bytes, after: bytes, kernels: Sequence[KernelFix], project: Path
 ) -> SourceFix:
-    """Return the fix of a source with what was measured of its kernels, and what was not looked at."""
+    """Return the fix of a source with the measurements of its kernels, and a note on what was not checked."""
     finished = tuple(kernels)
     if query.on_gpu is not None and any(kernel.proved for kernel in kernels):
         finished = measured(kernels, targets, after, query)
@@ -272,7 +272,7 @@ def fixes(
 
 
 def meet(one: SourceFix, other: SourceFix) -> bool:
-    """Return whether a fix changes what the other one was proved with: the next run will fix what is left."""
+    """Return whether a fix changes a file that the other one was proved with: the next run will fix what is left."""
     changed = [{limits.plain(file.path) for file in fixed.files} for fixed in (one, other)]
     return bool(changed[0] & other.read or changed[1] & one.read)
 

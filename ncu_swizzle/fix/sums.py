@@ -91,7 +91,7 @@ class Constants:
         return operations[operator](one, other) if operator in operations else None
 
     def _reached(self, node: Node, frame: CallFrame, home: CallFrame | None) -> tuple[Node, CallFrame]:
-        """Return what a parameter or a call stands for; with `home`, only what does not mean anything there."""
+        """Return what a parameter or a call expands to; with `home`, only if it has no meaning there."""
         while True:
             node = node.bare
             onward = self.walk.argument(node, frame, home) or self._expanded(node, frame)
@@ -100,7 +100,7 @@ class Constants:
             node, frame = onward
 
     def _expanded(self, node: Node, frame: CallFrame) -> tuple[Node, CallFrame] | None:
-        """Return the only expression of what a call calls, or a macro stands for, if it depends on nothing else."""
+        """Return the only expression of a called function or a macro, if it depends on nothing else."""
         entered = self.walk.expression(node, frame)
         if entered is None:
             return None

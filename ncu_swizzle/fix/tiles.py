@@ -57,15 +57,15 @@ def tiles_of(
 ) -> tuple[SourceTile, ...]:  # fmt: skip
     """Return the tiles; `offsets` are the declared pointers at a constant distance from their array, in bytes."""
     roots: dict[tuple[object, ...], Root] = {}
-    found: list[tuple[Root, SourceAccess]] = []
+    rooted: list[tuple[Root, SourceAccess]] = []
     for access in accesses:
         root, rest = _rooted(access, offsets)
         root = roots.setdefault((root.array.declared, root.declared), root)
-        found.append((root, rest))
+        rooted.append((root, rest))
     # Accesses that are written in the same place share a mapping, and so do all roots of one pointer.
     group = {root: {root} for root in roots.values()}
     by_node: dict[object, Root] = {}
-    for root, access in found:
+    for root, access in rooted:
         keys = [access.node, *(step.node for step in access.steps if step.node)]
         if root.member:
             keys.append(root.declared)
@@ -81,8 +81,8 @@ def tiles_of(
         arrays = {root.array for root in ordered}
         tiles.append(
             SourceTile(
-                roots=tuple(copy for root in ordered for copy in _copies(root, members, offsets, found)),
-                accesses=tuple(access for root, access in found if root in joined),
+                roots=tuple(copy for root in ordered for copy in _copies(root, members, offsets, rooted)),
+                accesses=tuple(access for root, access in rooted if root in joined),
                 obstacles=tuple(obstacle for obstacle in obstacles if obstacle.array in arrays),
             )
         )

@@ -139,8 +139,8 @@ class Walk:
             self._used(value, frame)
             return
         if value.type == "lambda_expression":
-            made = next((d for d in self.names.callables.get(name.text, []) if d.node is value), None)
-            frame.names[name.text] = Bound((Closure(made, frame),) if made else ())
+            definition = next((d for d in self.names.callables.get(name.text, []) if d.node is value), None)
+            frame.names[name.text] = Bound((Closure(definition, frame),) if definition else ())
             return
         struct = self.file.class_named(node.part("type").text)
         plain = declarator if declarator.type != "init_declarator" else declarator.part("declarator")
@@ -158,12 +158,12 @@ class Walk:
         self._bind(name, self._decayed(value, values, frame, reference), value, frame)
 
     def _bind(self, name: Node, values: Values, value: Node, frame: CallFrame) -> None:
-        """Have a declared name mean some values, as its declaration says what it counts."""
+        """Bind values to a declared name, in the units of its declaration."""
         bound = frame.names.setdefault(name.text, Bound((), value, frame, declared=name))
         self._grow(bound, [self._shaped(v, name) if isinstance(v, Pointer) else v for v in values])
 
     def _shaped(self, pointer: Pointer, name: Node) -> Pointer:
-        """Return a pointer as the declaration of a name makes it."""
+        """Return a pointer with the type of a declared name."""
         rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
         struct = self._struct(pointer)
         if struct and unit != BYTES and not self.file.class_named(unit):
@@ -179,18 +179,18 @@ class Walk:
         return shaped
 
     def _grow(self, bound: Bound, values: Sequence[Value]) -> None:
-        known = {value.key() for value in bound.values}
-        new = [value for value in values if value.key() not in known]
+        keys = {value.key() for value in bound.values}
+        new = [value for value in values if value.key() not in keys]
         bound.values = (*bound.values, *new)
         self._growing += len(new)
 
     def _returned(self, node: Node, frame: CallFrame) -> Values:
         """Return what a function returns: pointers and objects, an element if it returns a reference."""
         definition = frame.function.definition
-        given = tuple(v for child in node.named_children for v in self._value(child, frame))
+        returned = tuple(v for child in node.named_children for v in self._value(child, frame))
         declarator = definition.node.part("declarator") if definition else NOTHING
         reference = "&" in declarator.text.partition("(")[0] or "->" in declarator.text
-        return self._decayed(node.named_children[0] if node.named_children else node, given, frame, reference)
+        return self._decayed(node.named_children[0] if node.named_children else node, returned, frame, reference)
 
     def _decayed(self, node: Node, values: Values, frame: CallFrame, reference: bool) -> Values:
         """Return values as an expression has them; elements are accessed, unless a reference is bound to them."""
@@ -277,12 +277,12 @@ class Walk:
                 v if bound.given or not isinstance(v, Pointer) else replace(v, home=frame.function)
                 for v in bound.values
             )
-        found: list[Value] = []
+        members: list[Value] = []
         for value in self._this(frame):
             if isinstance(value, Pointer):
-                found += self._member_of(value, node.text, node, home=frame.function)
-        if found:
-            return tuple(found)
+                members += self._member_of(value, node.text, node, home=frame.function)
+        if members:
+            return tuple(members)
         for definition in self.names.callables.get(node.text, []):
             if definition.macro and not definition.parameters and node.type == "identifier":
                 return self._into(definition, node, frame)
@@ -432,20 +432,20 @@ class Walk:
     # ------------------------------------------------------------------------------------ calls
 
     def _call(self, node: Node, frame: CallFrame) -> Values:
-        given, function = node.arguments, node.part("function")
+        arguments, function = node.arguments, node.part("function")
         if cast := node.cast_type:
-            return self._cast(node, cast, tuple(v for child in given for v in self._value(child, frame)))
+            return self._cast(node, cast, tuple(v for child in arguments for v in self._value(child, frame)))
         struct = self.file.class_named(function.text) if function.type in NAMING else NOTHING
         if struct:
             return (self._made(struct, node.part("arguments"), frame),)
         called = list(self._callees(node, frame))
         if called:
             return tuple(v for made, this, outer in called for v in self._into(made, node, frame, this, outer))
-        return self._library(node, node.called, given, frame)
+        return self._library(node, node.called, arguments, frame)
 
     def _callees(self, node: Node, frame: CallFrame) -> Iterator[tuple[Definition, Values, CallFrame | None]]:
         """Yield what a call, or a subscript of an object, may call: with the object, and the frame of a lambda."""
-        given, function = node.arguments, node.part("function") or node.part("argument")
+        arguments, function = node.arguments, node.part("function") or node.part("argument")
         subscript = node.type == "subscript_expression"
         name = "operator[]" if subscript else "operator()"
         values: Values = ()
@@ -466,7 +466,7 @@ class Walk:
                 yield value.definition, (), value.frame
                 continue
             inner = value.stepped(0, NOTHING, frame) if isinstance(value, Pointer) and value.rank else value
-            methods = self._method_of(inner, name, len(given))
+            methods = self._method_of(inner, name, len(arguments))
             yield from ((method, (inner,), None) for method in methods)
             if not methods and isinstance(inner, Pointer) and values is not self._this(frame):
                 self._opaque(node, inner)
@@ -476,25 +476,25 @@ class Walk:
         if bound is not None and not every:  # an object of a class that is not to be seen
             every = self.names.callables.get("operator()", [])
             every = every if len(every) == 1 else []
-        yield from ((d, (), None) for d in every if d.fits(len(given)) and (bound is not None or not d.struct))
+        yield from ((d, (), None) for d in every if d.fits(len(arguments)) and (bound is not None or not d.struct))
 
     def _opaque(self, node: Node, value: Pointer) -> None:
-        """Note a use of an object of which the file does not show the class."""
+        """Note a use of an object whose class the file does not define."""
         type_ = value.unit or value.array.element
         if not self.file.class_named(type_):
             self._stop(node, value, f"{{}} is an object of {type_}, which is not defined in this file")
 
     def _library(self, node: Node, name: str, given: Sequence[Node], frame: CallFrame) -> Values:
-        """Walk through a call of what the file does not define."""
-        found: list[Value] = []
+        """Walk through a call of a function that the file does not define."""
+        values: list[Value] = []
         for number, argument in enumerate(given):
             for value in self._used(argument, frame):
                 if not isinstance(value, Pointer):
                     continue
                 if name in TO_ADDRESS:
-                    found.append(replace(value, rank=1, unit=BYTES))
+                    values.append(replace(value, rank=1, unit=BYTES))
                 elif name in SAME:
-                    found.append(replace(value, rank=1))
+                    values.append(replace(value, rank=1))
                 elif name == "make_tensor" and len(given) == 2 and number == 0:
                     self._access(node, value, frame, layout=given[1])
                 elif name in MATRIX:
@@ -503,7 +503,7 @@ class Walk:
                     self._access(node, value, frame)
                 else:
                     self._stop(node, value, f"{{}} is handed to {name}, which this file does not define")
-        return tuple(found)
+        return tuple(values)
 
     def _method_of(self, value: Value, name: str, count: int) -> list[Definition]:
         pointed = self._struct(value) if isinstance(value, Pointer) else NOTHING
@@ -522,15 +522,15 @@ class Walk:
     def _into(
         self, definition: Definition, node: Node, frame: CallFrame, this: Values = (), outer: CallFrame | None = None
     ) -> Values:
-        """Walk through what a call calls."""
-        given = node.arguments
+        """Walk through the function that a call calls."""
+        arguments = node.arguments
         self._calls += 1
         if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
         self._walked.add(definition.body.id)
-        inner = self.entered(definition, node, given, frame)
+        inner = self.entered(definition, node, arguments, frame)
         inner.this, inner.outer = this, outer or inner.outer
-        for declared, argument in zip(definition.parameters, given, strict=False):
+        for declared, argument in zip(definition.parameters, arguments, strict=False):
             values = self._value(argument, frame)
             if not declared:
                 continue
@@ -541,7 +541,7 @@ class Walk:
             inner.names[declared.text].values = tuple(
                 v if kept or not isinstance(v, Pointer) else self._shaped(v, declared) for v in values
             )
-        for argument in given[len(definition.parameters) :]:
+        for argument in arguments[len(definition.parameters) :]:
             self._used(argument, frame)
         if definition.macro and definition.expression:
             return self._value(definition.expression, inner)
@@ -597,7 +597,7 @@ class Walk:
             self.obstacles.setdefault((said, node.line), SourceObstacle(array=value.array, line=node.line, reason=said))
 
     def transparent(self, frame: CallFrame) -> bool:
-        """Return whether a call stands for one expression, whose parts may be written where it is called."""
+        """Return whether a call expands to one expression, whose parts may be written in its place."""
         definition = frame.function.definition
         return definition is not None and bool(definition.expression) and frame.function.caller is not None
 
@@ -612,7 +612,7 @@ class Walk:
     # ------------------------------------------------------------------------------------ what expressions stand for
 
     def argument(self, node: Node, frame: CallFrame, home: CallFrame | None) -> tuple[Node, CallFrame] | None:
-        """Return what a parameter is given by its call, or a member by what made its object.
+        """Return the argument of a parameter, or the initialiser of a member.
 
         None if the name means the same at `home`, or its function is more than one expression.
         """
@@ -640,11 +640,11 @@ class Walk:
             return macros[0].expression, self.entered(macros[0], node, (), frame)
         if node.type not in ("call_expression", "subscript_expression"):
             return None
-        found = list(self._callees(node, frame))
-        bodies = {"".join(definition.body.text.split()) for definition, *_ in found}
-        if len(bodies) != 1 or not found[0][0].expression or len(frame.path) > DEPTH:
+        callees = list(self._callees(node, frame))
+        bodies = {"".join(definition.body.text.split()) for definition, *_ in callees}
+        if len(bodies) != 1 or not callees[0][0].expression or len(frame.path) > DEPTH:
             return None  # an overload for const objects is the same again
-        definition, this, outer = found[0]
+        definition, this, outer = callees[0]
         inner = self.entered(definition, node, node.arguments, frame)
         inner.this, inner.outer = this, outer or inner.outer
         return definition.expression, inner

@@ -42,7 +42,7 @@ class XorEdits:
         self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
-        """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
+        """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
         edits = [edit for access in self.draft.tile.accesses for edit in self._access(access)]
         if (self.factors or self.vectors) and not self.sums:
             return []
@@ -103,7 +103,7 @@ class XorEdits:
         )
 
     def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
-        """Return whether what is written in a frame means the same where an access is written."""
+        """Return whether the names of an expression in a frame mean the same where an access is written."""
         return home.sees(frame.function) or frame.function is home
 
     def _index(self, access: SourceAccess, step: IndexStep, home: CallFrame) -> list[Edit]:
@@ -219,7 +219,7 @@ class XorEdits:
         return low
 
     def _xored(self, start: int, end: int, bits: str, always: bool = False, low: int = 0) -> list[Edit]:
-        """Return the edits that XOR what stands between two bytes; in parentheses as a whole with `always`.
+        """Return the edits that XOR the text between two bytes; with `always` in parentheses.
 
         All but its bits of the mask `low`, which are added, if that is not 0.
         """
@@ -245,7 +245,7 @@ class XorEdits:
         return replace(xor, rows=0) if xor.repeats else xor
 
     def _split(self, step: IndexStep, home: CallFrame) -> tuple[Summands, list[Summand]]:
-        """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
+        """Return the expressions of a sum that count rows, and the other terms; whole periods are left out."""
         if not step.node:  # *p: no index that could be taken apart
             return [], []
         bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes

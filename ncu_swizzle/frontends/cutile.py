@@ -95,16 +95,9 @@ def _signature(constraints: Sequence[Any]) -> Any:
 
 def _values(parameters: Mapping[str, Any], request: CompileRequest, module: ModuleType) -> dict[str, Any]:
     """Return the arguments by name: arrays as they were given, numbers as values. Raises UsageError."""
-    given = {argument.name: argument for argument in request.arguments}
-    given |= {
-        name: Given(name=name, dtype=LITERAL, value=text)
-        for name, text in request.options.items()
-        if name in parameters
-    }
-    contract.refuse_unknown(given, parameters, request)
     values = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
-    for name, each in given.items():
-        values[name] = each if each.shape else _number(each, request, module)
+    for name, argument in contract.arguments_of(parameters, request).items():
+        values[name] = argument if argument.shape else _number(argument, request, module)
     return values
 
 

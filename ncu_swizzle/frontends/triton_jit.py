@@ -202,16 +202,16 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
         )
     *wrappers, function = _layers(thing)
     options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
-    given = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
+    passed = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
     parameters = list(function.arg_names)
-    given |= {name: options.pop(name) for name in list(options) if name in parameters}
-    _refuse_unknown(given, options, parameters, request)
+    passed |= {name: options.pop(name) for name in list(options) if name in parameters}
+    _refuse_unknown(passed, options, parameters, request)
     rules = {name: rule for wrapper in wrappers for name, rule in getattr(wrapper, "values", {}).items()}
-    _refuse_lacking(thing, function, {*given, *rules}, request)
+    _refuse_lacking(thing, function, {*passed, *rules}, request)
     for name, rule in rules.items():
-        given[name] = rule({**given, **options})
-    kernel = _warmed(function, given, options, request)
-    return _described(kernel, given, options, request)
+        passed[name] = rule({**passed, **options})
+    kernel = _warmed(function, passed, options, request)
+    return _described(kernel, passed, options, request)
 
 
 def _layers(thing: Any) -> list[Any]:

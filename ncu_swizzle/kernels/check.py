@@ -184,8 +184,8 @@ def _table(slot_sizes: Sequence[int], types: Sequence[str], arguments: Sequence[
         parameter = (
             f"{types[number] or 'parameter'}, {slot_sizes[number]} bytes" if number < len(slot_sizes) else "none"
         )
-        given = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
-        rows.append(f"  {number + 1}. {parameter} <- {given}")
+        argument = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
+        rows.append(f"  {number + 1}. {parameter} <- {argument}")
     return "\n".join(rows)
 
 

@@ -50,8 +50,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name in ML_DTYPES:
         import ml_dtypes
 
-        made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return made
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
     return np.dtype(name)
 
 

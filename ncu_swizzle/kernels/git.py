@@ -80,8 +80,8 @@ def _answer(
 
 def top(folder: Path) -> Path | None:
     """Return the top folder of the checkout that a folder is in; None outside of git."""
-    found = os.fsdecode(said(folder, "rev-parse", "--show-toplevel").removesuffix(b"\n"))
-    return Path(found) if found else None
+    top_level = os.fsdecode(said(folder, "rev-parse", "--show-toplevel").removesuffix(b"\n"))
+    return Path(top_level) if top_level else None
 
 
 def commit_named(folder: Path, name: str) -> str:

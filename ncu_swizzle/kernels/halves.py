@@ -181,17 +181,19 @@ class Compilation:
         if any(character in str(source) for character in '"\\\n\r'):
             raise UsageError(f"nvcc cannot handle the path {str(source)!r}", "rename the file or its folder")
         try:
-            made = self.toolchain.translate(f'#include "{source}"\n', source.suffix, self.options, self.unit.include)
+            translated = self.toolchain.translate(
+                f'#include "{source}"\n', source.suffix, self.options, self.unit.include
+            )
         except Refused as error:
             told = self.tree.told(str(error))
             raise UsageError(f"nvcc could not compile {source.name}:\n{told}", f"correct {source.name}") from error
         # The compiler's name for the unit is a digest of the path that it was compiled at; names keep their lengths.
-        module = made.module.removeprefix("_")
+        module = translated.module.removeprefix("_")
 
         def alike(text: str) -> str:
             return self.tree.told(text.replace(module, "0" * len(module)) if module else text)
 
-        return Halves(ptx=alike(made.ptx), host=alike(_FAT_BINARY.sub("", made.host)), read=made.read)
+        return Halves(ptx=alike(translated.ptx), host=alike(_FAT_BINARY.sub("", translated.host)), read=translated.read)
 
 
 def _of_json(kept: bytes) -> Halves:

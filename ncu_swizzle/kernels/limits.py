@@ -55,7 +55,7 @@ def _modules(folder: Path, name: str) -> Iterator[Path]:
 
 # Integer arithmetic over a problem's sizes, as written in family.toml: ``"seq // 64"``.
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -110,8 +110,8 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
         # Intermediate values are bounded too: nested products would take any time and memory.
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return within_64_bits(_OPERATORS[type(op)](_value(left, names), _value(right, names)))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return within_64_bits(OPERATORS[type(op)](_value(left, names), _value(right, names)))
     raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")
 
 

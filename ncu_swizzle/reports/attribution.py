@@ -14,7 +14,7 @@ from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem import operations, subsets
+from ncu_swizzle.smem import floors, operations
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_together
 from ncu_swizzle.smem.operations import ATOMIC, COPY
@@ -192,7 +192,7 @@ def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
     ways_by_offset = {}
     for requests_of in (requests_of for requests_of in saved if requests_of.complete):
         requests = requests_of.unpacked()
-        ways = subsets.most_ways(requests.op, requests.addresses, requests.active, requests.source)
+        ways = floors.most_ways(requests.op, requests.addresses, requests.active, requests.source)
         if ways is not None:
             ways_by_offset[requests_of.pc] = ways
     return ways_by_offset
@@ -212,7 +212,7 @@ def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
     return {
         pc: operations.find(made.op).kind not in (ATOMIC, COPY)
         for pc, made in unpacked
-        if subsets.is_unavoidable(made.op, made.addresses, made.active, made.source)
+        if floors.is_unavoidable(made.op, made.addresses, made.active, made.source)
     }
 
 

@@ -104,11 +104,11 @@ def _of_row(row: Row, lines: list[str]) -> types.Diagnostic:
     severity = types.DiagnosticSeverity.Information if row["outcome"] == Outcome.inconclusive else judged
     counted = f"{row['wavefronts']:,} wavefronts, {row['ideal']:,} ideal: " if row.get("wavefronts") is not None else ""
     access = f", {row['access']}" if "access" in row else ""
-    made = _diagnostic(f"{row['kernel']}{access}: {counted}{row['message']}", row["line"] - 1, lines, severity)
+    diagnostic = _diagnostic(f"{row['kernel']}{access}: {counted}{row['message']}", row["line"] - 1, lines, severity)
     if code := row.get("code", ""):
-        made.code, made.code_description = code, types.CodeDescription(codes.uri(code))
-    made.data = {"kernel": row["kernel"]}
-    return made
+        diagnostic.code, diagnostic.code_description = code, types.CodeDescription(codes.uri(code))
+    diagnostic.data = {"kernel": row["kernel"]}
+    return diagnostic
 
 
 def _diagnostic(message: str, line: int, lines: list[str], severity: types.DiagnosticSeverity) -> types.Diagnostic:
