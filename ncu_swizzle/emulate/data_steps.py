@@ -24,13 +24,8 @@ from ncu_swizzle.emulate.operations.rounding import F32, F64
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
 
-# In place of tables that have not been measured: the function of a float64, rounded to a float.
-APPROXIMATED: dict[str, Callable[[Bits], Bits]] = {
-    "LG2": np.log2,
-    "SIN": lambda x: np.sin(2 * np.pi * x),  # of turns, which the instruction before makes of radians
-    "COS": lambda x: np.cos(2 * np.pi * x),
-    "TANH": np.tanh,
-}
+# In place of what has not been modelled: the function of a float64, rounded to a float.
+APPROXIMATED: dict[str, Callable[[Bits], Bits]] = {"TANH": np.tanh}
 
 
 def approximation(instruction: SassInstruction) -> Step | None:

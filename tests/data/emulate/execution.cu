@@ -43,10 +43,12 @@ extern "C" __global__ void summed(float *out, const float *in, int n) {
     if (threadIdx.x == 0) atomicAdd(out, total);
 }
 
-// What is marked: one output through sin, one through a comparison with it, one through shared memory, one not at all.
+// What is marked: one output through tanh, one through a comparison with it, one through shared memory, one not at all.
 extern "C" __global__ void marked(float *out, const float *in, int n) {
     __shared__ float kept[32];
-    const float x = in[threadIdx.x], y = __sinf(x);
+    const float x = in[threadIdx.x];
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     kept[threadIdx.x] = y;
     __syncthreads();
     out[threadIdx.x] = y;
