@@ -102,7 +102,7 @@ def test_marks_reach_outputs_through_arithmetic_branches_and_memory() -> None:
     executed, out = run("marked", values.tobytes(), 512, 2)
     reasons = [bool(executed.reasons(executed.memory.span(OUT + 128 * part, 128))) for part in range(4)]
     assert reasons == [True, False, True, True]
-    assert np.allclose(out.view(np.float32)[:32], np.tanh(values), atol=1e-3)
+    assert (out.view(np.float32)[:32] == (values * 5)[::-1]).all()
     assert (out.view(np.float32)[32:64] == values * 3).all()
 
 

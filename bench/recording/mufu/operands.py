@@ -1,8 +1,8 @@
-"""Make the tables of log2 and sine of what this machine's GPU computes: ``python3 bench/recording/mufu/operands.py``.
+"""Make tables of log2, sine and tanh of what this machine's GPU computes.
 
-Writes emulate/approximations/lg2.xz and sin.xz, and to tests/data/emulate/mufu.npz sums over each 2^20 of all 2^32
-operands and some results. With ``--emulated``, which needs no GPU, compares the emulator's results with these sums (20
-minutes of CPU), and ends with 1 if any differs.
+``python3 bench/recording/mufu/operands.py`` writes lg2.xz, sin.xz and tanh.xz of emulate/approximations, and to
+tests/data/emulate/mufu.npz sums over each 2^20 of all 2^32 operands and some results. With ``--emulated``, which needs
+no GPU, compares the emulator's results with these sums (20 minutes of CPU), and ends with 1 if any differs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.emulate.operations import approximations
-from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, POINT, QUARTER, SQUARE_ROOT, TABLES
+from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, POINT, QUARTER, SQUARE_ROOT, TABLES, UNSEEN
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.mufu import BLOCK, sum_of_results
 
 Words = NDArray[np.uint32]
 RECORDED = ROOT / "tests" / "data" / "emulate" / "mufu.npz"
-NAMES = ("LG2", "SIN", "COS")
+NAMES = ("LG2", "SIN", "COS", "TANH")
 AT_ONE = 7377  # 2^-36
 BLOCKS, MANTISSAS = (1 << 32) // BLOCK, 1 << 23
 TO_TURNS, ONE = np.float32(0.15915494).tobytes(), np.float32(1).tobytes()
@@ -52,6 +52,7 @@ def main(arguments: list[str]) -> int:
     # Half of the first quarter of a turn is seen in that of sine, the other, inverted, in that of cosine.
     upper, lower = (results(module, name, 124 << 23, 2, MANTISSAS // 2) for name in ("SIN", "COS"))
     save("sin", sine_table(np.concatenate([lower[::-1], upper])))
+    save("tanh", *tanh_table(module))
     save("lg2", log2_table(*(results(module, "LG2", row << 23, 1, MANTISSAS) for row in (127, 126))))
     return 0
 
@@ -81,10 +82,22 @@ def log2_table(ones: Words, halves: Words) -> NDArray[np.int64]:
     return off
 
 
-def save(name: str, off: NDArray[np.int64]) -> None:
-    """Write a table."""
-    assert np.abs(off).max() < 1 << 15
-    (TABLES / f"{name}.xz").write_bytes(lzma.compress(off.astype("<i2").tobytes(), filters=FILTERS))
+def tanh_table(module: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the second differences of each exponent's results, and their first two."""
+    bends, ends = [], []
+    for exponent, unseen in UNSEEN.items():
+        words = results(module, "TANH", exponent << 23, 1 << unseen, MANTISSAS >> unseen).astype(np.int64)
+        bends += [np.zeros(2, np.int64), np.diff(words, n=2)]
+        ends.append(words[:2])
+    return np.concatenate(bends), np.concatenate(ends)
+
+
+def save(name: str, table: NDArray[np.int64], head: NDArray[np.int64] | None = None) -> None:
+    """Write a table, behind words that may be longer."""
+    assert np.abs(table).max() < 1 << 15
+    content = table.astype("<i2").tobytes()
+    content = content if head is None else head.astype("<i4").tobytes() + content
+    (TABLES / f"{name}.xz").write_bytes(lzma.compress(content, filters=FILTERS))
 
 
 def compared() -> int:

@@ -1,8 +1,8 @@
 """What MUFU approximates, bit by bit as an H100 computes it.
 
 `bench/recording/mufu/measure.cu` ran 1/x, 1/sqrt(x), sqrt(x) and 2^x over all mantissas and checked, over all 2^32
-operands, how the results for the other exponents follow from these. `operands.py` there did so for log2, sin and cos,
-with digests of the results of all 2^32 operands. A table holds each result's distance to what is computed here.
+operands, how the results for the other exponents follow from these. `operands.py` there did so for log2, sin, cos and
+tanh, with sums of the results of all 2^32 operands. A table holds each result's distance to what is computed here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.operations.rounding import F32, F64
 from ncu_swizzle.emulate.values import Bits
 
 TABLES = Path(__file__).parent.parent / "approximations"
-NAN = np.uint32(0x7FFFFFFF)
+NAN, ONE, SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x3F800000), np.uint32(1 << 31)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,6 @@ def _two_to(bits: Bits) -> Bits:
 # ---------------------------------------------------------------------------------------------- log2
 
 POINT, SQUARE_ROOT = 36, 3474676  # bits behind the point; the first mantissa whose log2 is 1/2 or more, to 24 bits
-ONE = np.uint32(0x3F800000)
 SLACK = 1 << 14  # in units of the last of these bits: more than any result is off
 
 
@@ -222,6 +221,41 @@ def _sine(bits: Bits, ahead: int) -> Bits:
     return np.where(exponent == 255, NAN, words)
 
 
+# ---------------------------------------------------------------------------------------------- tanh
+
+# By biased exponent, the last bits of an operand that nothing depends on; below, the result is the operand, above, 1.
+UNSEEN = {119: 6, 120: 6, 121: 6, 122: 5, 123: 5, 124: 4, 125: 4, 126: 4, 127: 3, 128: 2, 129: 3}
+
+
+@functools.cache
+def _tanh_words() -> tuple[Bits, Bits, Bits]:
+    """Return the words of tanh, one exponent behind the other, and by exponent where they begin, and the unseen bits.
+
+    The table has the first two words of each exponent, then second differences, of which the first two do not count.
+    """
+    content = lzma.decompress((TABLES / "tanh.xz").read_bytes())
+    ends = np.frombuffer(content[: 8 * len(UNSEEN)], "<i4").reshape(-1, 2).astype(np.int64)
+    bends = np.frombuffer(content[8 * len(UNSEEN) :], "<i2").astype(np.int64)
+    words, begins, unseen, at = [], np.zeros(256, np.int64), np.zeros(256, np.int64), 0
+    for (exponent, bits), (first, second) in zip(UNSEEN.items(), ends, strict=True):
+        count = 1 << 23 - bits
+        part = bends[at : at + count].copy()
+        part[:2] = first, second - 2 * first
+        words.append(part.cumsum().cumsum().astype(np.uint32))
+        begins[exponent], unseen[exponent], at = at, bits, at + count
+    return np.concatenate(words), begins, unseen
+
+
+def _tanh(bits: Bits) -> Bits:
+    """Return the words of tanh(x)."""
+    table, begins, unseen = _tanh_words()
+    exponent, fraction = SINGLE.exponent(bits), SINGLE.fraction(bits).astype(np.int64)
+    words = table[begins[exponent] + np.where(begins[exponent] | unseen[exponent], fraction >> unseen[exponent], 0)]
+    size = bits & ~SIGN
+    words = np.where(exponent < min(UNSEEN), size, np.where(exponent > max(UNSEEN), ONE, words)) | bits & SIGN
+    return np.where((exponent == 255) & (fraction != 0), NAN, words)
+
+
 FUNCTIONS: dict[str, Callable[[Bits], Bits]] = {
     "RCP": Function(name="rcp", layout=SINGLE, exact=np.reciprocal, at_zero=0x7F800000, at_infinity=0),
     "RSQ": Function(
@@ -236,4 +270,5 @@ FUNCTIONS: dict[str, Callable[[Bits], Bits]] = {
     "LG2": _log2,
     "SIN": functools.partial(_sine, ahead=0),
     "COS": functools.partial(_sine, ahead=1),
+    "TANH": _tanh,
 }

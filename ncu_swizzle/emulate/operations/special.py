@@ -32,10 +32,10 @@ INFINITE = {HALF: 0x7C00, BRAIN: 0x7F80}
 
 @operation("MUFU", "UMUFU")
 def mufu(ins: SassInstruction) -> Compute | None:
-    """What `approximations` has: of a float, of the upper half of a double, 2^x of a half."""
+    """What `approximations` has: of a float, of the upper half of a double; 2^x and tanh of a half."""
     function, operand = FUNCTIONS.get(ins.modifiers[0]), ins.operands[1]
-    if ins.modifiers[0] == "EX2" and ins.modifiers[1:] in (("F16",), ("BF16",)):
-        return _two_to_half(operand, HALF if ins.has("F16") else BRAIN)
+    if ins.modifiers[0] in ("EX2", "TANH") and ins.modifiers[1:] in (("F16",), ("BF16",)):
+        return _of_half(ins.modifiers[0], operand, HALF if ins.has("F16") else BRAIN)
     if function is None or len(ins.modifiers) > 1:
         return None
     if ins.has("RCP64H", "RSQ64H") and operand.kind == FLOAT:  # an immediate is the double whose upper half is meant
@@ -44,8 +44,8 @@ def mufu(ins: SassInstruction) -> Compute | None:
     return calculation([single(operand)], lambda numbers: (function(numbers.view(np.uint32)),))
 
 
-def _two_to_half(operand: Operand, form: Format) -> Compute | None:
-    """Return 2^x of a half or bfloat16: that of a float, cut off; the word's upper half is not known."""
+def _of_half(name: str, operand: Operand, form: Format) -> Compute | None:
+    """Return a function of a half or bfloat16: that of a float, cut off; the word's upper half is not known."""
     if operand.negated or operand.absolute:
         return None
     read, shift = raw(operand), np.uint32(16 * ("H1" in operand.suffixes))
@@ -54,7 +54,7 @@ def _two_to_half(operand: Operand, form: Format) -> Compute | None:
         value = narrowed(read(m), 0xFFFF << int(shift))
         with np.errstate(all="ignore"):
             numbers = unpack_bits(value.bits >> shift & np.uint32(0xFFFF), form).astype(F32)
-            exact = FUNCTIONS["EX2"](numbers.view(np.uint32)).view(F32)
+            exact = FUNCTIONS[name](numbers.view(np.uint32)).view(F32)
             word = pack_bits(round_to_format(exact.astype(F64), form, "RZ"), form)
             bits = np.where(exact >= 2.0 ** (form.most + 1), np.uint32(INFINITE[form]), word)
         sure = np.where(value.known, np.uint32(0xFFFF), np.uint32(0))
