@@ -6,12 +6,13 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-#include "../tests/data/emulate/arithmetic.cu"
+#include "../../tests/data/emulate/arithmetic.cu"
 
 const int BLOCKS = 16, THREADS = 256, MOST = 128;  // words a thread
 
 #define ONE(op) op " 1\n"
 #define TWO(op) op " 2\n"
+#define FOUR(op) "four." op " 1\n"
 struct Group {
     const char *name;
     void (*kernel)(uint32_t *, int);
@@ -32,6 +33,9 @@ const Group GROUPS[] = {
     {"half_convert", half_convert,
      HALF_TO_F32(ONE) BF16_TO_F32(ONE) F32_TO_HALF(ONE) F32S_TO_HALVES(ONE) HALF_TO_INT(ONE) INT_TO_HALF(ONE)
          HALF_TO_F64(TWO) F64_TO_HALF(ONE) HALF_ROUNDED(ONE) F32_TO_TF32(ONE) HALF_COMPARE(ONE)},
+    {"half_transcendental", half_transcendental, TRANSCENDENTAL2(ONE)},
+    {"byte_convert", byte_convert,
+     F32S_TO_BYTES(ONE) F32S_TO_FOUR_BYTES(FOUR) HALVES_TO_BYTES(ONE) BYTES_TO_HALVES(TWO) F32_TO_TF32_ROUNDED(ONE)},
     {"double_arithmetic", double_arithmetic, DOUBLE2(TWO) DOUBLE3(TWO)},
     {"double_one", double_one, DOUBLE1(TWO) DOUBLE_COMPARE(ONE)},
     {"integer_divide", integer_divide, INTEGER2(ONE) LONG2(TWO)},

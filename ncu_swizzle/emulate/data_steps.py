@@ -1,8 +1,6 @@
-"""Execute what counting leaves out: what lanes load from and store to all memories, atomics, and approximations."""
+"""Execute what counting leaves out: what lanes load from and store to all memories, and atomics."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -13,37 +11,14 @@ from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
 from ncu_swizzle.emulate.device_memory import Cells, storing_order
-from ncu_swizzle.emulate.effects import BASES, operand_number
+from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_extend
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
-from ncu_swizzle.emulate.operands import Step, Use
-from ncu_swizzle.emulate.operations.floats import calculation, single
-from ncu_swizzle.emulate.operations.rounding import F32, F64
+from ncu_swizzle.emulate.operands import Use
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.operations import Bools, Ints
-
-# In place of tables that have not been measured: the function of a float64, rounded to a float.
-APPROXIMATED: dict[str, Callable[[Bits], Bits]] = {
-    "LG2": np.log2,
-    "SIN": lambda x: np.sin(2 * np.pi * x),  # of turns, which the instruction before makes of radians
-    "COS": lambda x: np.cos(2 * np.pi * x),
-    "TANH": np.tanh,
-}
-
-
-def approximation(instruction: SassInstruction) -> Step | None:
-    """Return the step of a function whose results on hardware are not known bit by bit; None for other instructions."""
-    function = APPROXIMATED.get(instruction.modifiers[0]) if instruction.opcode in ("MUFU", "UMUFU") else None
-    target = operand_number(instruction.operands[0]) if function else None
-    if function is None or len(instruction.modifiers) > 1 or target is None:
-        return None
-    guard = operands.guard_operands(instruction.guard)
-    compute = calculation(
-        [single(instruction.operands[1])], lambda x: (function(x.astype(F64)).astype(F32).view(np.uint32),)
-    )
-    return lambda m: m.put(target, compute(m)[0], guard(m) if guard else None)
 
 
 def accesses_data(instruction: SassInstruction) -> bool:

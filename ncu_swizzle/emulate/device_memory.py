@@ -155,9 +155,9 @@ class DeviceMemory(Cells):
 
     def note_read(self, now: int, places: Ints, size: int) -> None:
         """Note which instructions wrote the bytes that an instruction reads."""
-        writers = np.unique(self.by[places + np.arange(size)[:, None]])
-        if len(writers) > 1 or (len(writers) and writers[0] != UNTOUCHED):
-            self.read.setdefault(now, set()).update(writers.tolist())
+        writers = self.by[places + np.arange(size)[:, None]]
+        if (writers != UNTOUCHED).any():
+            self.read.setdefault(now, set()).update(np.unique(writers).tolist())
 
     def wrote(self, m: Machine, places: Ints, size: int, lanes: Bools) -> None:
         """Note that lanes, (G, 32), have written to their places."""

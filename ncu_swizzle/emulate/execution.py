@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.arrivals import arrival
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data, approximation
+from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data
 from ncu_swizzle.emulate.device_memory import MARKED_BEFORE, UNTOUCHED, DeviceMemory
 from ncu_swizzle.emulate.effects import REGISTERS, Effects, effects
 from ncu_swizzle.emulate.effects import results as written
@@ -40,9 +40,7 @@ def why_inexact(instruction: SassInstruction) -> str:
     """Return what of an instruction's results is not as on hardware, or not defined there; "" if they are exact."""
     row = instruction.row
     if row.products and not exact(instruction):
-        return "the accumulation of tensor cores, as published, not measured"
-    if approximation(instruction) is not None:
-        return "an approximation by hardware that is not measured"
+        return "the accumulation of tensor cores that an H100 does not have, not measured"
     if row.atomic and atomics.floating(instruction):
         return "a floating-point sum, which depends on the order of threads"
     if row.atomic and any(number < REGISTERS for number in _results(instruction)):
@@ -71,7 +69,7 @@ def data_step(instruction: SassInstruction, index: int) -> Step | None:
         return both(counted, step) if counted and step else None
     if row.copy in (Copy.BULK, Copy.TENSOR):
         return arrival(instruction, ordinary(instruction, use) if ordinary else None)
-    return approximation(instruction)
+    return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

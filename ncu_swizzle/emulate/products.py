@@ -22,36 +22,37 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import MEMORY, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import values_of_rows
 from ncu_swizzle.emulate.effects import operand_number
-from ncu_swizzle.emulate.machine import LANES, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.rounding import (
-    BRAIN,
+    E4M3,
+    E5M2,
+    F32,
     F64,
     HALF,
     SINGLE,
+    byte_numbers,
     multiply_add_doubles,
-    pack_bits,
-    round_to_format,
-    unpack_bits,
-    words,
+    with_nan_of,
 )
-from ncu_swizzle.emulate.values import Bits, Value, join_halves
+from ncu_swizzle.emulate.sums import Accumulation, fused_sum
+from ncu_swizzle.emulate.values import Bits, Value, high_half, join_halves, low_half
 from ncu_swizzle.smem.descriptors import CHUNK, ROWS, WARPS, Descriptor
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.operations import Bools
 
-FRACTION, FRACTION_FP8 = 25, 13  # bits behind the largest exponent's that are added; the second in wgmma on e4m3, e5m2
-NO_EXPONENT = -4096
-WORD_BITS, OUT_BITS = 32, {True: 13, False: 23}  # of the sum's significand, whether the second
-_SHAPE = re.compile(r"(?:64x(\d+)x|(16|8)(8))(\d+)")
+WORD_BITS = 32
+UNITS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+_SHAPE = re.compile(r"(?:64x(\d+)x|(16|8)x?8x?)(\d+)")
 _ROWS_OF_WARP = 16  # of the 64 of a warpgroup
-_FP8 = ("E4M3", "E5M2")
-GROUP, WITHIN = LANES // 4, LANES % 4  # of a fragment: which row or column a lane has, and which elements of it
+
+
+# ---------------------------------------------------------------------------------------------- elements
 
 
 @dataclass(frozen=True)
 class Element:
-    """A type of elements: bits, and what they are worth as float64 or int64."""
+    """A type of elements: bits, and what they are worth, as float32, or as float64 if they are whole numbers."""
 
     bits: int
     decode: Callable[[Bits], Bits]
@@ -59,76 +60,20 @@ class Element:
     whole: bool = False
 
 
-def _floats(exponent: int, mantissa: int, *, infinite: bool = True) -> Bits:
-    """Return all numbers of a small format by their bits; without infinities, only the largest code is NaN."""
-    codes = np.arange(1 << (1 + exponent + mantissa))
-    sign = np.where(codes >> (exponent + mantissa), -1.0, 1.0)
-    field, fraction = codes >> mantissa & (1 << exponent) - 1, codes & (1 << mantissa) - 1
-    bias = (1 << exponent - 1) - 1
-    values = np.where(
-        field, np.ldexp(1 + fraction / (1 << mantissa), field - bias), np.ldexp(fraction / (1 << mantissa), 1 - bias)
-    )
-    top = (1 << exponent) - 1
-    if infinite:
-        values = np.where(field == top, np.where(fraction, np.nan, np.inf), values)
-    else:
-        values = np.where((field == top) & (fraction == (1 << mantissa) - 1), np.nan, values)
-    return sign * values
-
-
-@functools.cache
-def _table(name: str) -> Bits:
-    return _floats(4, 3, infinite=False) if name == "E4M3" else _floats(5, 2)
-
-
 def _signed(bits: Bits, size: int) -> Bits:
     half = 1 << size - 1
-    return (bits.astype(np.int64) ^ half) - half
+    return ((bits.astype(np.int64) ^ half) - half).astype(F64)
 
 
 KINDS: dict[str, Element] = {
-    "F16": Element(16, functools.partial(unpack_bits, form=HALF), -14),
-    "BF16": Element(16, functools.partial(unpack_bits, form=BRAIN), -126),
-    "TF32": Element(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64), -126),
-    "E4M3": Element(8, lambda bits: _table("E4M3")[bits], -6),
-    "E5M2": Element(8, lambda bits: _table("E5M2")[bits], -14),
-    **{f"U{size}": Element(size, lambda bits: bits.astype(np.int64), whole=True) for size in (4, 8)},
+    "F16": Element(16, lambda bits: bits.astype(np.uint16).view(np.float16).astype(F32), -14),
+    "BF16": Element(16, lambda bits: (bits.astype(np.uint32) << np.uint32(16)).view(F32), -126),
+    "TF32": Element(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(F32), -126),
+    "E4M3": Element(8, lambda bits: byte_numbers(E4M3)[bits], E4M3.least),
+    "E5M2": Element(8, lambda bits: byte_numbers(E5M2)[bits], E5M2.least),
+    **{f"U{size}": Element(size, lambda bits: bits.astype(F64), whole=True) for size in (4, 8)},
     **{f"S{size}": Element(size, functools.partial(_signed, size=size), whole=True) for size in (4, 8)},
 }
-
-
-def _exponents(numbers: Bits, least: int) -> Bits:
-    """Return the exponents of numbers whose format has none below `least`; of zeros, less than any sum of two."""
-    up: Bits = np.where(numbers == 0, NO_EXPONENT, np.maximum(np.frexp(numbers)[1].astype(np.int16) - 1, least)).astype(
-        np.int16
-    )
-    return up
-
-
-def fused_sum(
-    a: Bits, b: Bits, c: Bits, fraction: int, *, least: tuple[int, int] = (-14, -14), halves: bool = False
-) -> Bits:
-    """Return c + a b^T as the hardware adds it up: a (…, m, k), b (…, n, k), c (…, m, n) in float64, and the result.
-
-    The exponents that are compared are the sums of the operands' ones; `least`: the least that a and b have.
-    """
-    products = a[..., :, None, :] * b[..., None, :, :]
-    up_a, up_b = (_exponents(numbers, low) for numbers, low in zip((a, b), least, strict=True))
-    with np.errstate(invalid="ignore", over="ignore"):
-        plain = products.sum(axis=-1) + c
-        top = (up_a[..., :, None, :] + up_b[..., None, :, :]).max(axis=-1)
-        top = np.maximum(top, _exponents(c, -14 if halves else -126))
-        scale = np.where(top > NO_EXPONENT // 2, fraction - top.astype(np.int64), 0)
-        # Times a power of two, which is exact: no exponent is beyond float64's.
-        unit = np.ldexp(1.0, scale)
-        summed = np.trunc(products * unit[..., None]).sum(axis=-1) + np.trunc(c * unit)
-        total = summed / unit
-        if halves:
-            result = round_to_format(total, HALF)
-        else:
-            last = np.maximum(np.frexp(total)[1] - 1, -126) - OUT_BITS[fraction == FRACTION_FP8]
-            result = np.ldexp(np.trunc(np.ldexp(total, -last)), last)
-    return np.where(np.isfinite(plain), result, plain)
 
 
 # ---------------------------------------------------------------------------------------------- fragments
@@ -149,42 +94,33 @@ class ProductShape:
         """Return the shape of an instruction; None if it is not modelled."""
         match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
         names = [word for word in instruction.modifiers if word in KINDS]
-        if instruction.opcode.startswith("H"):  # F16 alone is the type of the sum
+        if not instruction.opcode.startswith("I"):  # F16 alone, or before the operands' types, is the type of the sum
             names = [name for name in names if name != "F16"] or ["F16"]
         if match is None or not names or instruction.has("SP") or instruction.opcode not in MODELLED:
             return None
-        columns = int(match[1] or match[3])
-        return cls(int(match[2] or 64), columns, int(match[4]), names[0], names[-1])
+        return cls(int(match[2] or 64), int(match[1] or 8), int(match[3]), names[0], names[-1])
 
 
 MODELLED = ("HMMA", "IMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")
 
 
 def exact(instruction: SassInstruction) -> bool:
-    """Return whether a product's results are bit-exact: those of integers."""
-    return instruction.opcode in ("IMMA", "IGMMA")
+    """Return whether a product's results are bit-exact: all that an H100 has; QMMA was not measured."""
+    return instruction.opcode != "QMMA"
 
 
-def unpacked(words: Sequence[Bits], kind: Element, rows: int) -> Bits:
-    """Return a matrix of a fragment, (G, rows, k), from its registers, (G, 32) each; of B, rows are its columns."""
-    per_word = WORD_BITS // kind.bits
-    down = rows // 8
-    deep = len(words) // down * 4 * per_word
-    matrix: Bits = np.zeros((len(words[0]), rows, deep), np.int64 if kind.whole else float)
-    for register, word in enumerate(words):
-        row = GROUP + 8 * (register % down)
-        for k in range(per_word):
-            bits = word >> np.uint32(kind.bits * k)
-            bits = bits & np.uint32((1 << kind.bits) - 1) if kind.bits < WORD_BITS else bits
-            matrix[:, row, register // down * 4 * per_word + WITHIN * per_word + k] = kind.decode(bits)
-    return matrix
-
-
-def _places(rows: int, columns: int) -> tuple[Ints, Ints]:
-    """Return row and column of each element of a sum's fragment, (elements, 32): two neighbours, then 8 rows down."""
-    element = np.arange(rows * columns // 32)[:, None]
-    down = rows // 8
-    return GROUP + 8 * (element // 2 % down), element // (2 * down) * 8 + WITHIN * 2 + element % 2
+def unpacked(together: Bits, kind: Element, rows: int) -> Bits:
+    """Return a matrix of a fragment, (G, rows, k), from its registers, (G, n, 32); of B, rows are its columns."""
+    down, warps = rows // 8, len(together)
+    if kind.bits < 8:
+        parts = together[..., None] >> np.arange(0, WORD_BITS, kind.bits, dtype=np.uint32) & np.uint32(
+            (1 << kind.bits) - 1
+        )
+    else:
+        parts = together.view(UNITS[kind.bits])
+    # By chunks along K, eight rows each, the row and the place in it of a lane, and the elements of its register.
+    parts = parts.reshape(warps, -1, down, 8, 4 * (WORD_BITS // kind.bits))
+    return kind.decode(np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4)).reshape(warps, rows, -1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,62 +131,64 @@ class Sum:
     integers: bool
     saturates: bool
     registers: int
-    fraction: int
-    least: tuple[int, int]
+    how: Accumulation
 
     @classmethod
     def of(cls, instruction: SassInstruction, shape: ProductShape, rows: int) -> Sum:
         """Return what an instruction does with the sums of so many rows."""
         integers = instruction.opcode.startswith("I")
         halves = not integers and instruction.has("F16") and not instruction.has("F32")
+        bytes_in = {"fraction": 13, "kept": 13} if instruction.opcode == "QGMMA" else {}
         return cls(
             halves=halves,
             integers=integers,
             saturates=instruction.has("SAT"),
             registers=rows * shape.columns // (64 if halves else 32),
-            fraction=FRACTION_FP8 if instruction.opcode == "QGMMA" else FRACTION,
-            least=(KINDS[shape.a].least, KINDS[shape.b].least),
+            how=Accumulation(halves=halves, least=(KINDS[shape.a].least, KINDS[shape.b].least), **bytes_in),
         )
 
     def added(self, a: Bits, b: Bits, c: Bits) -> Bits:
         """Return c + a b^T, (G, m, n)."""
         if not self.integers:
-            return fused_sum(a, b, c, self.fraction, least=self.least, halves=self.halves)
-        total: Bits = np.einsum("gmk,gnk->gmn", a, b) + c
+            return fused_sum(a, b, c, self.how)
+        total: Bits = (a @ b.transpose(0, 2, 1)).astype(np.int64) + c
         return np.clip(total, -(1 << 31), (1 << 31) - 1) if self.saturates else total
 
-    def unpacked(self, words: Sequence[Bits], rows: int, columns: int) -> Bits:
-        """Return sums, (G, rows, columns), from their registers, (G, 32) each."""
-        matrix: Bits = np.zeros((len(words[0]), rows, columns), np.int64 if self.integers else float)
-        row, column = _places(rows, columns)
-        for k in range(len(row)):
-            if self.halves:
-                value = KINDS["F16"].decode(words[k // 2] >> np.uint32(16 * (k % 2)) & np.uint32(0xFFFF))
-            else:
-                value = words[k].view(np.int32 if self.integers else np.float32)
-            matrix[:, row[k], column[k]] = value
-        return matrix
+    def unpacked(self, together: Bits, rows: int) -> Bits:
+        """Return sums, (G, rows, columns), from their registers, (G, n, 32)."""
+        warps, down = len(together), rows // 8
+        # By chunks of 8 columns, eight rows each, the row and the columns of a lane, and its two elements.
+        if self.halves:
+            parts: Bits = together.view(np.uint16).reshape(warps, -1, down, 8, 4, 2).transpose(0, 2, 3, 1, 4, 5)
+            return KINDS["F16"].decode(np.ascontiguousarray(parts).reshape(warps, rows, -1))
+        parts = together.view(np.int32 if self.integers else F32).reshape(warps, -1, down, 2, 8, 4)
+        return np.ascontiguousarray(parts.transpose(0, 2, 4, 1, 5, 3)).reshape(warps, rows, -1)
 
     def packed(self, result: Bits) -> list[Bits]:
         """Return the registers, (G, 32) each, of sums, (G, rows, columns)."""
-        row, column = _places(*result.shape[1:])
-        elements = [result[:, row[k], column[k]] for k in range(len(row))]
-        if self.integers:
-            return [(each & 0xFFFFFFFF).astype(np.uint32) for each in elements]
+        warps, rows, columns = result.shape
+        parts = result.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
         if self.halves:
-            bits = [pack_bits(each, HALF) for each in elements]
-            return [low | high << np.uint32(16) for low, high in zip(bits[::2], bits[1::2], strict=True)]
-        with np.errstate(over="ignore"):
-            return [pack_bits(each, SINGLE) for each in elements]
+            bits = np.where(np.isnan(parts), np.uint16(HALF.nan), parts.astype(np.float16).view(np.uint16))
+            registers = np.ascontiguousarray(bits.transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
+        else:
+            bits = (parts & 0xFFFFFFFF).astype(np.uint32) if self.integers else parts.view(np.uint32)
+            if not self.integers:
+                bits = np.where(np.isnan(parts), np.uint32(SINGLE.nan), bits)
+            registers = np.ascontiguousarray(bits.transpose(3, 1, 5, 0, 2, 4))
+        return list(registers.reshape(self.registers, warps, 32))
 
 
-def _known(values: Sequence[Value], shape: tuple[int, ...]) -> tuple[list[Bits], Bools]:
-    """Return the values' bits, (G, 32) each, and in which warps all of them are known, (G,)."""
-    bits = [np.ascontiguousarray(np.broadcast_to(value.bits, shape)) for value in values]
-    sure = np.ones(shape[0], bool)
-    for value in values:
+def _known(readers: Sequence[operands.Reader], m: Machine) -> tuple[Bits, Bools]:
+    """Return registers, (G, registers, 32), and in which warps all of them are known, (G,)."""
+    warps = len(m.view.mask)
+    bits = np.empty((warps, len(readers), WORD_BITS), np.uint32)
+    sure = np.ones(warps, bool)
+    for k, read in enumerate(readers):
+        value = read(m)
+        bits[:, k] = value.bits
         if value.known is not True:
-            sure &= np.broadcast_to(np.asarray(value.known), shape).all(axis=1)
+            sure &= np.broadcast_to(np.asarray(value.known), m.view.mask.shape).all(axis=1)
     return bits, sure
 
 
@@ -288,9 +226,8 @@ def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
-        size = m.view.mask.shape
-        (a, sure_a), (b, sure_b), (c, sure_c) = (_known([read(m) for read in each], size) for each in readers)
-        summand = summed.unpacked(c, shape.rows, shape.columns)
+        (a, sure_a), (b, sure_b), (c, sure_c) = (_known(each, m) for each in readers)
+        summand = summed.unpacked(c, shape.rows)
         result = summed.added(unpacked(a, left, shape.rows), unpacked(b, right, shape.columns), summand)
         _put(m, target, summed.packed(result), sure_a & sure_b & sure_c, guard(m) if guard else None)
 
@@ -298,32 +235,30 @@ def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None
 
 
 def _doubles(instruction: SassInstruction) -> Step | None:
-    """Return the step of a product of doubles, each added after the other; whether hardware does so is not measured."""
-    shape = next((word for word in instruction.modifiers if _SHAPE.fullmatch(word)), "")
+    """Return the step of a product of doubles: one multiplication and addition, rounded once, after the other."""
+    match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
     target = operand_number(instruction.operands[0])
-    if not shape or target is None or any(each.negated for each in instruction.operands[1:4]):
+    if match is None or target is None or any(each.negated for each in instruction.operands[1:4]):
         return None
-    rows, depth = (8, int(shape[2:])) if shape[0] == "8" else (16, int(shape[3:]))
+    rows, depth = int(match[2]), int(match[3])
     counts = (rows * depth // 16, 8 * depth // 16, rows * 8 // 16)
     readers = [_registers(each, count) for each, count in zip(instruction.operands[1:4], counts, strict=True)]
-    guard, down, (row, column) = operands.guard_operands(instruction.guard), rows // 8, _places(rows, 8)
+    guard, down = operands.guard_operands(instruction.guard), rows // 8
 
     def step(m: Machine) -> None:
-        size = m.view.mask.shape
-        read = [_known([reader(m) for reader in each], size) for each in readers]
-        numbers = [
-            [join_halves(*pair).view(F64) for pair in zip(bits[::2], bits[1::2], strict=True)] for bits, _ in read
-        ]
-        a, b, total = (np.zeros((size[0], *extents)) for extents in ((rows, depth), (8, depth), (rows, 8)))
-        for k, part in enumerate(numbers[0]):
-            a[:, GROUP + 8 * (k % down), k // down * 4 + WITHIN] = part
-        for k, part in enumerate(numbers[1]):
-            b[:, GROUP, k * 4 + WITHIN] = part
-        for k, part in enumerate(numbers[2]):
-            total[:, row[k], column[k]] = part
+        warps = len(m.view.mask)
+        read = [_known(each, m) for each in readers]
+        a, b, total = (join_halves(bits[:, ::2], bits[:, 1::2]).view(F64) for bits, _ in read)
+        # By chunks along K, eight rows each, and the row and the place in it of a lane.
+        a = a.reshape(warps, -1, down, 8, 4).transpose(0, 2, 3, 1, 4).reshape(warps, rows, depth)
+        b = b.reshape(warps, -1, 8, 4).transpose(0, 2, 1, 3).reshape(warps, 8, depth)
+        total = total.reshape(warps, down, 2, 8, 4).transpose(0, 1, 3, 4, 2).reshape(warps, rows, 8)
         for k in range(depth):
-            total = multiply_add_doubles(a[:, :, None, k], b[:, None, :, k], total)
-        halves = [half for k in range(len(row)) for half in words(np.ascontiguousarray(total[:, row[k], column[k]]))]
+            left, right = a[:, :, None, k], b[:, None, :, k]
+            total = with_nan_of(multiply_add_doubles(left, right, total), left, total, right)
+        parts = total.reshape(warps, down, 8, 4, 2).transpose(1, 4, 0, 2, 3).reshape(-1, warps, 32)
+        bits = np.ascontiguousarray(parts).view(np.uint64)
+        halves = [half for part in bits for half in (low_half(part), high_half(part))]
         _put(m, target, halves, read[0][1] & read[1][1] & read[2][1], guard(m) if guard else None)
 
     return step
@@ -339,6 +274,7 @@ class _Tiles:
         parts = instruction.operands
         self.instruction, self.shape, self.target = instruction, shape, target
         self.kinds = KINDS[shape.a], KINDS[shape.b]
+        self.negated = parts[1].negated or "negA" in parts[at].text, "negB" in parts[at].text
         self.sum = Sum.of(instruction, shape, _ROWS_OF_WARP)
         self.left = _registers(parts[1], 4) if parts[1].kind == REG else []
         described = _registers(parts[at].terms[0], 4)
@@ -352,16 +288,18 @@ class _Tiles:
         size = m.view.mask.shape
         right, sure = self._operand(m, "B", self.kinds[1], self.shape.columns)
         if self.left:
-            words, known = _known([read(m) for read in self.left], size)
+            words, known = _known(self.left, m)
             left = unpacked(words, self.kinds[0], _ROWS_OF_WARP)
         else:
             left, known = self._operand(m, "A", self.kinds[0], ROWS)
             first = m.view.warps % m.per_block % WARPS * _ROWS_OF_WARP
             left = left[np.arange(size[0])[:, None], first[:, None] + np.arange(_ROWS_OF_WARP)]
+        left, right = (-each if negated else each for each, negated in zip((left, right), self.negated, strict=True))
         sure = sure & known
-        words, known = _known([read(m) for read in self.added], size)
-        words = words or [np.zeros(size, np.uint32)] * self.sum.registers
-        summand = self.sum.unpacked(words, _ROWS_OF_WARP, self.shape.columns)
+        words, known = _known(self.added, m)
+        if not self.added:
+            words = np.zeros((size[0], self.sum.registers, size[1]), np.uint32)
+        summand = self.sum.unpacked(words, _ROWS_OF_WARP)
         if self.adds is not None:
             truth = first_lane(self.adds(m), m.view.mask)
             keep, certain = (
@@ -376,7 +314,7 @@ class _Tiles:
         low, high = (first_lane(read(m), m.view.mask) for read in self.described[side])
         every = np.arange(len(m.view.warps))
         bits = join_halves(values_of_rows(low, every), values_of_rows(high, every))
-        tiles = np.zeros((len(every), rows, self.shape.depth), np.int64 if kind.whole else float)
+        tiles = np.zeros((len(every), rows, self.shape.depth), F64 if kind.whole else F32)
         sure = np.full(len(every), low.certain and high.certain)
         # The warps of a warpgroup read the same.
         pairs, which = np.unique(np.stack([m.view_blocks().astype(np.uint64), bits]), axis=1, return_inverse=True)
@@ -394,11 +332,10 @@ class _Tiles:
         places = descriptor.chunks(rows, mn_major, self.shape.depth)[..., None] + np.arange(CHUNK)
         if int(places.max()) >= m.shared.shape[1]:
             return np.zeros((rows, self.shape.depth)), False
-        units: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
-        unit = np.ascontiguousarray(m.shared[block][places]).view(units[kind.bits])
+        unit = np.ascontiguousarray(m.shared[block][places]).view(UNITS[kind.bits])
         # K-major: (rows, chunks along K, elements along K); else (chunks along the rows, k, elements along the rows).
         matrix = unit.transpose(0, 2, 1).reshape(rows, -1) if mn_major else unit.reshape(rows, -1)
-        return kind.decode(matrix.astype(np.uint32)), bool(m.shared_known[block][places].all())
+        return kind.decode(np.ascontiguousarray(matrix)), bool(m.shared_known[block][places].all())
 
 
 def _tiles(instruction: SassInstruction, shape: ProductShape) -> Step | None:

@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.device_memory import DeviceMemory
 from ncu_swizzle.emulate.execution import Execution, execute
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.emulate.products import FRACTION, FRACTION_FP8, KINDS, fused_sum
+from ncu_swizzle.emulate.products import KINDS
 from ncu_swizzle.emulate.requests import Clock
 from tests.support.emulation import IN, OUT, kernel, pointers
 from tests.support.marks import NEEDS_ALL
@@ -65,8 +65,7 @@ def test_products_of_halves_are_those_of_the_matrices(name: str, kind: str) -> N
     exact = KINDS[kind].decode(a.astype(np.uint32)) @ KINDS[kind].decode(b.astype(np.uint32)).T
     assert np.allclose(sums(out, "float32"), exact, rtol=1e-5, atol=1e-6)
     assert executed.memory.known[executed.memory.span(OUT, 512)].all()
-    (why,) = executed.reasons(executed.memory.span(OUT, 512))
-    assert why.startswith("HMMA.16816.F32")
+    assert executed.reasons(executed.memory.span(OUT, 512)) == ()
 
 
 def test_products_of_integers_are_exact() -> None:
@@ -75,20 +74,6 @@ def test_products_of_integers_are_exact() -> None:
     executed, out = run("bytes", fragment(a, 4) + fragment(b, 4), 512)
     assert (sums(out, "int32") == a.astype(np.int64) @ b.astype(np.int64).T).all()
     assert executed.reasons(executed.memory.span(OUT, 512)) == ()
-
-
-def test_sums_are_cut_off_behind_the_largest_exponent() -> None:
-    # One large product, and a small one of which only so many bits are left: worked out by hand.
-    for fraction in (FRACTION, FRACTION_FP8):
-        a, b = np.zeros((1, 4)), np.ones((1, 4))
-        a[0, :2] = 1, 2.0**-fraction * 1.75
-        b[0, 2:] = 0
-        found = fused_sum(a, b, np.full((1, 1), -1.0), fraction)
-        assert found[0, 0] == 2.0**-fraction  # 1.75 units are cut off to one; 1 - 1 leaves it alone
-    huge = fused_sum(np.array([[1.0, -(2.0**-25)]]), np.ones((1, 2)), np.zeros((1, 1)), FRACTION)
-    assert huge[0, 0] == 1 - 2.0**-24  # the sum, 1 - 2^-25, is cut off to 24 bits towards zero
-    infinite = fused_sum(np.array([[np.inf, 1]]), np.ones((1, 2)), np.zeros((1, 1)), FRACTION)
-    assert np.isinf(infinite).all()
 
 
 def test_atomics_count_what_threads_bring_and_give_each_a_place() -> None:
@@ -117,7 +102,7 @@ def test_marks_reach_outputs_through_arithmetic_branches_and_memory() -> None:
     executed, out = run("marked", values.tobytes(), 512, 2)
     reasons = [bool(executed.reasons(executed.memory.span(OUT + 128 * part, 128))) for part in range(4)]
     assert reasons == [True, False, True, True]
-    assert np.allclose(out.view(np.float32)[:32], np.sin(values), atol=1e-6)
+    assert (out.view(np.float32)[:32] == (values * 5)[::-1]).all()
     assert (out.view(np.float32)[32:64] == values * 3).all()
 
 

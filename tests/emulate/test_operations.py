@@ -22,10 +22,11 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS, results
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import COMPILERS, compiled_step
-from ncu_swizzle.emulate.operations.special import FUNCTIONS
+from ncu_swizzle.emulate.operations.approximations import FUNCTIONS
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.values import Value
 from tests.support.emulation import DATA, Lane, execute, kernel, machine, outputs, pointers
+from tests.support.mufu import sum_of_results
 from tests.support.places import text
 from tests.support.programs import code
 from tests.support.properties import chances, holds
@@ -253,7 +254,7 @@ def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant(
 
 RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
 # Not emulated: their results are unknown.
-UNKNOWN = frozenset(("lg2.approx.f32", "lg2.approx.ftz.f32", "min.xorsign.abs.f32"))
+UNKNOWN = frozenset(("min.xorsign.abs.f32",))
 BLOCKS, THREADS = 16, 256
 WORDS = st.integers(0, (1 << 32) - 1)
 
@@ -283,8 +284,20 @@ def digest(words: NDArray[np.int64]) -> str:
 def test_mufu_is_that_of_an_h100() -> None:
     recorded = np.load(DATA / "mufu.npz")
     for name, function in FUNCTIONS.items():
+        operands = recorded["spread" if name in OF_ALL else "operands"]  # of every sign and exponent
         with np.errstate(all="ignore"):
-            assert (function(recorded["operands"][None])[0] == recorded[name]).all(), name
+            assert (function(operands[None])[0] == recorded[name]).all(), name
+
+
+OF_ALL = ("LG2", "SIN", "COS", "TANH")  # of whose results there are sums over each 2^20 operands
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", [1008, 1016, 1010, 999, 3000])  # 1/2 and more, 1 and more, others, negative numbers
+@pytest.mark.parametrize("name", OF_ALL)
+def test_mufu_is_that_of_an_h100_for_a_million_operands(name: str, block: int) -> None:
+    recorded = np.load(DATA / "mufu.npz")[f"sums_{name}"]
+    assert sum_of_results(FUNCTIONS[name], block) == recorded[block]
 
 
 def test_two_to_negative_integers_is_exact() -> None:

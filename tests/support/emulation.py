@@ -28,7 +28,7 @@ from ncu_swizzle.smem.access import Index
 from tests.support.places import DATA as ALL_DATA
 
 DATA = ALL_DATA / "emulate"
-ARCHS = dict.fromkeys(("cluster", "hopper", "shapes", "tiles"), "sm_90a")  # the others: sm_90
+ARCHS = dict.fromkeys(("cluster", "hopper", "products", "shapes", "tiles"), "sm_90a")  # the others: sm_90
 ARCHS |= dict.fromkeys(("shift", "umma", "tensor_races"), "sm_100a")
 OUT, IN = 0x7F0000000000, 0x7F1000000000
 

@@ -14,14 +14,19 @@ from ncu_swizzle.emulate.operations.integers import both, combinations
 from ncu_swizzle.emulate.operations.primitives import COMPARISONS, select
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
+    E4M3,
+    E5M2,
     F32,
     F64,
     HALF,
+    LARGEST_E4M3,
     QUIET,
     ROUNDINGS,
     SINGLE,
     STEPS,
+    TENSOR,
     Format,
+    byte_numbers,
     flush_denormals,
     multiply_add,
     multiply_add_doubles,
@@ -544,16 +549,56 @@ def _shortened(nan: Bits, form: Format) -> Bits:
     return (sign | rest).astype(np.uint32)
 
 
+BYTES = {"E4M3": E4M3, "E5M2": E5M2}
+PACKED = {**FORMATS, **BYTES, "TF32": TENSOR}
+
+
 @operation("F2FP", "UF2FP")
 def f2fp(ins: SassInstruction) -> Compute | None:
-    """Two floats as two halves of a word, the first one in the upper half."""
-    names = _formats(ins)
-    if names not in (["F16", "F32"], ["BF16", "F32"]) or not _modifiers(ins, *FORMATS, "RELU", "PACK_AB"):
+    """Two numbers in another format: packed, the first one in the upper part; bytes as halves; a float as tf32."""
+    names, mode, clamp = [word for word in ins.modifiers if word in PACKED], _mode(ins), ins.has("RELU")
+    how = {"RELU", "SATFINITE", "PACK_AB", "PACK_B", "UNPACK_B", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C", *ROUNDINGS}
+    if len(names) != 2 or not how.union(PACKED).issuperset(ins.modifiers):
         return None
-    form, mode, clamp = FORMATS[names[0]], _mode(ins), ins.has("RELU")
+    form, sources = PACKED[names[0]], ins.operands[1:]
+    if ins.has("PACK_AB_MERGE_C", "UNPACK_B_MERGE_C"):
+        if sources[-1].text != "RZ":  # what is kept of it is not known
+            return None
+        sources = sources[:-1]
+    if names[0] in BYTES and not ins.has("SATFINITE"):
+        return None
+    match names[1], len(sources):
+        case "F32", 1 | 2:
+            readers = [single(operand) for operand in reversed(sources)]
+        case "F16", 1:
+            readers = [halves(sources[0], HALF)]
+        case (("E4M3" | "E5M2"), 1):
+            readers = [_two_bytes(sources[0], BYTES[names[1]])]
+        case _:
+            return None
+    if names[1] == "F32" and (len(sources) == 1) != (form is TENSOR):
+        return None
 
-    def result(high: Bits, low: Bits) -> tuple[Bits]:
-        total = round_to_format(np.stack(np.broadcast_arrays(low, high)).astype(F64), form, mode)
-        return _word(np.where(total <= 0, 0.0, total) if clamp else total, form)
+    def result(*numbers: Bits) -> tuple[Bits]:
+        both = np.stack(np.broadcast_arrays(*numbers)) if len(numbers) > 1 or form is TENSOR else numbers[0]
+        total = round_to_format(both.astype(F64), form, mode)
+        if names[0] in BYTES:
+            most = LARGEST_E4M3 if form is E4M3 else form.largest
+            total = np.clip(total, -most, most)
+        bits = pack_bits(np.where(total <= 0, 0.0, total) if clamp else total, form)
+        return (bits[0] if form is TENSOR else bits[0] | bits[1] << (np.uint32(8) if names[0] in BYTES else UPPER),)
 
-    return calculation([single(operand) for operand in ins.operands[1:3]], result)
+    return calculation(readers, result)
+
+
+def _two_bytes(operand: Operand, form: Format) -> Reals:
+    """Return a reader of the two bytes in a word's lower half, or in its upper one, as float64."""
+    read, upper = raw(operand), "H1" in operand.suffixes
+
+    def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+        value = narrowed(read(m), int(LOWER) << 16 if upper else int(LOWER))
+        pair = value.bits >> UPPER if upper else value.bits & LOWER
+        numbers = byte_numbers(form)
+        return np.stack([numbers[pair & np.uint32(0xFF)], numbers[pair >> np.uint32(8)]]), (value,)
+
+    return reals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,6 +38,10 @@ class Format:
 SINGLE = Format(precision=24, least=-126, most=127, nan=0x7FFFFFFF)
 HALF = Format(precision=11, least=-14, most=15, nan=0x7FFF)
 BRAIN = Format(precision=8, least=-126, most=127, nan=0x7FFF)  # bfloat16
+TENSOR = Format(precision=11, least=-126, most=127, nan=0x7FFFE000)  # tf32, in the upper bits of a float
+E5M2 = Format(precision=3, least=-14, most=15, nan=0x7F)  # the upper byte of a half
+E4M3 = Format(precision=4, least=-6, most=8, nan=0x7F)  # no infinity; where 480 would be is NaN
+LARGEST_E4M3 = 448.0
 
 
 def round_to_format(numbers: Bits, target: Format, mode: str = "RN") -> Bits:
@@ -66,8 +71,13 @@ def saturate(numbers: Bits) -> Bits:
 
 def pack_bits(numbers: Bits, target: Format) -> Bits:
     """Return the bits of numbers that the format can represent, as uint32; NaN in its canonical form."""
-    if target is HALF:
-        bits = numbers.astype(np.float16).view(np.uint16).astype(np.uint32)
+    if target in (HALF, E5M2, E4M3):  # as a half, E4M3 has the same fields if 2^8 is taken from its exponent
+        halves = numbers / 256 if target is E4M3 else numbers
+        bits = halves.astype(np.float16).view(np.uint16).astype(np.uint32)
+        if target is E5M2:
+            bits = bits >> np.uint32(8)
+        if target is E4M3:
+            bits = bits >> np.uint32(8) & np.uint32(0x80) | bits >> np.uint32(7) & np.uint32(0x7F)
     else:
         bits = numbers.astype(F32).view(np.uint32)
         bits = bits >> np.uint32(16) if target is BRAIN else bits
@@ -79,6 +89,16 @@ def unpack_bits(bits: Bits, form: Format) -> Bits:
     if form is BRAIN:
         return (bits << np.uint32(16)).view(F32).astype(F64)
     return bits.astype(np.uint16).view(np.float16).astype(F64)
+
+
+@functools.cache
+def byte_numbers(form: Format) -> Bits:
+    """Return the numbers of all 256 bytes, E4M3 or E5M2, as float32."""
+    codes = np.arange(256, dtype=np.uint16)
+    if form is E5M2:
+        return (codes << np.uint16(8)).view(np.float16).astype(F32)
+    numbers = ((codes & np.uint16(0x80)) << np.uint16(8) | (codes & np.uint16(0x7F)) << np.uint16(7)).view(np.float16)
+    return np.where(codes & np.uint16(0x7F) == 0x7F, F32(np.nan), numbers.astype(F32) * F32(256))
 
 
 def two_sum(a: Bits, b: Bits) -> tuple[Bits, Bits]:
@@ -130,13 +150,21 @@ _LARGEST = Fraction(np.finfo(F64).max)
 _FACTOR, _ADDEND = 400, 900
 
 
+def with_nan_of(numbers: Bits, *operands: Bits) -> Bits:
+    """Return float64 numbers with each NaN that of the last operand that is NaN, made quiet."""
+    nan = np.isnan(numbers)
+    if not nan.any():
+        return numbers
+    bits = np.where(nan, GENERATED, numbers.view(np.uint64))
+    for operand in operands:
+        bits = np.where(np.isnan(operand), operand.view(np.uint64) | QUIET, bits)
+    result: Bits = bits.view(F64)
+    return result
+
+
 def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
-    """Return the lower and the upper half of float64 numbers; NaN is the last operand that is NaN, made quiet."""
-    bits, nan = numbers.view(np.uint64), np.isnan(numbers)
-    if nan.any():  # as it is of an operand that is
-        bits = np.where(nan, GENERATED, bits)
-        for operand in operands:
-            bits = np.where(np.isnan(operand), operand.view(np.uint64) | QUIET, bits)
+    """Return the lower and the upper half of float64 numbers; of NaN, those of `with_nan_of`."""
+    bits = with_nan_of(numbers, *operands).view(np.uint64)
     return low_half(bits), high_half(bits)
 
 
@@ -150,7 +178,8 @@ def multiply_add_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
         if mode == "RN" and near.all():  # mostly
             return nearest
         product = one * other
-        result: Bits = product + addend
+        overflown = np.isinf(product) & np.isfinite(one) & np.isfinite(other)  # finite, next to an infinite addend
+        result: Bits = np.where(overflown & np.isinf(addend), addend, product + addend)
         finite = np.isfinite(one) & np.isfinite(other) & np.isfinite(addend)
         zero = finite & (addend == 0) & ((one == 0) | (other == 0))
         if mode == "RM":

@@ -109,6 +109,13 @@ KERNEL(double_single) F64_TO_F32(DF) F32_TO_F64(FD) END
 #define HH(op) CVT(op, "=h", uint16_t, "h", uint16_t(o.h[0]), PUT(r))
 #define HCMP(op) { uint32_t r; asm("{.reg .pred p; setp." op " p, %1, %2; selp.u32 %0, 1, 0, p;}" : "=r"(r) : "h"(uint16_t(o.h[0])), "h"(uint16_t(o.h[1]))); PUT(r) }
 #define ST(op) CVT(op, "=r", uint32_t, "f", o.f[0], PUT(r))
+#define SSB(op) { uint16_t r; asm(op A2 : "=h"(r) : "f"(o.f[0]), "f"(o.f[1])); PUT(r) }
+#define SSB4(op) { uint32_t r; asm("{.reg .b16 a, b; " op " a, %1, %2; " op " b, %3, %1; mov.b32 %0, {a, b};}" \
+    : "=r"(r) : "f"(o.f[0]), "f"(o.f[1]), "f"(o.f[2])); PUT(r) }
+#define HB(op) CVT(op, "=h", uint16_t, "r", o.h[0], PUT(r))
+#define BH(op) { uint32_t r; asm(op A1 : "=r"(r) : "h"(uint16_t(o.wide[2]))); PUT(r) asm(op A1 : "=r"(r) : "h"(uint16_t(o.h[1] >> 16))); PUT(r) }
+KERNEL(half_transcendental) TRANSCENDENTAL2(H1) END
+KERNEL(byte_convert) F32S_TO_BYTES(SSB) F32S_TO_FOUR_BYTES(SSB4) HALVES_TO_BYTES(HB) BYTES_TO_HALVES(BH) F32_TO_TF32_ROUNDED(ST) END
 KERNEL(half_arithmetic) HALF2(H2) HALF3(H3) HALF1(H1) END
 KERNEL(half_convert) HALF_TO_F32(HS) BF16_TO_F32(HS) F32_TO_HALF(SH) F32S_TO_HALVES(SSH) HALF_TO_INT(HI) INT_TO_HALF(IH) \
     HALF_TO_F64(HD) F64_TO_HALF(DH) HALF_ROUNDED(HH) F32_TO_TF32(ST) HALF_COMPARE(HCMP) END

@@ -13,7 +13,8 @@
     F("sqrt.approx.f32") F("sqrt.approx.ftz.f32") F("rsqrt.approx.f32") F("rsqrt.approx.ftz.f32") \
     F("cvt.rni.f32.f32") F("cvt.rzi.f32.f32") F("cvt.rmi.f32.f32") F("cvt.rpi.f32.f32") F("cvt.rni.ftz.f32.f32") \
     F("cvt.rzi.sat.f32.f32") F("cvt.sat.f32.f32") F("cvt.ftz.f32.f32")
-#define TRANSCENDENTAL(F) F("ex2.approx.f32") F("ex2.approx.ftz.f32") F("lg2.approx.f32") F("lg2.approx.ftz.f32")
+#define TRANSCENDENTAL(F) F("ex2.approx.f32") F("ex2.approx.ftz.f32") F("lg2.approx.f32") F("lg2.approx.ftz.f32") \
+    F("sin.approx.f32") F("sin.approx.ftz.f32") F("cos.approx.f32") F("cos.approx.ftz.f32") F("tanh.approx.f32")
 #define COMPARE(F) F("eq.f32") F("ne.f32") F("lt.f32") F("le.f32") F("gt.f32") F("ge.f32") F("equ.f32") F("neu.f32") \
     F("ltu.f32") F("leu.f32") F("gtu.f32") F("geu.f32") F("num.f32") F("nan.f32") F("lt.ftz.f32") F("neu.ftz.f32")
 
@@ -51,6 +52,17 @@
 #define HALF_ROUNDED(F) F("cvt.rni.f16.f16") F("cvt.rzi.f16.f16")
 #define HALF_COMPARE(F) F("eq.f16") F("lt.f16") F("geu.f16") F("nan.f16") F("lt.bf16") F("neu.ftz.f16")
 #define F32_TO_TF32(F) F("cvt.rna.tf32.f32")
+#define TRANSCENDENTAL2(F) F("ex2.approx.f16x2") F("tanh.approx.f16x2") F("ex2.approx.ftz.bf16x2") F("tanh.approx.bf16x2")
+
+// e4m3 and e5m2, and what came with them
+#define F32S_TO_BYTES(F) F("cvt.rn.satfinite.e4m3x2.f32") F("cvt.rn.satfinite.e5m2x2.f32") \
+    F("cvt.rn.satfinite.relu.e4m3x2.f32") F("cvt.rn.satfinite.relu.e5m2x2.f32")
+#define F32S_TO_FOUR_BYTES(F) F("cvt.rn.satfinite.e4m3x2.f32") F("cvt.rn.satfinite.e5m2x2.f32")
+#define HALVES_TO_BYTES(F) F("cvt.rn.satfinite.e4m3x2.f16x2") F("cvt.rn.satfinite.e5m2x2.f16x2") \
+    F("cvt.rn.satfinite.relu.e4m3x2.f16x2") F("cvt.rn.satfinite.relu.e5m2x2.f16x2")
+#define BYTES_TO_HALVES(F) F("cvt.rn.f16x2.e4m3x2") F("cvt.rn.f16x2.e5m2x2") F("cvt.rn.relu.f16x2.e4m3x2") \
+    F("cvt.rn.relu.f16x2.e5m2x2")
+#define F32_TO_TF32_ROUNDED(F) F("cvt.rn.tf32.f32") F("cvt.rz.tf32.f32") F("cvt.rn.relu.tf32.f32")
 
 #define DOUBLE2(F) ROUND2(F, "add", ".f64") ROUND2(F, "mul", ".f64") F("min.f64") F("max.f64") F("div.rn.f64") F("div.rz.f64")
 #define DOUBLE3(F) ROUND2(F, "fma", ".f64")

@@ -43,10 +43,14 @@ extern "C" __global__ void summed(float *out, const float *in, int n) {
     if (threadIdx.x == 0) atomicAdd(out, total);
 }
 
-// What is marked: one output through sin, one through a comparison with it, one through shared memory, one not at all.
+// What is marked: one output that an atomic returned, one through a comparison with it, one through shared memory, one not.
 extern "C" __global__ void marked(float *out, const float *in, int n) {
     __shared__ float kept[32];
-    const float x = in[threadIdx.x], y = __sinf(x);
+    __shared__ unsigned slots[32];
+    const float x = in[threadIdx.x];
+    slots[threadIdx.x] = __float_as_uint(x * 5);
+    __syncthreads();
+    const float y = __uint_as_float(atomicExch(&slots[31 - threadIdx.x], n));
     kept[threadIdx.x] = y;
     __syncthreads();
     out[threadIdx.x] = y;

@@ -1,0 +1,64 @@
+"""Tensor cores add up as an H100's do, bit by bit; C and NumPy as each other."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ncu_swizzle.emulate.products import KINDS
+from ncu_swizzle.emulate.sums import Accumulation, aligned_sums, compiled, fused_sum, sums_in_c
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import DATA
+from tests.support.products import FORMS, KEPT, MODES, Form, digest, executed_sums, inputs, words_of
+
+RECORDED: dict[str, list[str]] = json.loads((DATA / "emulate" / "products.json").read_text("utf-8"))["kept"]
+QUICK = ("mma_16x8x16_f16_f32", "wgmma_64x8x32_e4m3_e4m3_f32")
+
+
+def computed(form: Form, modes: Sequence[int]) -> list[str]:
+    """Return the digests of the first sums of each kind of inputs."""
+    count = KEPT // (form.rows * 8)
+    words = [words_of(form, *(each[:count] for each in inputs(form, mode))) for mode in modes]
+    return [digest(form, part) for part in np.split(executed_sums(form, np.concatenate(words)), len(modes))]
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("name", QUICK)
+def test_products_near_one_are_those_of_an_h100(name: str) -> None:
+    assert computed(FORMS[name], [1]) == RECORDED[name][1:2]
+
+
+@NEEDS_ALL
+@pytest.mark.long
+@pytest.mark.parametrize("name", FORMS)
+def test_products_are_those_of_an_h100(name: str) -> None:
+    assert computed(FORMS[name], range(len(MODES))) == RECORDED[name]
+
+
+@pytest.mark.skipif(compiled() is None, reason="no C compiler")
+@pytest.mark.parametrize("count", [1, 16])  # of warps: less than columns, and more
+@pytest.mark.parametrize("name", ["mma_16x8x16_f16_f32", "mma_16x8x8_tf32_f32", "wgmma_64x8x32_e5m2_e4m3_f32"])
+def test_c_and_numpy_add_up_the_same(name: str, count: int) -> None:
+    form, library = FORMS[name], compiled()
+    assert library is not None
+    how = Accumulation(least=(KINDS[form.a.upper()].least, KINDS[form.b.upper()].least))
+    for mode in range(len(MODES)):
+        a, b, c = (each[:count].astype(np.uint32) for each in inputs(form, mode))
+        left, right = KINDS[form.a.upper()].decode(a), KINDS[form.b.upper()].decode(b)
+        parts = [np.where(np.isfinite(each), each, np.float32(0)) for each in (left, right, c.view(np.float32))]
+        assert (aligned_sums(*parts, how) == sums_in_c(library, *parts, how)).all(), MODES[mode]
+
+
+def test_sums_are_cut_off_behind_the_largest_exponent() -> None:
+    # One large product, and a small one of which only so many bits are left: worked out by hand.
+    for fraction in (25, 13):
+        a, b = np.zeros((1, 1, 4), np.float32), np.ones((1, 1, 4), np.float32)
+        a[..., :2] = 1, 2.0**-fraction * 1.75
+        b[..., 2:] = 0
+        found = fused_sum(a, b, np.full((1, 1, 1), -1, np.float32), Accumulation(fraction=fraction))
+        assert found == 2.0**-fraction  # 1.75 units are cut off to one; 1 - 1 leaves it alone
+    one, none = np.ones((1, 1, 2), np.float32), np.zeros((1, 1, 1), np.float32)
+    small = np.array([[[1, -(2.0**-25)]]], np.float32)
+    assert fused_sum(small, one, none, Accumulation()) == 1 - 2.0**-24  # 1 - 2^-25 is cut off to 24 bits
+    assert np.isinf(fused_sum(np.array([[[np.inf, 1]]], np.float32), one, none, Accumulation())).all()
