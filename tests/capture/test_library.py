@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import running
-from ncu_swizzle.capture.launches import CapturedLaunch
+from ncu_swizzle.capture.launches import WITHOUT_MEMORY, CapturedLaunch
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
 from tests.support import fake_ncu, process
@@ -130,7 +130,7 @@ def test_memory_is_that_before_each_launch(fake_program: Path, tmp_path: Path) -
 
 
 @needs_cc
-@pytest.mark.parametrize(("limit", "kept", "why"), [(100, 1, "over the limit on memory"), (0, 0, running.WITHOUT)])
+@pytest.mark.parametrize(("limit", "kept", "why"), [(100, 1, "over the limit on memory"), (0, 0, WITHOUT_MEMORY)])
 def test_the_limit_on_memory_holds(limit: int, kept: int, why: str, fake_program: Path, tmp_path: Path) -> None:
     found = recorded(fake_program, tmp_path, memory_bytes=limit)
     contents = [contents for launch in found.launches for contents in launch.contents]
