@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ncu_swizzle.cli import app
+from ncu_swizzle.cli import command_line
 
 INTRODUCTION = """# The command line
 
@@ -18,7 +18,7 @@ common to all.
 
 def markdown() -> str:
     """Return the page."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(command_line())
     return "\n".join([INTRODUCTION, *(part for name, command in leaves(group) for part in section(name, command))])
 
 

@@ -39,6 +39,7 @@ def main() -> int:
 
         return output.explain(error)
     finally:  # what is left takes a moment, and the command has had its word
+        gc.freeze()  # the interpreter's last collections would look at every profile once more
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
 

@@ -6,6 +6,8 @@ import logging
 import shlex
 import signal
 import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -13,9 +15,8 @@ import typer
 
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, interruption
 from ncu_swizzle.base.texts import prepare_streams
-from ncu_swizzle.commands import capture, explain, fix, gate, judge, output, profile, prove, tools
+from ncu_swizzle.commands import output
 from ncu_swizzle.commands.helping import WIDTH, Command, MainGroup, WithProgram
-from ncu_swizzle.servers import commands as serving
 
 # Typer raises click's errors, those of its own copy of click in newer versions.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -29,39 +30,30 @@ Exit codes:
   3  a GPU, ncu, a permission is missing
 """
 
-app = typer.Typer(
-    name=PROGRAM,
-    cls=MainGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    epilog=EXIT_CODES,
-    context_settings={"max_content_width": WIDTH},
-)
-
 WITHOUT, MEASURE, KEEP, AROUND = "Without a GPU", "Measure", "Report and gate", "Around it"
-
-app.command("lint", cls=Command, rich_help_panel=WITHOUT)(gate.lint)
-app.command("fix", cls=Command, rich_help_panel=WITHOUT)(fix.fix)
-app.command("prove", cls=Command, rich_help_panel=WITHOUT)(prove.prove)
-app.command("judge", cls=Command, rich_help_panel=WITHOUT)(judge.judge)
-app.command("explain", cls=Command, rich_help_panel=WITHOUT)(explain.explain)
-app.command("init", cls=Command, rich_help_panel=WITHOUT)(fix.init)
-app.command("profile", cls=WithProgram, rich_help_panel=MEASURE)(profile.profile)
-app.command("capture", cls=WithProgram, rich_help_panel=MEASURE)(capture.capture)
-app.command("sweep", cls=Command, rich_help_panel=MEASURE)(profile.sweep)
-app.command("report", cls=Command, rich_help_panel=KEEP)(explain.report)
-app.command("check", cls=Command, rich_help_panel=KEEP)(gate.check)
-app.command("list", cls=Command, rich_help_panel=AROUND)(tools.list_)
-app.command("doctor", cls=Command, rich_help_panel=AROUND)(tools.doctor)
-app.add_typer(tools.app, name="rules", rich_help_panel=AROUND)
-app.add_typer(serving.app, name="serve", rich_help_panel=AROUND)
+COMMANDS = {  # the title that a command is listed under, and its function, or group; only what is typed is imported
+    "lint": (WITHOUT, "commands.gate", "lint"),
+    "fix": (WITHOUT, "commands.fix", "fix"),
+    "prove": (WITHOUT, "commands.prove", "prove"),
+    "judge": (WITHOUT, "commands.judge", "judge"),
+    "explain": (WITHOUT, "commands.explain", "explain"),
+    "init": (WITHOUT, "commands.fix", "init"),
+    "profile": (MEASURE, "commands.profile", "profile"),
+    "capture": (MEASURE, "commands.capture", "capture"),
+    "sweep": (MEASURE, "commands.profile", "sweep"),
+    "report": (KEEP, "commands.explain", "report"),
+    "check": (KEEP, "commands.gate", "check"),
+    "list": (AROUND, "commands.tools", "list_"),
+    "doctor": (AROUND, "commands.tools", "doctor"),
+    "rules": (AROUND, "commands.tools", "app"),
+    "serve": (AROUND, "servers.commands", "app"),
+}
+RUN_PROGRAMS = ("profile", "capture")
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"{app.info.name} {output.version()}\n")
+        sys.stdout.write(f"{PROGRAM} {output.version()}\n")
         raise typer.Exit
 
 
@@ -70,12 +62,36 @@ VersionOption = Annotated[
 ]
 
 
-@app.callback()
 def overview(version: VersionOption = False) -> None:
     """Find shared-memory bank conflicts, fix them, and measure what that changed.
 
     ncu-swizzle COMMAND --help shows a command, --help-all every option of it.
     """
+
+
+@cache
+def command_line(typed: str = "") -> typer.Typer:
+    """Return the program with the command that is typed, or with all of them if that is none of ours."""
+    program = typer.Typer(
+        name=PROGRAM,
+        cls=MainGroup,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        no_args_is_help=True,
+        epilog=EXIT_CODES,
+        context_settings={"max_content_width": WIDTH},
+    )
+    program.callback()(overview)
+    for name in [typed] if typed in COMMANDS else COMMANDS:
+        title, module, function = COMMANDS[name]
+        command = getattr(import_module(f"ncu_swizzle.{module}"), function)
+        if isinstance(command, typer.Typer):
+            program.add_typer(command, name=name, rich_help_panel=title)
+        else:
+            kind = WithProgram if name in RUN_PROGRAMS else Command
+            program.command(name, cls=kind, rich_help_panel=title)(command)
+    return program
 
 
 def main() -> int:
@@ -104,7 +120,7 @@ def _run() -> int:
 
 def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(command_line(*sys.argv[1:2]))
     try:
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it

@@ -35,7 +35,7 @@ from bench.attacks.adversary_cpu import LEVELS, SAME, Pair, Verdict, shim, verdi
 from bench.attacks.adversary_kernels import Program, program
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.kernels import build, project
+from ncu_swizzle.kernels import descriptions, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.reports.origins import EMULATED
 
@@ -64,7 +64,7 @@ def target(program: Program, folder: Path) -> Target:
     (own / "k.cu").write_text(program.text, encoding="utf-8")
     (own / project.OWN).write_text(program.settings, encoding="utf-8")
     (spec,) = project.specs(project.project_in(own / project.OWN))
-    family = build.family_of(spec)
+    family = descriptions.family_of_spec(spec)
     return Target(family, family.kernels[0], family.problem())
 
 

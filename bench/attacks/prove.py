@@ -44,11 +44,11 @@ from ncu_swizzle.certify.modules import renamed
 from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.replay import Assembled, difference
 from ncu_swizzle.certify.units import KnownLaunch
-from ncu_swizzle.certify.verdict import KernelVerdict, Outcome
+from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.results import Results
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.kernels import build, catalog, halves
+from ncu_swizzle.kernels import catalog, descriptions, halves
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Tree
 from ncu_swizzle.kernels.options import LaunchOptions
@@ -253,7 +253,7 @@ def described(folder: Path, words: Sequence[str]) -> Target:
 
 def _target(folder: Path, launch: LaunchOptions, options: Sequence[str] = ()) -> Target:
     spec = KernelSpec(name="k", source=folder / "k.cu", launch=launch, options=tuple(options))
-    family = build.family_of(spec)
+    family = descriptions.family_of_spec(spec)
     return Target(family, family.kernels[0], family.problem())
 
 
@@ -303,13 +303,13 @@ def _judged(case: Case) -> tuple[str, str]:
         verdict = certify(
             change.before, after, kernel=change.symbol, block=known.block, dynamic=known.dynamic, maps=known.maps
         )
-        rest = _of_others(change.before, after, change.symbol) if verdict.outcome is Outcome.PROVED else ()
+        rest = _of_others(change.before, after, change.symbol) if verdict.outcome is ProofOutcome.PROVED else ()
     except ValueError as error:
         return INVALID, str(error)
     for each in (verdict, *rest):
-        if each.outcome is not Outcome.PROVED:
+        if each.outcome is not ProofOutcome.PROVED:
             found = each.counterexample.what if each.counterexample else each.obstacle.reason if each.obstacle else ""
-            return (REFUTED if each.outcome is Outcome.REFUTED and each is verdict else UNPROVED), found
+            return (REFUTED if each.outcome is ProofOutcome.REFUTED and each is verdict else UNPROVED), found
     if case.expected == "wrong":
         return WRONG, "another oracle says so"
     if not (case.ptx or case.text):

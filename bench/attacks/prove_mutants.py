@@ -10,7 +10,8 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-# One instruction of PTX, changed: a number (masks, shifts, pitches), what is done, which registers it is done to.
+# One instruction of PTX, changed: a number (masks, shifts, pitches), what is done, which registers it is done to, also
+# where no index is computed.
 
 _INTEGER = re.compile(
     r"^\s*(?:@!?%p\d+\s+)?(add|mul\.lo|mul\.wide|shl|shr|and|or|xor|sub|mov|rem|div|mad\.lo|setp\.\w+)"
@@ -19,6 +20,7 @@ _INTEGER = re.compile(
 _LAST_NUMBER = re.compile(r",\s*(-?\d+);\s*$")
 _TWO_REGISTERS = re.compile(r"^(\s*[\w.]+\s+%\w+, )(%\w+), (%\w+);$")
 _ADDRESS = re.compile(r"\[(%\w+)(\+\d+)?\]")
+_REGISTER = re.compile(r"%(r|rd|f|fd|rs|p)(\d+)\b")
 EXCHANGED = (
     ("xor.b32", "or.b32"),
     ("xor.b32", "and.b32"),
@@ -64,6 +66,10 @@ def _changed_line(line: str, shared: Sequence[str]) -> Iterator[str]:
     for old, new in EXCHANGED:
         if old in line:
             yield line.replace(old, new, 1)
+    stores = re.match(r"\s*(?:@!?%p\d+\s+)?(st|red|bra)\b", line) is not None
+    for match in list(_REGISTER.finditer(line))[0 if stores or "@" in line else 1 :]:
+        if "<" not in line and int(match[2]) > 1:  # the one before, which is mostly set before
+            yield f"{line[: match.start()]}%{match[1]}{int(match[2]) - 1}{line[match.end() :]}"
     if (
         re.match(r"\s*(?:@!?%p\d+\s+)?(ld|st|atom)\.", line)
         and ".param" not in line

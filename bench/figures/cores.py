@@ -1,8 +1,10 @@
 """All cores, first results in seconds, nothing lost: ``python3 bench/figures/cores.py [--cores N …] [--kills 50]``.
 
-A launches file with sixteen equal launches, PyTorch's sort of two rows as an H100 ran it, is profiled without the cache
-on one core and on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed; before that, how
-long it takes until the first row of sixteen scans is there. Then the command is killed at random moments, KILLS times,
+A launches file with sixteen equal launches of PyTorch as an H100 ran them is profiled without the cache on one core and
+on N (2, and 16 or as many as there are), in turn, and the medians' ratio is printed. They are attention of one head,
+nine seconds of a core each; ``--of sort`` takes sorts of two rows, two seconds, of which what is not spread over cores
+(loading, each worker's disassembly, the page) is a larger share. Before that, it prints how long it takes until the
+first row of sixteen scans is there. Then the command is killed at random moments, KILLS times,
 as it profiles the scans, its workers are looked for, and the same command goes on: each profile that was there has to
 be there afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended. With
 ``--file FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's .counts.json.xz
@@ -44,7 +46,8 @@ MARK = "NCU_SWIZZLE_BENCH_CORES"
 FIRST_S = 3.0
 
 
-SORT, SCAN = 0, 4  # three seconds of a core, and half a second
+SCAN = 4  # half a second of a core
+KINDS = {"attention": 6, "sort": 0}
 
 
 def repeated(out: Path, number: int) -> Path:
@@ -108,8 +111,9 @@ class Command:
         return time.monotonic() - began, first_s, printed
 
 
-def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool:
+def ratios(kind: str, scratch: Path, cores: Sequence[int], rounds: int) -> bool:
     """Print the ratios; return whether all are as good as they have to be."""
+    file = repeated(scratch / f"{kind}.launches", KINDS[kind])
     seconds: dict[int, list[float]] = {each: [] for each in (1, *cores)}
     for number in range(rounds):
         for many, taken in seconds.items():
@@ -117,8 +121,8 @@ def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool
     alone, good = statistics.median(seconds[1]), True
     for many in cores:
         together, bar = statistics.median(seconds[many]), BARS.get(many)
-        said = f"{LAUNCHES} launches: {alone:.1f} s on one core, {together:.1f} s on {many}: {alone / together:.2f}"
-        print(f"{said} times as fast{f' (at least {bar})' if bar else ''}", flush=True)
+        said = f"{LAUNCHES} launches ({kind}): {alone:.1f} s on one core, {together:.1f} s on {many}"
+        print(f"{said}: {alone / together:.2f} times as fast{f' (at least {bar})' if bar else ''}", flush=True)
         good &= bar is None or alone / together >= bar
     return good
 
@@ -197,6 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     here = len(os.sched_getaffinity(0))
     parser.add_argument("--cores", type=int, nargs="*", default=sorted({2, min(here, 16)}))
+    parser.add_argument("--of", choices=KINDS, default="attention")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--file", type=Path)
@@ -209,7 +214,7 @@ def main() -> None:
             sys.exit(not as_counted(given.file, scratch / "file"))
         scans = repeated(scratch / "scans.launches", SCAN)
         good = first_row(scans, scratch)
-        good &= ratios(repeated(scratch / "sorts.launches", SORT), scratch, given.cores, given.rounds)
+        good &= not given.cores or ratios(given.of, scratch, given.cores, given.rounds)
         good &= not given.kills or kills(scans, scratch, given.kills)
     sys.exit(not good)
 

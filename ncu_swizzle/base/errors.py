@@ -145,7 +145,7 @@ class BadProblem(UsageError):
 
 
 class BadCatalog(UsageError):
-    pass
+    size: str = ""  # what an expression lacks
 
 
 class Untrusted(UsageError):
@@ -174,6 +174,7 @@ class CountersForbidden(EnvironmentLacking):
 
 class ProgramFailed(NcuSwizzleError):
     exit_code = 4
+    output: str = ""  # the program's last lines, if the message quotes them
 
 
 class WrongOutput(ProgramFailed):

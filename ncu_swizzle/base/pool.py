@@ -41,6 +41,7 @@ MOST_JOBS = 256
 JOB_BYTES = 600 << 20  # of memory that is free, for each process: what launches take at most, nearly all of them
 GROUPS = Path("/sys/fs/cgroup")
 SAID_EVERY_S = 0.1
+WORK = b"work"  # to the nursery, before it is sent
 GRACE_S = 3.0  # between asking workers to end and ending them
 PR_SET_PDEATHSIG = 1
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -96,6 +97,8 @@ def free_bytes() -> int:
 
 # Results as they come, and in order.
 
+_AHEAD: list[_Nursery] = []  # the one of an `ahead` that has no work now, if any
+
 
 def outcomes(
     work: Work,
@@ -104,10 +107,12 @@ def outcomes(
     jobs: int = 1,
     hear: Hear = lambda what, done: None,
     loads: Sequence[str] = (),
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[int, ItemOutcome]]:
     """Yield the number and the outcome of each item as it ends; with one job, or one item, in this process.
 
-    `loads` are modules that the work imports late: the nursery loads them once for all workers. What is no
+    `loads` are modules that the work imports late: the nursery loads them once for all workers, or did so `ahead`.
+    `meanwhile` is called once all workers are busy: for what has to be done here in any case. What is no
     NcuSwizzleError is a bug, and raised. Processes that still run end with the iterator: close it.
     """
     if jobs < 2 or len(items) < 2:
@@ -117,8 +122,28 @@ def outcomes(
             except NcuSwizzleError as error:
                 yield number, ItemOutcome(error=error)
         return
-    with _Nursery(work, common, loads) as nursery:
-        yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)))
+    with contextlib.ExitStack() as stack:
+        waited = bool(_AHEAD)
+        nursery = stack.enter_context(_AHEAD.pop() if waited else _Nursery(loads))
+        nursery.give(work, common)
+        yield from _Spread(nursery, items, hear).outcomes(min(jobs, len(items)), meanwhile)
+        if waited:  # all workers are done: it can have others
+            stack.pop_all()
+            _AHEAD.append(nursery)
+
+
+@contextlib.contextmanager
+def ahead(loads: Sequence[str], jobs: int) -> Iterator[None]:
+    """Start the nursery of every `outcomes` of this block, so that it loads modules while the command reads."""
+    if jobs < 2:
+        yield
+        return
+    with _Nursery(loads) as nursery:
+        _AHEAD.append(nursery)
+        try:
+            yield
+        finally:
+            _AHEAD.clear()
 
 
 def in_order(found: Iterable[tuple[int, ItemOutcome]]) -> Iterator[ItemOutcome]:
@@ -140,9 +165,10 @@ class _Spread:
         self._waiting = deque(range(len(items)))
         self._busy: dict[Connection, int] = {}  # with the item that its worker has
 
-    def outcomes(self, workers: int) -> Iterator[tuple[int, ItemOutcome]]:
+    def outcomes(self, workers: int, meanwhile: Callable[[], object]) -> Iterator[tuple[int, ItemOutcome]]:
         for _ in range(workers):
             self._feed(self._nursery.born())
+        meanwhile()
         while self._busy:
             for ready in connection.wait(list(self._busy)):
                 assert isinstance(ready, Connection)
@@ -185,11 +211,8 @@ class _Spread:
 class _Nursery:
     """The process that forks workers, as seen from here."""
 
-    def __init__(self, work: Work, common: Any, loads: Sequence[str]) -> None:
-        self._given = work, common, loads
+    def __init__(self, loads: Sequence[str]) -> None:
         self._pids: dict[Connection, int] = {}
-
-    def __enter__(self) -> _Nursery:
         self._control, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", __name__, str(theirs.fileno())]
@@ -203,18 +226,35 @@ class _Nursery:
                 self._control.close()
                 raise errors.error_of_system(error) from error
         try:
-            with Connection(os.dup(self._control.fileno())) as given:
-                given.send(sys.path)  # where the module of the work may be
-                given.send(self._given)
+            self._send(sys.path, loads)  # where the module of the work may be
         except BaseException:
             self.__exit__()
             raise
+
+    def __enter__(self) -> _Nursery:
         return self
+
+    def give(self, work: Work, common: Any) -> None:
+        """Send what all workers from now on share. Raises EnvironmentLacking if the nursery is gone."""
+        try:
+            self._control.send(WORK)
+            if self._control.recv(32) != WORK:
+                raise ConnectionResetError
+            self._send((work, common))
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise EnvironmentLacking("no process can be started to work in", Typed("--jobs 1")) from error
+
+    def _send(self, *values: Any) -> None:
+        with Connection(os.dup(self._control.fileno())) as given:
+            for value in values:
+                given.send(value)
 
     def __exit__(self, *_: object) -> None:
         for worker in self._pids:
             worker.close()
         self._control.close()  # which ends the nursery, and with it whatever still works
+        if not self._pids:  # it may still be loading, for nothing
+            self._process.kill()
         try:
             self._process.wait(2 * GRACE_S)
         except subprocess.TimeoutExpired:
@@ -258,22 +298,30 @@ class _Nursery:
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a worker for each socket that comes, and wait for those that are named, until the command is gone."""
+    """Take work, fork a worker for each socket that comes, and wait for those that are named.
+
+    It ends when the command is gone.
+    """
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to all: the command decides
         signal.signal(number, signal.SIG_IGN)
     with Connection(os.dup(control.fileno())) as given:
         sys.path[:] = given.recv()
-        work, common, loads = given.recv()
-    for module in loads:
-        importlib.import_module(module)
-    gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
+        for module in given.recv():
+            importlib.import_module(module)
+    work: Any = None
+    common: Any = None
     workers: set[int] = set()
     try:
         while True:
             word, handles, _, _ = socket.recv_fds(control, 32, 1)
             if not word:
                 return
-            if handles:
+            if word == WORK:
+                control.send(WORK)
+                with Connection(os.dup(control.fileno())) as given:
+                    work, common = given.recv()
+                gc.freeze()  # what is loaded is there for good: a look at it would copy its pages to each worker
+            elif handles:
                 pid = os.fork()
                 if pid == 0:
                     control.close()
@@ -309,12 +357,12 @@ def _live(command: Connection, work: Work, common: Any) -> NoReturn:
     """Work on one item after the other, in a fork."""
     nursery = os.getppid()
     try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the nursery is killed, nobody else would
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the nursery is killed, nothing else would
         if os.getppid() == nursery:
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
             while True:
                 command.send(_done(command, work, common, command.recv()))
-    except (EOFError, OSError, SystemExit):  # nobody wants more
+    except (EOFError, OSError, SystemExit):  # the other end has gone
         pass
     finally:
         os._exit(0)

@@ -5,11 +5,14 @@ Its device code is read from the file before it starts, so that the stand-in kno
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +24,20 @@ from ncu_swizzle.base.errors import (
     BadFile,
     EnvironmentLacking,
     NcuSwizzleError,
+    NotComparable,
     ProgramFailed,
     UsageError,
 )
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.capture import recorded, running
-from ncu_swizzle.capture.launches import Contents
+from ncu_swizzle.capture.launches import DRY, CapturedLaunch, CapturedProgram, Contents, Manifest, write
 from ncu_swizzle.capture.recorded import Record, Recording
 from ncu_swizzle.capture.running import CaptureLimits, StandInGpu
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.fatbin import ELF, PTX, SECTIONS, FatBinary, fat_binaries
 from ncu_swizzle.kernels import build
 from ncu_swizzle.kernels.toolchain import Toolchain
+from ncu_swizzle.reports.model import MachineInfo
 
 # What the stand-in for CUDA's runtime wrote, as launches.
 
@@ -48,6 +53,10 @@ class DryRecord(Record):
         super().__init__(file, recording)
         self._kernels = kernels
         self._cubin: Cubin  # of the launch that is being read
+
+    def launch(self, event: Mapping[str, Any]) -> CapturedLaunch | tuple[str, str]:
+        """Return one launch, or its kernel and why it is left out."""
+        return self._launch(dict(event))
 
     def cubin(self, event: dict[str, Any]) -> str:
         self._cubin = self._kernels[event["binary"]][event["kernel"]]
@@ -113,9 +122,11 @@ def record(
     gpu: StandInGpu,
     toolchain: Toolchain,
     cached: bool = True,
+    execute: Execute | None = None,
 ) -> Recording:
     """Run the program against the stand-in and return its launches; their bytes are in the scratch folder.
 
+    `execute` executes each launch while the program waits: it gets what the launch leaves.
     Raises UsageError for a program that is not linked with the shared runtime, EnvironmentLacking for what the stand-in
     lacks, ProgramFailed if the program fails, and NothingProfiled.
     """
@@ -141,11 +152,21 @@ def record(
     family = running.family(scratch, cached)
     with running.plain_path(scratch) as libraries:
         path = os.pathsep.join(filter(None, (str(libraries), os.environ.get("LD_LIBRARY_PATH"))))
+        limits = replace(limits, execute=execute is not None)
         environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
-        outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family)
+        with Executor(into, scratch, kernels, execute) as executor:
+            outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family)
     recording = recorded.read(into, limits.count, lambda file, of: DryRecord(file, of, kernels))
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
+    if executor.fault:
+        raise ProgramFailed(executor.fault, "fix it: a GPU may only compute something else there")
+    if recording.unknown:
+        raise NotComparable(f"the program reads what is not known: {recording.unknown[0]}", ON_A_GPU)
+    if execute and outcome.status:
+        running.refuse_failed(argv, outcome)
+    recording.log = bounds.last_lines(outcome.log) if execute else ""
+    recording.notes += executor.notes
     ended = f"{Path(argv[0]).name} exited with status {outcome.status}, as no kernel ran; its last lines:\n"
     # A program that checks its results ends with an error, as no kernel computed any: its launches until then
     # count. A signal is different.
@@ -157,6 +178,101 @@ def record(
         recording.notes.append(ended.partition(";")[0] + ": what it launches after that is not captured.")
     recording.machine = gpu.machine
     return recording
+
+
+# ---------------------------------------------------------------------------------------------- execution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a launch that was executed has left in memory."""
+
+    known: tuple[tuple[int, bytes], ...] = ()  # by address, or by the number of a variable
+    why: str = ""  # something is unknown
+    inexact: tuple[str, ...] = ()  # instructions that it depends on and that are not bit-exact
+    fault: str = ""  # it has an access out of bounds, or hangs
+
+
+Execute = Callable[[Path], Left]  # given a launches file with one launch
+POLL_S, GRACE_S = 0.002, 1.0  # until the thread looks again, and until it is left alone with what it executes
+
+
+class Executor:
+    """A thread that executes what a program launches while the program waits for it."""
+
+    def __init__(
+        self, into: Path, scratch: Path, kernels: Mapping[int, Mapping[str, Cubin]], execute: Execute | None
+    ) -> None:
+        self.fault = ""
+        self._failed: BaseException | None = None
+        self._inexact: dict[str, None] = {}
+        self._into, self._file, self._kernels, self._execute = into, scratch / "one.launches", kernels, execute
+        self._read: dict[Path, int] = {}  # bytes of each record
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Executor:
+        if self._execute:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._execute:
+            self._thread.join(GRACE_S)
+        if self._failed:
+            raise self._failed
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the results."""
+        return [f"The program's results are not bit-exact: {', '.join(self._inexact)}."] if self._inexact else []
+
+    def _serve(self) -> None:
+        while not self._ended.wait(POLL_S):
+            for record in self._into.glob("*.jsonl"):
+                with record.open("rb") as lines:
+                    lines.seek(self._read.get(record, 0))
+                    new = lines.read()
+                new = new[: new.rfind(b"\n") + 1]
+                self._read[record] = self._read.get(record, 0) + len(new)
+                for line in new.splitlines():
+                    if b'"is": "dry"' in line:
+                        self._answer(record, json.loads(line))
+
+    def _answer(self, record: Path, event: Mapping[str, Any]) -> None:
+        try:
+            left = self._left(record, event)
+        except BaseException as error:
+            self._failed = error  # the program must not wait for ever
+            left = Left(fault=str(error))
+        if self._ended.is_set():  # nobody waits any more
+            return
+        self.fault = self.fault or left.fault
+        self._inexact |= dict.fromkeys(left.inexact)
+        parts = [(len(why := left.why.encode()[:250]), why), *((at, content) for at, content in left.known)]
+        answer = bytearray(struct.pack("<Q", bool(left.fault)))
+        for number, (at, content) in enumerate(parts):
+            answer += struct.pack("<Q", at) if not number else struct.pack("<QQ", at, len(content))
+            answer += content + bytes(-len(content) % 8)
+        made = self._into / "answer"
+        made.write_bytes(answer)
+        made.rename(self._into / f"{record.stem}-r{event['seen']}")
+
+    def _left(self, record: Path, event: Mapping[str, Any]) -> Left:
+        recording = Recording()
+        launch = DryRecord(record, recording, self._kernels).launch(event)
+        if isinstance(launch, tuple):
+            return Left(why=launch[1])
+        sizes = [{digest: path.stat().st_size for digest, path in files.items()}
+                 for files in (recording.cubins, recording.memory)]  # fmt: skip
+        manifest = Manifest(
+            origin=DRY, generator="", when="", machine=MachineInfo(), program=CapturedProgram(""), commit="",
+            launches=(launch,), cubins=sizes[0], memory=sizes[1],
+        )  # fmt: skip
+        write(self._file, manifest, recording.cubins, recording.memory)
+        assert self._execute is not None
+        return self._execute(self._file)
 
 
 # ---------------------------------------------------------------------------------------------- the program

@@ -8,6 +8,7 @@
 #include "graphs.h"
 
 static __thread int inside;  // calls of our own
+static int with_outputs;
 
 static int is_called(const char *name, const char *function) {
     size_t length = strlen(function);
@@ -50,9 +51,12 @@ static void on_launch(const CallbackData *call) {
 }
 
 // What the driver refuses did not run: too much shared memory, a grid of zero.
-static void on_return(const CallbackData *call) {
+static void on_return(const CallbackData *call, int launches_graph) {
     int error = *(int *)call->returned;
     const char *name = NULL;
+    if (with_outputs && !error && !launches_graph && in_call.recorded) {
+        write_outputs();
+    }
     if (error && in_call.from < in_call.to) {
         HOLD_LOCK;
         cuGetErrorName(error, &name);
@@ -64,7 +68,7 @@ static void on_call(const CallbackData *call) {
     const char *name = call->function;
     int launches = !strncmp(name, "cuLaunch", 8), launches_graph = is_called(name, "cuGraphLaunch");
     if ((launches || launches_graph) && call->site == EXIT) {
-        on_return(call);
+        on_return(call, launches_graph);
     } else if (launches) {
         on_launch(call);
     } else if (launches_graph) {
@@ -181,6 +185,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     if (!find_recording()) {
         return 0;
     }
+    with_outputs = *setting("NCU_SWIZZLE_CAPTURE_OUTPUTS", "") != 0;
     const char *problem = read_filter();
     problem = problem ? problem : subscribe(setting("NCU_SWIZZLE_CAPTURE_CUPTI", "libcupti.so"));
     if (problem) {

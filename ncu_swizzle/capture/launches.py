@@ -83,10 +83,17 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
 
 
 def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
-    for contents in launch.parts:
-        sha256 = contents.contents.sha256
-        if sha256 and memory.get(sha256) != contents.bytes:
-            return f"contents {sha256[:80]!r} of {contents.bytes:,} bytes are not listed"
+    for part in launch.parts:
+        sha256 = part.contents.sha256
+        if sha256 and memory.get(sha256) != part.bytes:
+            return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"
+    if len(launch.outputs) not in (0, len(launch.parts)):
+        return f"it has {len(launch.outputs)} outputs"
+    for part, output in zip(launch.parts, launch.outputs, strict=False):
+        if output.sha256 and (
+            not _SHA256.fullmatch(output.sha256) or memory.get(output.sha256, part.bytes) != part.bytes
+        ):
+            return f"output {output.sha256[:80]!r} is not of {part.bytes:,} bytes"
     ordered = sorted(launch.buffers, key=lambda buffer: buffer.address)
     for first, second in itertools.pairwise(ordered):
         if first.address + first.bytes > second.address:
@@ -94,7 +101,7 @@ def _odd_contents(launch: CapturedLaunch, memory: Mapping[str, int]) -> str:
     return "a buffer reaches beyond 64 bits" if ordered and ordered[-1].address + ordered[-1].bytes > 1 << 64 else ""
 
 
-SCHEMA = 1
+SCHEMA, READ = 2, (1, 2)  # that is written, and those that are read: 1 has no outputs
 MANIFEST = "manifest.json"
 # Limits on parsing an untrusted manifest: its digest covers only parsed content, so these come first.
 MOST_MANIFEST = 16 << 20
@@ -103,6 +110,7 @@ DEEPEST = 16  # nested lists and objects; a manifest has 7
 MOST_CUBIN = 512 << 20
 MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
+WITHOUT_MEMORY = "captured without --memory"  # why contents are unknown, as `launching.h` writes it
 CAPTURE = "give a file that ncu-swizzle capture wrote"
 AGAIN = "copy it again from its origin, or capture again"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # an unclosed one too
@@ -165,7 +173,7 @@ class LaunchesFile:
         del text
         if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
             raise ValueError(f"{MANIFEST} has no schema or no digest")
-        if content["schema"] != SCHEMA:
+        if content["schema"] not in READ:
             raise BadFile(
                 f"{self.name} has schema {content['schema']}; this ncu-swizzle reads schema {SCHEMA}",
                 "capture again with this version, or read it with a newer one",
@@ -340,6 +348,7 @@ class CapturedLaunch:
     parameters: tuple[CapturedParameter, ...]
     buffers: tuple[CapturedBuffer, ...] = ()
     variables: tuple[CapturedVariable, ...] = ()
+    outputs: tuple[Contents, ...] = ()  # of the buffers and then the variables, after the launch; empty if not kept
     graph: bool = False  # of a CUDA graph
 
     @property

@@ -139,9 +139,26 @@ static void write_launch(const Launch *launch, const char *name, Handle function
         memset(all, 0, sizeof all);
         put_attributes(function);
         size_t size = put_parameters(launch, function, all);
+        part_count = 0;
         put_buffers(all, size, unknown);
         put_variables(module, unknown);
     }
+    end_event();
+}
+
+// Writes what the buffers and variables hold after the launch that this call has recorded.
+static void write_outputs(void) {
+    HOLD_LOCK;
+    Event event;
+    const char *unknown = synchronize() ? "the program could not wait for the GPU after it" : NULL;
+    begin_event(&event, "outputs");
+    put(", \"seen\": %llu, \"contents\": [", (unsigned long long)in_call.to - 1);
+    for (unsigned i = 0; i < part_count; ++i) {
+        put("%s{\"bytes\": %zu, ", i ? ", " : "", parts[i].size);
+        put_device_memory(parts[i].address, parts[i].size, unknown);
+        put("}");
+    }
+    put("]");
     end_event();
 }
 

@@ -149,8 +149,10 @@ class Recording:
     cubins: dict[str, Path] = field(default_factory=dict)
     memory: dict[str, Path] = field(default_factory=dict)
     machine: MachineInfo = MachineInfo()
+    log: str = ""  # the last lines of a program whose launches were executed
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # why a process was not followed
+    unknown: list[str] = field(default_factory=list)  # what a program read of the results of launches, and why
     counted: Counted = Counted()
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # launches of a kernel, and why
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # launches of a kernel, and CUDA's error
@@ -230,7 +232,7 @@ class Record:
             for line in filter(str.strip, lines):
                 try:
                     event = json.loads(line)
-                    ends |= event["is"] in ("end", "problem")
+                    ends |= event["is"] in ("end", "problem", "unknown")
                     self._take(event)
                 except (*_BROKEN, RecursionError):
                     self.recording.damaged += 1
@@ -243,6 +245,11 @@ class Record:
         kind, recording = event["is"], self.recording
         if kind in ("launch", "dry"):
             self._launches[event["seen"]] = self._launch(event)
+        elif kind == "outputs":
+            launch = self._launches.get(event["seen"])
+            if isinstance(launch, CapturedLaunch) and len(event["contents"]) == len(launch.parts):
+                outputs = tuple(self.contents(part) for part in event["contents"])
+                self._launches[event["seen"]] = replace(launch, outputs=outputs)
         elif kind == "refused":
             self._drop(event)
         elif kind in ("cubin", "load", "module"):
@@ -253,8 +260,8 @@ class Record:
             recording.machine = _machine(event)
         elif kind == "note":
             recording.notes.append(f"{event['text'].rstrip('.')}.")
-        elif kind == "problem":
-            recording.problems.append(event["text"])
+        elif kind in ("problem", "unknown"):
+            (recording.problems if kind == "problem" else recording.unknown).append(event["text"])
         elif kind == "start":
             recording.followed += 1
 

@@ -47,6 +47,22 @@ static void put_device_memory(DevicePointer address, size_t size, const char *un
     put_contents(&name, unknown ? unknown : copied(&name, address, size));
 }
 
+// Buffers, then variables, of the thread's last recorded launch, for their contents after it.
+enum { MOST_PARTS = 4096 };
+static __thread struct {
+    DevicePointer address;
+    size_t size;
+} parts[MOST_PARTS];
+static __thread unsigned part_count;
+
+static void put_part(DevicePointer address, size_t size, const char *unknown) {
+    if (part_count < MOST_PARTS) {
+        parts[part_count].address = address;
+        parts[part_count++].size = size;
+    }
+    put_device_memory(address, size, unknown);
+}
+
 // Puts the allocations that the words of the parameters point into; `unknown` says why their contents are left out.
 static void put_buffers(const unsigned char *parameters, size_t size, const char *unknown) {
     DevicePointer seen[MOST_BUFFERS];
@@ -67,7 +83,7 @@ static void put_buffers(const unsigned char *parameters, size_t size, const char
             continue;
         }
         put("%s{\"address\": %llu, \"bytes\": %zu, ", count ? ", " : "", (unsigned long long)base, bytes);
-        put_device_memory(base, bytes, unknown);
+        put_part(base, bytes, unknown);
         put("}");
         seen[count++] = base;
     }
@@ -127,7 +143,7 @@ static void put_variable(const char *name, void *with) {
     put("%s{\"name\": ", variables->separator);
     put_text(name);
     put(", \"bytes\": %zu, ", bytes);
-    put_device_memory(address, bytes, variables->unknown);
+    put_part(address, bytes, variables->unknown);
     put("}");
     variables->separator = ", ";
 }

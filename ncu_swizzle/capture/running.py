@@ -147,18 +147,19 @@ def build(
     return native.build(sources() / source, folder / name, flags, ("-ldl", "-lpthread"), generated, cached)
 
 
-WITHOUT = "captured without --memory"
 SOURCE = "injection.c"
 MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureLimits:
-    """Which launches are captured, and how much memory: bytes of buffers in all, 0 for none."""
+    """Which launches are captured, and how much memory: bytes of buffers, 0 for none; `outputs`: after them, too."""
 
     kernel_name: str = ""
     count: int = 32
     memory_bytes: int = 0
+    outputs: bool = False
+    execute: bool = False  # dry launches
     timeout_s: float = 600
 
 
@@ -180,15 +181,20 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
     with _prepared(limits, scratch, cached) as (environment, into):
         outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family(scratch, cached))
     recording = recorded.read(into, limits.count)
+    refuse_failed(argv, outcome)
+    if not recording.launches:
+        raise nothing(recording, limits)
+    return recording
+
+
+def refuse_failed(argv: Sequence[str], outcome: child.Exit) -> None:
+    """Raise ProgramFailed with a program's last lines if it did."""
     if outcome.status:
         raise ProgramFailed(
             f"{Path(argv[0]).name} exited with status {outcome.status}; its last lines:\n"
             f"{bounds.last_lines(outcome.log)}",
             "run it by itself first",
         )
-    if not recording.launches:
-        raise nothing(recording, limits)
-    return recording
 
 
 @contextmanager
@@ -241,6 +247,8 @@ def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
         "NCU_SWIZZLE_CAPTURE": str(into),
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
         "NCU_SWIZZLE_CAPTURE_MEMORY": str(limits.memory_bytes),
+        "NCU_SWIZZLE_CAPTURE_OUTPUTS": "1" if limits.outputs else "",
+        "NCU_SWIZZLE_CAPTURE_EXECUTE": "1" if limits.execute else "",
         "NCU_SWIZZLE_CAPTURE_NAME": "" if kernels.expression else kernels.text,
         "NCU_SWIZZLE_CAPTURE_PATTERN": kernels.expression,
     }

@@ -28,6 +28,8 @@ typedef struct Allocation {
 static Allocation *allocations;
 static uintptr_t next_address = ARENA;
 static size_t allocated;  // of the device alone
+static int executing;      // launches are executed, and leave what they compute
+static char unknown_why[256];  // the last launch that left something unknown
 
 static Allocation *allocation_at(const void *pointer) {
     uintptr_t address = (uintptr_t)pointer;
@@ -223,7 +225,9 @@ static void reach_all(void) {
 
 static void put_piece(const Allocation *a, size_t from, size_t to, int known, int *first) {
     FileName name;
-    const char *why = a->group ? "a kernel that did not run may have written it" : "nothing was copied to it";
+    const char *why = !a->group     ? "nothing was copied to it"
+                      : *unknown_why ? unknown_why
+                                     : "a kernel that did not run may have written it";
     put("%s{\"address\": %llu, \"bytes\": %zu, ", *first ? "" : ", ", (unsigned long long)(a->start + from), to - from);
     put_contents(&name, known ? write_contents(&name, (const void *)(a->start + from), to - from) : why);
     put("}");

@@ -123,6 +123,7 @@ static void start(void) {
         write_said("problem", problem);
     }
     table = kernels.at ? kernels.at : "";
+    executing = *setting("NCU_SWIZZLE_CAPTURE_EXECUTE", "") != 0;
     Event begins;
     begin_event(&begins, "start");
     end_event();
@@ -133,15 +134,17 @@ static void start(void) {
 // In every function that reads or changes what is known of the program.
 #define LOCKED HOLD_LOCK; start()
 
-// Ends the program with what cannot be stood in for.
-static int give_up(const char *problem) {
+static int end_with(const char *is, const char *text) {
     LOCKED;
     if (!reported++) {
-        write_said("problem", problem);
+        write_said(is, text);
     }
     fflush(stdout);
     _exit(GAVE_UP);
 }
+
+// Ends the program with what cannot be stood in for.
+static int give_up(const char *problem) { return end_with("problem", problem); }
 
 static int answered(int status) {
     last_error = status ? status : last_error;

@@ -123,6 +123,48 @@ static void write_launch(const Function *function, const Launch *launch, uint64_
     end_event();
 }
 
+// Waits until whoever reads the recording has executed the launch, and takes what it left: a status, the length of a text
+// and the text, which says why something is unknown; then address, size and bytes of all that is known. Variables of the
+// module have their number in place of an address. All starts at multiples of 8 bytes.
+static void take_results(const Module *module, uint64_t seen) {
+    char path[LONGEST_NAME];
+    Mapped result = {.path = path};
+    snprintf(path, sizeof path, "%s/%s-r%llu", record_folder, record_name, (unsigned long long)seen);
+    while (!map_file(&result)) {
+        usleep(1000);
+    }
+    const uint64_t *at = result.at, *end = at + result.size / 8;
+    if (at[0]) {  // a fault, which ends the program
+        fflush(stdout);
+        _exit(GAVE_UP);
+    }
+    snprintf(unknown_why, sizeof unknown_why, "%.*s", (int)at[1], (const char *)(at + 2));
+    at += 2 + (at[1] + 7) / 8;
+    while (at < end) {
+        Allocation *a = allocation_at((const void *)(uintptr_t)at[0]);
+        if (a) {
+            size_t from = at[0] - a->start;
+            memcpy((void *)(uintptr_t)at[0], at + 2, at[1]);
+            learn(a, from, from + at[1]);
+            a->group = a->spans == 1 && a->known->to - a->known->from == a->size ? 0 : a->group;
+        }
+        uint64_t number = 0;
+        for (Variable *variable = variables; variable && !a; variable = variable->next) {
+            if (variable->module == module && variable->size && number++ == at[0] && variable->size == at[1]) {
+                memcpy(variable->content, at + 2, at[1]);
+                variable->state = KNOWN;
+            }
+        }
+        at += 2 + (at[1] + 7) / 8;
+    }
+    munmap(result.at, result.size);
+    for (const Allocation *a = allocations; a; a = a->next) {
+        if (a->shared && a->group == groups) {  // the host reads it whenever it wants
+            end_with("unknown", *unknown_why ? unknown_why : "managed or pinned memory");
+        }
+    }
+}
+
 static int launched(const void *host, const Launch *launch) {
     LOCKED;
     Function *function = function_of(host);
@@ -132,7 +174,7 @@ static int launched(const void *host, const Launch *launch) {
         snprintf(problem, sizeof problem, "%.4000s is in none of the program's cubins for this GPU", function->name);
         give_up(problem);
     }
-    int error = function ? launch_error(function, launch) : INVALID_HANDLE;
+    int error = function ? launch_error(function, launch) : INVALID_HANDLE, written = 0;
     if (error) {
         refuse(seen, seen + 1, 0, cudaGetErrorName(error), function ? function->name : "");
         return answered(error);
@@ -140,10 +182,15 @@ static int launched(const void *host, const Launch *launch) {
     reach(function, launch->arguments);
     if (!function->wanted) {
         count(&counters->unwanted, 1);
-    } else if (claim()) {
+    } else if ((written = claim())) {
         write_launch(function, launch, seen);
     }
     leave(function);
+    if (executing && written) {
+        take_results(function->module, seen);
+    } else if (executing) {
+        snprintf(unknown_why, sizeof unknown_why, "a launch of %.100s was left out, by -k or -c", function->name);
+    }
     return OK;
 }
 

@@ -33,10 +33,31 @@ API int cudaFreeAsync(void *pointer, void *stream) { return (void)stream, cudaFr
 
 enum { LAST_DIRECTION = 4 };  // of cudaMemcpyKind
 
+// Ends a program whose kernels are executed if the host would read what is not known.
+static void refuse_unknown(const void *to, const void *from, size_t size) {
+    char text[400];
+    const Allocation *source = allocation_at(from), *target = allocation_at(to);
+    if (!executing || !size || !source || source->shared || (target && !target->shared)) {
+        return;
+    }
+    size_t first = (uintptr_t)from - source->start;
+    for (int i = 0; i < source->spans; ++i) {
+        if (source->known[i].from <= first && first + size <= source->known[i].to) {
+            return;
+        }
+    }
+    snprintf(text, sizeof text, "%zu bytes at %p: %s", size, from,
+             source->group && *unknown_why ? unknown_why : "nothing wrote some of them");
+    end_with("unknown", text);
+}
+
 API int cudaMemcpy(void *to, const void *from, size_t size, int kind) {
     LOCKED;
     if (kind < 0 || kind > LAST_DIRECTION) {
         return answered(INVALID_DIRECTION);
+    }
+    if (is_there(to, size) && is_there(from, size)) {
+        refuse_unknown(to, from, size);
     }
     return copy(to, from, size) ? OK : answered(INVALID_VALUE);
 }
@@ -66,6 +87,7 @@ API int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pi
         return answered(INVALID_VALUE);
     }
     for (size_t row = 0; row < height; ++row) {
+        refuse_unknown((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
         copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
     }
     return OK;
@@ -118,6 +140,9 @@ API int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t size, size_t o
     (void)kind;
     if (error) {
         return answered(error);
+    }
+    if (executing && variable->state == UNKNOWN) {
+        end_with("unknown", variable->name);
     }
     memcpy(to, variable->content + offset, size);
     Allocation *target = allocation_at(to);

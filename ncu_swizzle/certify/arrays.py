@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
-from ncu_swizzle.certify.facts import Facts, instance
-from ncu_swizzle.certify.flow import CHUNK, Footprint, TensorMap
+from ncu_swizzle.certify.facts import KernelFacts, instance
+from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
-from ncu_swizzle.certify.ptx import Symbol, Unfollowed
-from ncu_swizzle.certify.solver import Answer
+from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
+from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import (
     LINEAR,
     SHARED,
@@ -32,13 +32,13 @@ from ncu_swizzle.certify.terms import (
     sext,
     signed,
 )  # fmt: skip
-from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, Location, Query
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
 
 SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
 MOST_PAIRS = 20_000  # of accesses
 BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
-# What is assumed, in turn, as far as it is needed.
+# What is assumed: one level after the other, until the proof succeeds.
 LEVELS = (
     frozenset[Assumption](),
     frozenset({Assumption.IN_BOUNDS}),
@@ -68,7 +68,7 @@ class MappedAccess:
 
     def renamed(self, rename: Callable[[Term], Term], levels: Sequence[Sequence[Term]]) -> _View:
         """Return the access as one of two threads makes it."""
-        return _View(self, rename(self.before), rename(self.after), [[*map(rename, each)] for each in levels])
+        return _View(self, rename(self.before), rename(self.after), [[*map(rename, level)] for level in levels])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class ArrayAccesses:
 
     def enter(
         self,
-        memory: tuple[Footprint, Footprint],
+        memory: tuple[MemoryFootprint, MemoryFootprint],
         offsets: tuple[Term, Term],
         reached: list[Term],
         line: Location | None,
@@ -130,10 +130,9 @@ class ArrayAccesses:
         line: Location | None,
         write: bool,
     ) -> None:
-        """Enter what TMA does with any chunk of a box: an access of its own, where the version's map puts it."""
+        """Enter each chunk of a box that TMA moves as a separate access, where the version's map puts it."""
         if offsets[0] is not offsets[1] or (tiles[0].box, tiles[0].row) != (tiles[1].box, tiles[1].row):
-            self.opaque = "a box that TMA moves begins elsewhere in the new version, or has another shape", line
-            return
+            raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
         chunk = atom("chunk", 64)
         inside = binary("ult", chunk, const(tiles[0].box // CHUNK, 64))
         before, after = (tile.placed(offsets[0] + scale(chunk, CHUNK)) for tile in tiles)
@@ -142,10 +141,12 @@ class ArrayAccesses:
 
     def distinct(self) -> list[MappedAccess]:
         """Return the accesses without those that are the same again."""
-        found: dict[tuple[object, ...], MappedAccess] = {}
-        for each in self.accesses:
-            found.setdefault((each.before, each.after, each.width, each.write, frozenset(each.reached)), each)
-        return list(found.values())
+        accesses: dict[tuple[object, ...], MappedAccess] = {}
+        for access in self.accesses:
+            accesses.setdefault(
+                (access.before, access.after, access.width, access.write, frozenset(access.reached)), access
+            )
+        return list(accesses.values())
 
 
 class Arrays:
@@ -153,8 +154,8 @@ class Arrays:
 
     def __init__(
         self,
-        facts: Facts,
-        sizes: Mapping[str, tuple[Symbol, Symbol]],
+        facts: KernelFacts,
+        sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]],
         dynamic: tuple[int, int] | None,
         same_layout: bool,
         certificate: bool,
@@ -201,8 +202,10 @@ class Arrays:
         old, new = (self._bytes(array, version) for version in (0, 1))
         if array.accesses and old is not None and new is not None and new < old:
             return True
-        moved = (each for each in array.accesses if each.before is not each.after)
-        return any(self._ask(array, each, ~equal(each.before, each.after))[0] is not Answer.NEVER for each in moved)
+        moved = (access for access in array.accesses if access.before is not access.after)
+        return any(
+            self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
+        )
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
@@ -240,24 +243,24 @@ class Arrays:
         """Return what holds of an access: what is known, and by level, what is assumed of the old version."""
         bounds = [*known, self._in_bounds(array, access.before, access.width, 0)]
         levels = [[*known], bounds, [*bounds, *_unwrapped(access.before)]]
-        return [[*each, *self.facts.about([*each, access.before, access.after])] for each in levels]
+        return [[*level, *self.facts.about([*level, access.before, access.after])] for level in levels]
 
     def _ask(
         self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
-    ) -> tuple[Answer, list[int]]:
+    ) -> tuple[SolverAnswer, list[int]]:
         levels = self._levels(array, access, [*access.reached, condition])
         return self._least(levels, wanted, says, access.line)
 
     def _least(
         self, levels: Sequence[Sequence[Term]], wanted: Sequence[Term], says: str, line: Location | None
-    ) -> tuple[Answer, list[int]]:
+    ) -> tuple[SolverAnswer, list[int]]:
         """Ask, assuming as little as is needed. What is shown goes to the certificate, if that says something."""
-        answer: tuple[Answer, list[int]] = (Answer.UNKNOWN, [])
+        answer: tuple[SolverAnswer, list[int]] = (SolverAnswer.UNKNOWN, [])
         for level in range(self.level, len(levels)):
             if level > self.level and levels[level] == levels[level - 1]:
                 continue
             answer = self.facts.solver.ask(levels[level], wanted)
-            if answer[0] is Answer.NEVER:
+            if answer[0] is SolverAnswer.NEVER:
                 self.level = level
                 if says:
                     self.keep(says, line, levels[level])
@@ -280,9 +283,9 @@ class Arrays:
         wanted = _leaves([*access.reached, access.before, access.after])
         says = "an access stays in its array, as aligned as it was"
         answer, values = self._ask(array, access, outside, wanted, says)
-        if answer is Answer.UNKNOWN:
+        if answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
-        if answer is Answer.POSSIBLE:
+        if answer is SolverAnswer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise _refuted(what, array, [access], dict(zip(wanted, values, strict=True)), [""])
 
@@ -293,7 +296,7 @@ class Arrays:
             apart = const(1, 1)
             for turn in range(SAMPLES):
                 answer, values = self._ask(array, access, apart, [access.before, access.after])
-                if answer is not Answer.POSSIBLE:
+                if answer is not SolverAnswer.POSSIBLE:
                     break
                 samples.add((values[0], values[1]))
                 row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
@@ -306,7 +309,7 @@ class Arrays:
         last = const(access.width - 1, 64)
         moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
         says = f"an access moves by {mapping.name}"
-        return self._ask(array, access, ~both(moved), says=says)[0] is Answer.NEVER
+        return self._ask(array, access, ~both(moved), says=says)[0] is SolverAnswer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""
@@ -326,7 +329,7 @@ class Arrays:
     def _check_meetings(self, array: ArrayAccesses, one: _View, others: Sequence[_View]) -> None:
         """Check that an access meets each of some others in both versions alike."""
         self._check_time()
-        apart = [(each, found) for each in others if (found := _meet_otherwise(one, each)) is not None]
+        apart = [(other, found) for other in others if (found := _meet_otherwise(one, other)) is not None]
         if not apart:
             return
         levels = [
@@ -336,12 +339,12 @@ class Arrays:
         wanted = _leaves([one.before, one.after, *levels[-1]])
         line = one.access.line
         answer, values = self._least(levels, wanted, "accesses meet in both versions alike", line)
-        if answer is Answer.UNKNOWN and len(others) > 1:
+        if answer is SolverAnswer.UNKNOWN and len(others) > 1:
             self._check_meetings(array, one, others[::2])
             self._check_meetings(array, one, others[1::2])
-        elif answer is Answer.UNKNOWN:
+        elif answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether two accesses meet alike is not decided in time", line)
-        elif answer is Answer.POSSIBLE:
+        elif answer is SolverAnswer.POSSIBLE:
             found_ = dict(zip(wanted, values, strict=True))
             met = next(each for each, found in apart if _evaluated(both([found, *each.levels[-1]]), found_))
             what = "two accesses meet in one version and not, or not alike, in the other"
@@ -354,7 +357,7 @@ def _meet_otherwise(one: _View, other: _View) -> Term | None:
     if distances[0] is distances[1]:
         return None
     last, span = const(one.access.width - 1, 64), const(one.access.width + other.access.width - 1, 64)
-    meet = either(binary("ult", each + last, span) for each in distances)
+    meet = either(binary("ult", distance + last, span) for distance in distances)
     return ~equal(*distances) & meet
 
 
@@ -382,7 +385,7 @@ def _refuted(
 ) -> Refuted:
     """Return the counterexample of a solver's values; names of an access's own ones end with its tag."""
     values: dict[str, int] = {}
-    seen: list[Access] = []
+    seen: list[MovedAccess] = []
     for access, tag in zip(accesses, tags, strict=True):
         others = tuple({*tags} - {tag})
         own = {
@@ -395,7 +398,7 @@ def _refuted(
         x, y, z = (named.get(f"tid.{axis}", 0) for axis in "xyz")
         before, after = (signed(_evaluated(term, own), 64) for term in (access.before, access.after))
         seen.append(
-            Access(
+            MovedAccess(
                 thread=(x, y, z), line=access.line, width=access.width, write=access.write, before=before, after=after
             )
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict, assumes, covers, leaves_out, located, name_of
-from ncu_swizzle.certify.verdict import KernelVerdict, Outcome, Query
+from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome, Query
 
-# Each query is a script of its own, between two resets, that says what it shows before it asks: `unsat` is the answer
+# Each query is a separate script, between two resets, that says what it shows before it asks: `unsat` is the answer
 # if it has no counterexample. What was compiled, from which texts and with which options, stands in comments.
 
 HEAD = """\
@@ -42,7 +42,7 @@ def _unit(unit: UnitVerdict, compiler: str) -> Iterator[str]:
 
 def _kernel(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> Iterator[str]:
     yield f"; kernel {kernel.kernel}: {kernel.outcome.value}\n"
-    if kernel.outcome is Outcome.PROVED:
+    if kernel.outcome is ProofOutcome.PROVED:
         yield f"; holds {_plain(covers(kernel, unit, compiler))}\n"
         for assumption in kernel.assumptions:
             yield f"; needs: {_plain(assumption.value)}\n"

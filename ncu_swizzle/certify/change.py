@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.degrees import shape_of
-from ncu_swizzle.certify.verdict import Access, Assumption, Counterexample, KernelVerdict, Location, Outcome
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, KernelVerdict, Location, MovedAccess, ProofOutcome
 from ncu_swizzle.cubin.names import demangle, qualified
 from ncu_swizzle.cubin.shared_arrays import source_name
 
@@ -26,7 +26,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, kw_only=True)
 class UnitVerdict:
-    """A translation unit of both versions, for one architecture. `obstacle` is what is in the way besides kernels."""
+    """A translation unit of both versions, for one architecture. `obstacle` is what else prevents a proof."""
 
     source: Path
     arch: str
@@ -35,17 +35,18 @@ class UnitVerdict:
     kernels: tuple[KernelVerdict, ...] = ()  # those whose code differs
     unchanged: tuple[str, ...] = ()  # symbols of those whose code is the same
     obstacle: str = ""
+    host_differs: bool = False  # that is the obstacle
     named: tuple[str, str] | None = None  # two kernels that were compared alone; else all are, and the host's half
     numberless: bool = False  # compiled with 0 for __LINE__, which moves
     digests: tuple[str, ...] = ()  # SHA-256 of the PTX before and after; none if it was not compiled
     read: frozenset[Path] = frozenset()  # files that it was compiled from
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProofOutcome:
         outcomes = {kernel.outcome for kernel in self.kernels}
-        if Outcome.REFUTED in outcomes:
-            return Outcome.REFUTED
-        return Outcome.UNPROVED if self.obstacle or Outcome.UNPROVED in outcomes else Outcome.PROVED
+        if ProofOutcome.REFUTED in outcomes:
+            return ProofOutcome.REFUTED
+        return ProofOutcome.UNPROVED if self.obstacle or ProofOutcome.UNPROVED in outcomes else ProofOutcome.PROVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +59,11 @@ class ChangeVerdict:
     unknown: str = ""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProofOutcome:
         outcomes = {unit.outcome for unit in self.units}
-        if Outcome.REFUTED in outcomes:
-            return Outcome.REFUTED
-        return Outcome.UNPROVED if self.unknown or Outcome.UNPROVED in outcomes else Outcome.PROVED
+        if ProofOutcome.REFUTED in outcomes:
+            return ProofOutcome.REFUTED
+        return ProofOutcome.UNPROVED if self.unknown or ProofOutcome.UNPROVED in outcomes else ProofOutcome.PROVED
 
     @property
     def kernels(self) -> Iterator[KernelVerdict]:
@@ -125,7 +126,7 @@ def met(found: Counterexample) -> Iterator[str]:
     yield f"block {found.block}{f', {values}' if values else ''}"
 
 
-def _access(access: Access) -> str:
+def _access(access: MovedAccess) -> str:
     does = "writes" if access.write else "reads"
     where = located(access.line) or "an instruction without a line"
     width = f"{access.width} byte{'s' if access.width > 1 else ''}"
@@ -157,7 +158,7 @@ def _kernel(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> dict[str
         "kernel": name_of(kernel.kernel),
         "symbol": kernel.kernel,
         "mapped": list(map(source_name, kernel.mapped)),
-        "covers": covers(kernel, unit, compiler) if kernel.outcome is Outcome.PROVED else "",
+        "covers": covers(kernel, unit, compiler) if kernel.outcome is ProofOutcome.PROVED else "",
     }
 
 
@@ -166,7 +167,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, Location):
         return value._asdict()
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return str(value) if isinstance(value, Path) else dict(value) if isinstance(value, Mapping) else value

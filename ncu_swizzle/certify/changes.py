@@ -17,7 +17,7 @@ from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict
 from ncu_swizzle.certify.units import CheckedProject, Checking, KnownLaunch, Versions, project_of
 from ncu_swizzle.kernels import git, halves, limits
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.halves import Tree, Unit
+from ncu_swizzle.kernels.halves import TranslationUnit, Tree
 from ncu_swizzle.kernels.options import CatalogOptions
 
 
@@ -25,7 +25,7 @@ from ncu_swizzle.kernels.options import CatalogOptions
 class Side:
     """What a word names: a unit, how its kernels are launched, and the one that is meant; "" for all of them."""
 
-    unit: Unit
+    unit: TranslationUnit
     launches: tuple[KnownLaunch, ...] = ()
     entry: str = ""
 
@@ -58,7 +58,7 @@ def compare_sides(before: Side, after: Side, checking: Checking) -> ChangeVerdic
     )
 
 
-def _in_place(unit: Unit) -> Tree:
+def _in_place(unit: TranslationUnit) -> Tree:
     return Tree(unit.source.parent, unit.source.parent)
 
 
@@ -167,8 +167,8 @@ def compare_with_commit(
             if not is_file(before.placed(source)):
                 raise UsageError(f"{name} has no {source.name}", "prove BEFORE AFTER compares two files")
         changed = dict(_differing(root, project))
-        known = [*project.checkout.files, *(project.folder / path for path in left_out)]
-        _link_others(root, project.folder, known)
+        files = [*project.checkout.files, *(project.folder / path for path in left_out)]
+        _link_others(root, project.folder, files)
         own = list(dict.fromkeys(side.unit for side in sides))
         trees = (before, Tree(project.folder, project.folder))
         launches = [launch for side in sides for launch in side.launches]

@@ -1,4 +1,4 @@
-"""Compare two versions of a kernel: the same program, but for where the elements of some shared arrays are.
+"""Compare two versions of a kernel: the same program, except for where elements of some shared arrays are.
 
 The argument is by induction over the steps of a thread, in any interleaving of a block's threads: so far, both versions
 took the same branches and had the same effects in the same order, and each value is equal in both, or is an address
@@ -23,16 +23,17 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
-from ncu_swizzle.certify.facts import Facts
-from ncu_swizzle.certify.flow import Effect, Footprint, Maps, Shape, common_base
+from ncu_swizzle.certify.facts import KernelFacts
+from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
-from ncu_swizzle.certify.ptx import Different, Module, Symbol, Unfollowed, parse
-from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, Run
+from ncu_swizzle.certify.ptx import Different, Module, PtxSymbol, Unfollowed, parse
+from ncu_swizzle.certify.solver import Solver, SolverAnswer
+from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
 
+DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
 MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
@@ -62,18 +63,18 @@ def certify(
     block = block or modules[0].functions[names[0]].threads
     verdict = KernelVerdict(
         kernel=names[0],
-        outcome=Outcome.UNPROVED,
+        outcome=ProofOutcome.UNPROVED,
         block=block,
         dynamic=dynamic[0] if dynamic and any(array.size == 0 for array in modules[0].shared()) else None,
     )
     with _TERMS:
         terms.forget()
         try:
-            return Comparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
+            return KernelComparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
         except Unfollowed as error:
-            return replace(verdict, obstacle=Obstacle(reason=str(error), line=error.line))
+            return replace(verdict, obstacle=ProofObstacle(reason=str(error), line=error.line))
         except RecursionError:
-            return replace(verdict, obstacle=Obstacle(reason="its expressions are too deep"))
+            return replace(verdict, obstacle=ProofObstacle(reason="its expressions are too deep"))
 
 
 def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
@@ -98,11 +99,12 @@ class Obligation:
     what: str
     line: Location | None
     block: int
-    memory: tuple[Footprint, Footprint] | None = None
+    memory: tuple[MemoryFootprint, MemoryFootprint] | None = None
     guards: tuple[Term, ...] = ()
+    opcode: str = ""  # of an access
 
 
-class Comparison:
+class KernelComparison:
     """Two versions of a kernel, compared."""
 
     def __init__(
@@ -120,7 +122,7 @@ class Comparison:
         self._check_modules()
         self.names = _paired(modules)
         new = {self.names[symbol.name]: symbol for symbol in modules[1].shared()}
-        self._sizes: dict[str, tuple[Symbol, Symbol]] = {
+        self._sizes: dict[str, tuple[PtxSymbol, PtxSymbol]] = {
             SHARED + old.name: (old, new[old.name]) for old in modules[0].shared()
         }
         same = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values())
@@ -138,21 +140,21 @@ class Comparison:
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
-        """Return the verdict, loops unrolled as far as they step through local arrays."""
+        """Return the verdict; loops that step through local arrays are unrolled."""
         unrolled: list[tuple[int, int]] = []
         try:
-            found = self._attempt(unrolled, verdict)
-            while found.outcome is not Outcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
+            attempt = self._attempt(unrolled, verdict)
+            while attempt.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
                 while wish is not None and len(unrolled) < MOST_UNROLLED:
                     unrolled.append(wish)
                     self._run(unrolled, only_old=True)
                     wish = self._to_unroll()
-                found = self._attempt(unrolled, verdict)
+                attempt = self._attempt(unrolled, verdict)
                 if len(unrolled) >= MOST_UNROLLED:
                     break
         except Different as error:
             return replace(verdict, obstacle=self._obstacle(error))
-        return found
+        return attempt
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
@@ -174,31 +176,32 @@ class Comparison:
                 self.facts, self._sizes, self.dynamic, self._same_layout, self._certificate, self._check_time
             )
             self._compare(obligations, arrays)
-            arrays.assumed |= {Assumption.TABLES} if self.new.tables else set()
+            arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
             arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
             mapped = arrays.check()
         except Refuted as error:
-            return replace(verdict, outcome=Outcome.REFUTED, counterexample=error.counterexample)
+            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=error.counterexample)
         except Different:
             raise
         except Unfollowed as error:
             return replace(verdict, obstacle=self._obstacle(error))
         return replace(
             verdict,
-            outcome=Outcome.PROVED,
+            outcome=ProofOutcome.PROVED,
             mapped=tuple(array.symbol.name.removeprefix(SHARED) for array in mapped),
             assumptions=tuple(each for each in Assumption if each in arrays.assumed | LEVELS[arrays.level]),
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(arrays.queries),
         )
 
-    def _obstacle(self, error: Unfollowed) -> Obstacle:
-        """Return what is in the way, and if descriptors lay out some of its tiles, that they do."""
-        opcodes = [each.opcode for each in itertools.chain(*self.old.effects)] if self._ran else []
-        described = next((each for each in opcodes if "tensor" in each or each.startswith(("wgmma", "tcgen05"))), "")
-        more = f"; {DESCRIBED}, which {'TMA' if 'tensor' in described else described.partition('.')[0]} reads"
+    def _obstacle(self, error: Unfollowed) -> ProofObstacle:
+        """Return the reason for giving up, and the unit that reads a tile through a descriptor, if one does."""
         reason = str(error)
-        return Obstacle(reason=reason + more if described and reason != DESCRIBED else reason, line=error.line)
+        for effect in itertools.chain(*self.old.effects) if self._ran and reason != DESCRIBED else ():
+            reader = "TMA" if "tensor" in effect.opcode else effect.opcode.partition(".")[0]
+            if reader in DESCRIPTOR_READERS:
+                return ProofObstacle(reason=f"{reason}; {DESCRIBED}, which {reader} reads", line=error.line)
+        return ProofObstacle(reason=reason, line=error.line)
 
     def _check_time(self) -> None:
         if time.process_time() - self._started > CPU_S:
@@ -216,7 +219,7 @@ class Comparison:
             graph = graph_of(module, kernel)
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
-            run = Run(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
+            run = SymbolicRun(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
             # Sizes that the launch decides are the same unless it is known that they differ.
             run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time
@@ -235,7 +238,7 @@ class Comparison:
             self._run(unrolled)
             self._compare_structure()
             aligns = {name: old.align for name, (old, _) in self._sizes.items()}
-            self.facts = Facts((self.old, self.new), self.solver, aligns)
+            self.facts = KernelFacts((self.old, self.new), self.solver, aligns)
             fresh = self._differing()
             if not fresh:
                 return
@@ -259,25 +262,25 @@ class Comparison:
     def _differing(self) -> set[tuple[int, str]]:
         """Return the shared phis that may have different values: their incoming values are not shown to be equal."""
         obligations = (each for number in range(len(self.old.effects)) for each in self._obligations(number))
-        found: set[tuple[int, str]] = set()
+        phis: set[tuple[int, str]] = set()
         for value in self.facts.sources(term for each in obligations for term in (each.one, each.other)):
             one, other = self.old.phis.get(value), self.new.phis.get(value)
             if one is None or other is None:
                 if (phi := one or other) is not None and not value.name.endswith((":a", ":b")):
-                    found.add((phi.block, phi.label))
+                    phis.add((phi.block, phi.label))
                 continue
             incoming = dict(other.incoming)
             for source, term in one.incoming:
                 same = one.base is other.base and source in incoming
                 if not same or not self._always_equal(term, incoming[source], self.facts.taken(source, one.block)):
-                    found.add((one.block, one.label))
+                    phis.add((one.block, one.label))
                     break
-        return found
+        return phis
 
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.ask([*conditions, ~terms.equal(one, other)])[0] is Answer.NEVER
+        return self.facts.ask([*conditions, ~terms.equal(one, other)])[0] is SolverAnswer.NEVER
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -322,13 +325,14 @@ class Comparison:
             raise Unfollowed(f"{each.what} has another width in the new version", each.line)
         conditions = [*self.facts.reaching(each.block), ~terms.equal(each.one, each.other)]
         conditions += self.facts.about(conditions)
-        if self.solver.ask(conditions)[0] is not Answer.NEVER:
+        if self.solver.ask(conditions)[0] is not SolverAnswer.NEVER:
             raise Unfollowed(f"{each.what} may differ between the versions", each.line)
         arrays.keep(f"{each.what} is the same", each.line, conditions)
 
-    def _check_origin(self, memory: Footprint, at: Location | None) -> None:
+    def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
-        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in self.facts.sources([memory.address])):
+        sources = self.facts.sources([memory.address])
+        if terms.shared_window() in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed("an address of shared memory is made from a number", at)
         if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
             raise Unfollowed("an address is computed from what nothing sets", at)
@@ -336,7 +340,7 @@ class Comparison:
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):
             raise Unfollowed("an access does not show which array it is to", at)
 
-    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[Footprint, Footprint]) -> None:
+    def _gather(self, arrays: Arrays, each: Obligation, memory: tuple[MemoryFootprint, MemoryFootprint]) -> None:
         """Enter an access to a shared array."""
         base = common_base([each.one, each.other])
         if base is None or not base.symbols:
@@ -345,14 +349,16 @@ class Comparison:
         for other in self._symbols(*offsets) - {symbol}:
             arrays.of(other).doubt(each.line)
         if memory[0].width is None:
-            described = DESCRIBED if ".tensor." in each.what else ""
+            described = DESCRIBED if ".tensor." in each.opcode else ""
+            if described and self.maps[0] != self.maps[1]:
+                raise Unfollowed("what TMA moves with another tensor map in the new version is not compared", each.line)
             arrays.of(symbol).opaque = described or "how much of a mapped array is accessed is not known", each.line
         conditions = [*self.facts.reaching(each.block), *each.guards]
         arrays.of(symbol).enter(memory, offsets, conditions, each.line)
 
 
 def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]:
-    """Yield what has to be the same in two effects, or an address."""
+    """Yield the pairs of terms that must be equal for two effects to be the same, and those of their addresses."""
     if (one.guard is None) != (other.guard is None) or len(one.values) != len(other.values):
         raise Unfollowed(f"{one.opcode} has other operands in the new version", one.line)
     guards = (one.guard, other.guard) if one.guard is not None and other.guard is not None else ()
@@ -360,12 +366,12 @@ def _of_effects(one: Effect, other: Effect, number: int) -> Iterator[Obligation]
         yield Obligation(*guards, "a predicate", one.line, number)
     for first, second in zip(one.values, other.values, strict=True):
         yield Obligation(first, second, f"a value of {one.opcode}", one.line, number)
-    for memory in zip(one.memory, other.memory, strict=True):
-        does = [(each.width, each.space, each.write, each.reaches, each.stride is None) for each in memory]
-        if does[0] != does[1]:
+    for old, new in zip(one.memory, other.memory, strict=True):
+        kinds = [(it.width, it.space, it.write, it.reaches, it.stride is None) for it in (old, new)]
+        if kinds[0] != kinds[1]:
             raise Unfollowed(f"{one.opcode} accesses something else in the new version", one.line)
         what = f"the address of {one.opcode}"
-        yield Obligation(memory[0].address, memory[1].address, what, one.line, number, memory, guards)
+        yield Obligation(old.address, new.address, what, one.line, number, (old, new), guards, one.opcode)
 
 
 def _paired(modules: tuple[Module, Module]) -> dict[str, str]:
@@ -379,7 +385,7 @@ def _paired(modules: tuple[Module, Module]) -> dict[str, str]:
 
 
 def _meaning(opcode: str) -> list[str]:
-    """Return an opcode without what only hints at caches."""
-    return [
-        part for part in opcode.split(".") if part not in ("ca", "cg", "cs") and not part.startswith(("L1::", "L2::"))
-    ]
+    """Return an opcode without what only hints at caches; a policy is a value."""
+    parts = opcode.split(".")
+    hints = (part in ("ca", "cg", "cs") or part.startswith(("L1::", "L2::")) for part in parts)
+    return [part for part, hint in zip(parts, hints, strict=True) if not hint or parts[0] == "createpolicy"]

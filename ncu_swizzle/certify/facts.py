@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ncu_swizzle.certify.flow import Phi, Shape
-from ncu_swizzle.certify.solver import Answer, Solver
-from ncu_swizzle.certify.symbolic import Run
+from ncu_swizzle.certify.solver import Solver, SolverAnswer
+from ncu_swizzle.certify.symbolic import SymbolicRun
 from ncu_swizzle.certify.terms import (
     APPLY,
     ATOM,
+    GLOBAL,
     SHARED,
+    WINDOW,
     Term,
     apply,
     atom,
@@ -26,27 +28,27 @@ from ncu_swizzle.certify.terms import (
 MOST_THREADS = 1_024
 SHARED_BYTES = 0x38C00  # 227 KiB, the most that any architecture gives a block
 # What is the same for all threads of a block.
-UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, "glob:")
+UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)
 
 
-class Facts:
+class KernelFacts:
     """What is known of atoms. A loop's phi has the invariants that were found so far."""
 
-    def __init__(self, runs: Sequence[Run], solver: Solver, align: dict[str, int]) -> None:
+    def __init__(self, runs: Sequence[SymbolicRun], solver: Solver, align: dict[str, int]) -> None:
         self.runs, self.solver, self._align = runs, solver, align
         self.invariants: dict[Term, list[Term]] = {}
-        self.phis: dict[Term, tuple[Run, Phi]] = {}
+        self.phis: dict[Term, tuple[SymbolicRun, Phi]] = {}
         for run in reversed(runs):  # one that both have is the old version's
             self.phis.update({value: (run, phi) for value, phi in run.phis.items()})
         self._known: dict[Term, list[Term]] = {}
-        self._paths: dict[tuple[Run, int, int], list[Term]] = {}
+        self._paths: dict[tuple[SymbolicRun, int, int], list[Term]] = {}
 
     def is_loop(self, leaf: Term) -> bool:
         """Return whether an atom is a loop's variable."""
         run, phi = self.phis[leaf]
         return phi.block in run.loops
 
-    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[Answer, list[int]]:
+    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether conditions can hold together with what is known of their atoms."""
         asked = list(conditions)
         return self.solver.ask([*asked, *self.about(asked)], wanted)
@@ -96,7 +98,7 @@ class Facts:
             align = self._align.get(name, 1)
             yield equal(leaf & const(align - 1, 32), const(0, 32))
 
-    def _entered(self, run: Run, phi: Phi) -> Term:
+    def _entered(self, run: SymbolicRun, phi: Phi) -> Term:
         """Return that a joined value is what came in along one of the edges, under that edge's condition.
 
         All phis of a block choose by the same selector, so that they come from the same edge.
@@ -113,7 +115,7 @@ class Facts:
             for source, value in phi.incoming
         )  # fmt: skip
 
-    def edge(self, run: Run, source: int, target: int) -> list[Term]:
+    def edge(self, run: SymbolicRun, source: int, target: int) -> list[Term]:
         """Return the condition under which a block is left for another."""
         condition = run.conditions[source]
         if condition is None:
@@ -127,19 +129,19 @@ class Facts:
             return [] if successors[0] == successors[-1] else [condition if successors[0] == target else ~condition]
         return [~condition]  # it was not left by ret
 
-    def path(self, run: Run, number: int, stop: int = 0) -> list[Term]:
+    def path(self, run: SymbolicRun, number: int, stop: int = 0) -> list[Term]:
         """Return conditions that hold whenever a block is executed, from those of a block that dominates it on."""
         if (run, number, stop) not in self._paths:
-            found: list[Term] = []
+            conditions: list[Term] = []
             at = number
             while at not in (stop, 0):
                 sources = [n for n in run.graph.blocks[at].predecessors if run.reached[n] and (n, at) not in run.dead]
                 if len(sources) == 1:
-                    found += self.edge(run, sources[0], at)
+                    conditions += self.edge(run, sources[0], at)
                     at = sources[0]
                 else:
                     at = run.graph.dominators[at]
-            self._paths[run, number, stop] = found
+            self._paths[run, number, stop] = conditions
         return self._paths[run, number, stop]
 
     def reaching(self, number: int) -> list[Term]:
@@ -167,7 +169,7 @@ class Facts:
 
 
 def instance(tag: str) -> Callable[[Term], Term]:
-    """Return a function that renames the atoms of a term, but for those that are the same for a block's threads."""
+    """Return a function that renames a term's atoms, except those that all threads of a block share."""
     memo: dict[Term, Term] = {}
 
     def renamed(leaf: Term) -> Term:

@@ -20,8 +20,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify.graph import Graph
-from ncu_swizzle.certify.ptx import Instruction, Module, Unfollowed
-from ncu_swizzle.certify.terms import OBJECT, Term, atom, binary, const, extract, joined, leaves, signed, substituted
+from ncu_swizzle.certify.ptx import Module, PtxInstruction, Unfollowed
+from ncu_swizzle.certify.terms import (
+    OBJECT,
+    SHARED,
+    WINDOW,
+    Term,
+    atom,
+    binary,
+    const,
+    extract,
+    joined,
+    leaves,
+    signed,
+    substituted,
+)  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
 Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
@@ -49,7 +62,7 @@ class TensorMap:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether boxes are chunks that lie one after the other, but for the swizzle."""
+        """Return whether the chunks of boxes are contiguous, apart from the swizzle."""
         return self.row % CHUNK == 0 and self.swizzle in (0, self.row)
 
     def placed(self, offset: Term) -> Term:
@@ -62,7 +75,7 @@ Maps = tuple[tuple[int, TensorMap], ...]  # by parameter's number
 
 
 @dataclass(eq=False, slots=True)
-class Footprint:
+class MemoryFootprint:
     """What an effect accesses from an address on; `width` is in bytes, None if it is not known here.
 
     With a `tile`, those are the chunks of a box that TMA moves.
@@ -83,7 +96,7 @@ class Effect:
     """What others can notice: an access to memory, a barrier, a call. Both versions have the same ones in one order."""
 
     opcode: str
-    memory: list[Footprint]
+    memory: list[MemoryFootprint]
     values: list[Term]
     guard: Term | None
     line: Location | None
@@ -102,15 +115,15 @@ class Phi:
 
 
 @dataclass(eq=False, slots=True)
-class State:
+class FlowState:
     """Registers and local memory at one point."""
 
     registers: dict[str, Term] = field(default_factory=dict)
     slots: dict[str, dict[tuple[int, int], Term]] = field(default_factory=dict)
 
-    def kept(self, live: Set[str]) -> State:
+    def kept(self, live: Set[str]) -> FlowState:
         """Return a copy with the registers that are live. What an object holds is shared: a store replaces it."""
-        return State({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
+        return FlowState({name: self.registers[name] for name in live if name in self.registers}, dict(self.slots))
 
     def parts(self) -> set[Slot]:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
@@ -185,8 +198,8 @@ class SymbolicFlow(ABC):
         self.phis: dict[Term, Phi] = {}
         # Shared addresses that become more than addresses of accesses: why, and where.
         self.escapes: dict[Term, tuple[str, Location | None]] = {}
-        self._entry: list[State] = [State() for _ in range(count)]
-        self._exit: list[State | None] = [None] * count
+        self._entry: list[FlowState] = [FlowState() for _ in range(count)]
+        self._exit: list[FlowState | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
         self._offsets: list[tuple[str, Term, int, int]] = []
         self._lost: set[str] = set()  # objects to which something may point that does not show it
@@ -234,14 +247,14 @@ class SymbolicFlow(ABC):
 
     # Where paths join.
 
-    def _joined(self, number: int, sources: Sequence[int]) -> State:
+    def _joined(self, number: int, sources: Sequence[int]) -> FlowState:
         """Return the state at a block's start: what its predecessors agree on, and phis."""
         live = self._live[number]
         states = [state.kept(live) for n in sources if (state := self._exit[n]) is not None]
         if not states or (len(states) == 1 and number not in self.loops):
-            return states[0] if states else State()
+            return states[0] if states else FlowState()
         carried = {key for at, key in self._carried if at == number}
-        state = State()
+        state = FlowState()
         for name in sorted(live, key=_register_order):
             values = [each.registers.get(name) for each in states]
             if name in carried or any(value is not None for value in values):
@@ -260,15 +273,15 @@ class SymbolicFlow(ABC):
             return values[0]
         label = self._label(number, key)
         # What is not set has any value: the same one in both versions, and an address within what the others point to.
-        known = [value if value is not None else self._unset(number, label, key) for value in values]
-        set_ = [each for each in known if not self._is_unset(each)]
+        incoming = [value if value is not None else self._unset(number, label, key) for value in values]
+        set_ = [each for each in incoming if not self._is_unset(each)]
         base = common_base(set_) if set_ else self._bases.get((number, key))
         base = None if self._bases.get((number, key), base) is None else base
         if base is None:
-            self._lose(known)
+            self._lose(incoming)
         mark = f":{self.version}" if (number, label) in self.split else ""
-        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", known[0].width), base)
-        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in known]
+        phi = Phi(number, key, label, atom(f"phi:{number}:{label}{mark}", incoming[0].width), base)
+        offsets = [value - base if base is not None and not self._is_unset(value) else value for value in incoming]
         phi.incoming = list(zip(sources, offsets, strict=True))
         self.phis[phi.value] = self._keys[number, key] = phi
         return base + phi.value if base is not None else phi.value
@@ -290,7 +303,7 @@ class SymbolicFlow(ABC):
         return atom(f"undef:{number}:{label}", width)
 
     def _close_loops(self) -> None:
-        """Enter what comes around the loops; a value that changes and was no phi is one in the next pass."""
+        """Enter the values from back edges; a value that changes and was not a phi is one in the next pass."""
         for header in self.loops:
             for source in self.graph.blocks[header].predecessors:
                 state = self._exit[source]
@@ -305,7 +318,7 @@ class SymbolicFlow(ABC):
                     if at == header:
                         self._enter(phi, source, state)
 
-    def _enter(self, phi: Phi, source: int, state: State) -> None:
+    def _enter(self, phi: Phi, source: int, state: FlowState) -> None:
         at = phi.block, phi.key
         value = state.registers.get(phi.key) if isinstance(phi.key, str) else self._loaded(state, phi.key)
         value = value if value is not None else self._unset(phi.block, phi.label, phi.key)
@@ -342,7 +355,7 @@ class SymbolicFlow(ABC):
 
     # Local objects.
 
-    def _loaded(self, state: State, slot: Slot) -> Term:
+    def _loaded(self, state: FlowState, slot: Slot) -> Term:
         """Return what a part of an object holds, assembled from what was stored there."""
         name, offset, size = slot
         slots = state.slots.get(name, {})
@@ -352,7 +365,7 @@ class SymbolicFlow(ABC):
             return self._initial(name, offset, size)
         return joined(self._byte(state, name, byte) for byte in range(offset, offset + size))
 
-    def _byte(self, state: State, name: str, byte: int) -> Term:
+    def _byte(self, state: FlowState, name: str, byte: int) -> Term:
         slots = state.slots.get(name, {})
         within = next((part for part in slots if part[0] <= byte < sum(part)), None)
         if within is None:
@@ -364,7 +377,7 @@ class SymbolicFlow(ABC):
         kind = "param" if name in self.parameters.values() else "undef"
         return atom(f"{kind}:{name}+{offset}.{size}", 8 * size)
 
-    def _store(self, state: State, slot: Slot, value: Term) -> None:
+    def _store(self, state: FlowState, slot: Slot, value: Term) -> None:
         name, offset, size = slot
         slots = dict(state.slots.get(name, {}))
         for start, length in list(slots):
@@ -374,7 +387,7 @@ class SymbolicFlow(ABC):
                 del slots[start, length]
         state.slots[name] = {**slots, (offset, size): value}
 
-    def _slot(self, address: Term, size: int, instruction: Instruction) -> Slot | None:
+    def _slot(self, address: Term, size: int, instruction: PtxInstruction) -> Slot | None:
         """Return the part of a local object that an instruction's address means, if that is a variable."""
         objects = [leaf for leaf in address.atoms if leaf.is_atom(OBJECT)]
         if not objects:
@@ -401,14 +414,14 @@ class SymbolicFlow(ABC):
             self._memory.add(name)
 
     def _reserve(self, name: str, part: Iterable[int]) -> None:
-        """Let bytes of an object be memory."""
+        """Treat bytes of an object as memory."""
         opaque = self._opaque.setdefault(name, set())
         count = len(opaque)
         opaque.update(part)
         self._changed |= len(opaque) > count
 
     def _resolve_offsets(self) -> None:
-        """Find which parts of local objects are accessed at offsets that are no constants."""
+        """Find the parts of local objects that are accessed at offsets that are not constant."""
         for name, offset, size, number in self._offsets:
             if name in self._memory:
                 continue
@@ -479,7 +492,7 @@ class SymbolicFlow(ABC):
     # What instructions do: `symbolic`.
 
     @abstractmethod
-    def _step(self, instruction: Instruction) -> None:
+    def _step(self, instruction: PtxInstruction) -> None:
         """Execute an instruction."""
 
     @abstractmethod
@@ -487,7 +500,7 @@ class SymbolicFlow(ABC):
         """Return an operand; with a width of 0, as its register has it."""
 
     @abstractmethod
-    def _guard(self, instruction: Instruction) -> Term:
+    def _guard(self, instruction: PtxInstruction) -> Term:
         """Return the condition under which an instruction is executed."""
 
 
@@ -499,12 +512,20 @@ def _register_order(name: str) -> tuple[str, str, int]:
 
 
 def common_base(values: Sequence[Term]) -> Term | None:
-    """Return the one address of an array, or of a local object, that all values are a sum of; None if there is none."""
+    """Return the one address of an array, or of a local object, that all values are a sum of; None if there is none.
+
+    That of a generic address has the window of its space.
+    """
     bases: set[Term | None] = set()
     for value in values:
-        found = [
-            part for part, factor in value.coefficients() if factor == 1 and (part.symbols or part.is_atom(OBJECT))
-        ]
-        plain = len(found) == 1 and (found[0].op == "atom" or (found[0].op == "zext" and len(found[0].symbols) == 1))
-        bases.add(found[0] if plain and not (value - found[0]).symbols else None)
+        once = [part for part, factor in value.coefficients() if factor == 1]
+        found = [part for part in once if part.symbols or part.is_atom(OBJECT)]
+        plain = len(found) == 1 and (found[0].op == "atom" or is_widened(found[0]))
+        base = sum((part for part in once if part.is_atom(WINDOW)), found[0]) if plain else None
+        bases.add(base if base is not None and not (value - base).symbols else None)
     return bases.pop() if len(bases) == 1 else None
+
+
+def is_widened(term: Term) -> bool:
+    """Return whether a term is the address of a shared array, 64 bits wide."""
+    return term.op == "zext" and next(term.terms()).is_atom(SHARED)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ncu_swizzle.certify.ptx import Function, Instruction, Module, Unfollowed, split
+from ncu_swizzle.certify.ptx import Module, PtxFunction, PtxInstruction, Unfollowed, split
 from ncu_swizzle.certify.verdict import Location
 
 Key = TypeVar("Key")
@@ -22,9 +22,9 @@ _NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 @dataclass(eq=False, kw_only=True)
 class Block:
-    """Instructions without a branch but for the last; the first successor is the branch's target."""
+    """Instructions, of which only the last may branch; the first successor is the branch's target."""
 
-    instructions: list[Instruction]
+    instructions: list[PtxInstruction]
     successors: list[int]
     predecessors: list[int] = field(default_factory=list)
 
@@ -35,7 +35,7 @@ class Block:
 
     @property
     def line(self) -> Location | None:
-        return next((each.line for each in self.instructions if each.line), None)
+        return next((instruction.line for instruction in self.instructions if instruction.line), None)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,18 +60,18 @@ class Graph:
                     raise Unfollowed("a loop has two entries", block.line)
 
     def _dominators(self) -> list[int]:
-        """Return each block's immediate dominator: where the ways to its predecessors part.
+        """Return each block's immediate dominator: where the paths to its predecessors diverge.
 
         Edges that lead back change nothing, as they lead to what dominates where they start: which is checked.
         """
-        found = [0]
+        dominators = [0]
         for number in range(1, len(self.blocks)):
             ways = {source for source in self.blocks[number].predecessors if source < number}
             while len(ways) > 1:
-                ways.add(found[latest := max(ways)])
+                ways.add(dominators[latest := max(ways)])
                 ways.remove(latest)
-            found += ways
-        return found
+            dominators += ways
+        return dominators
 
     def dominates(self, one: int, other: int) -> bool:
         while other > one:
@@ -110,7 +110,7 @@ class Graph:
         return Graph(blocks=blocks, registers=self.registers, objects=self.objects)
 
     def live(self) -> list[set[str]]:
-        """Return the registers that each block's start has to know."""
+        """Return the registers that are live at each block's start."""
         used: list[set[str]] = []
         written: list[set[str]] = []
         for block in self.blocks:
@@ -144,7 +144,7 @@ class Graph:
         }
 
 
-def _read(instruction: Instruction, results: Sequence[str]) -> Iterator[str]:
+def _read(instruction: PtxInstruction, results: Sequence[str]) -> Iterator[str]:
     operands = instruction.operands[1:] if results else instruction.operands
     if instruction.opcode.startswith("wgmma"):
         operands = instruction.operands  # it adds to what its results hold
@@ -186,12 +186,12 @@ class _Inliner:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._items: list[Instruction | str] = []
+        self._items: list[PtxInstruction | str] = []
         self._registers: dict[str, int] = {}
         self._objects: set[str] = set()
         self._calls = 0
 
-    def inline(self, function: Function, path: str, bound: dict[str, str], end: str) -> None:
+    def inline(self, function: PtxFunction, path: str, bound: dict[str, str], end: str) -> None:
         """Write out a function: `bound` has its parameters' and results' names at the call; it returns to `end`."""
         if path.count("~") > DEEPEST:
             raise Unfollowed(f"{function.name} is called recursively, or through more than {DEEPEST} calls")
@@ -227,10 +227,10 @@ class _Inliner:
             else:
                 operands = tuple(_NAME.sub(lambda found: renamed(found[0]), operand) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
-            instruction = Instruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
+            instruction = PtxInstruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
             self._items.append(instruction)
 
-    def _call(self, item: Instruction, path: str, renamed: Callable[[str], str]) -> None:
+    def _call(self, item: PtxInstruction, path: str, renamed: Callable[[str], str]) -> None:
         parts = list(item.operands)
         returned = split(parts.pop(0)[1:-1]) if parts[0].startswith("(") else []
         name, passed = parts[0], split(parts[1][1:-1]) if len(parts) > 1 and parts[1].startswith("(") else []
@@ -242,7 +242,7 @@ class _Inliner:
             if name.startswith("%"):
                 raise Unfollowed("a function is called through a pointer", item.line)
             operands = (name, *returned, "|", *passed)
-            self._items.append(Instruction(f"{EXTERNAL}.{name}", operands, line=item.line, path=path))
+            self._items.append(PtxInstruction(f"{EXTERNAL}.{name}", operands, line=item.line, path=path))
             return
         self._calls += 1
         inner = f"{path}{self._calls}~"
@@ -251,8 +251,8 @@ class _Inliner:
         self._items.append(f"{inner}end")
 
     def graph(self) -> Graph:
-        """Return the graph of what was written out, without what is never reached."""
-        lists: list[list[Instruction]] = [[], []]  # the first has no predecessors, whatever leads back to the start
+        """Return the graph of the inlined code, without unreachable blocks."""
+        lists: list[list[PtxInstruction]] = [[], []]  # the first has no predecessors, whatever leads back to the start
         labels: dict[str, int] = {}
         for item in self._items:
             if isinstance(item, str):
@@ -272,7 +272,7 @@ class _Inliner:
         return Graph(blocks=blocks, registers=self._registers, objects=self._objects)
 
     @staticmethod
-    def _successors(number: int, block: list[Instruction], labels: dict[str, int], count: int) -> list[int]:
+    def _successors(number: int, block: list[PtxInstruction], labels: dict[str, int], count: int) -> list[int]:
         following = [number + 1] if number + 1 < count else []
         if not block or block[-1].opcode not in ENDS:
             return following  # the kernel's last block ends it

@@ -1,4 +1,4 @@
-"""The files of a project that may include a changed one: which of its translation units are to be compared, too."""
+"""The files of a project that may include a changed one, and so the translation units to compare as well."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class CheckoutFiles:
             content = included(text)
             if content.computed:
                 self.computed.add(file)
-            found = {header for name, beside in content.names for header in _meant(name, beside, file, named)}
-            found |= {self._real(file)} if file.is_symlink() else set()
-            for header in found:
+            targets = {header for name, beside in content.names for header in _meant(name, beside, file, named)}
+            targets |= {self._real(file)} if file.is_symlink() else set()
+            for header in targets:
                 above.setdefault(header, set()).add(file)
-            waiting += found - seen
-            seen |= found
+            waiting += targets - seen
+            seen |= targets
         return above
 
     def _real(self, file: Path) -> Path:
@@ -90,21 +90,21 @@ class CheckoutFiles:
     @cached_property
     def files(self) -> list[Path]:
         """The files of the checkout as git knows them, without those that it ignores; else all below it."""
-        found: list[Path] = []
+        paths: list[Path] = []
         folders = [self.project]
         listed = git.files(self.project, LISTING_S) if (self.project / ".git").exists() else None
         if listed is not None:
-            found = [self.project / path for path in listed]
-            folders = [path for path in found if path.is_dir() and not path.is_symlink()]  # submodules
+            paths = [self.project / path for path in listed]
+            folders = [path for path in paths if path.is_dir() and not path.is_symlink()]  # submodules
         for top in folders:
             for folder, inner, names in os.walk(top):
                 inner[:] = [name for name in inner if name != ".git"]
-                found += [Path(folder, name) for name in names]
-                if len(found) > MOST_FILES:
+                paths += [Path(folder, name) for name in names]
+                if len(paths) > MOST_FILES:
                     break
-        if len(found) > MOST_FILES:
+        if len(paths) > MOST_FILES:
             self.unknown = f"{self.project} has more than {MOST_FILES:,} files"
-        return found
+        return paths
 
 
 def _text(file: Path) -> str:
@@ -117,7 +117,7 @@ def _text(file: Path) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return the last part of a name, in small letters: file systems of macOS and Windows do not tell them apart."""
+    """Return the last part of a name, in lower case: file systems of macOS and Windows ignore case."""
     return re.split(r"[/\\]", name.strip())[-1].casefold()
 
 
@@ -138,9 +138,9 @@ def included(text: str) -> Included:
     joined = dict.fromkeys((text, *(joint.sub("", text) for joint in _JOINTS)))
     # With comments and without, as what looks like the start of one may be within a string.
     for each in dict.fromkeys((*joined, *(_COMMENT.sub(" ", one) for one in joined))):
-        for found in _DIRECTIVE.finditer(each):
-            beside = found["beside"] is not None and found["word"] != "include_next"
-            if found["macro"] is None:
-                names.add((found["beside"] or found["other"] or "", beside))
-            computed = computed or found["macro"] is not None
+        for directive in _DIRECTIVE.finditer(each):
+            beside = directive["beside"] is not None and directive["word"] != "include_next"
+            if directive["macro"] is None:
+                names.add((directive["beside"] or directive["other"] or "", beside))
+            computed = computed or directive["macro"] is not None
     return Included(frozenset(names), computed)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from ncu_swizzle.certify.facts import Facts
+from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Phi
 from ncu_swizzle.certify.mappings import swizzle
-from ncu_swizzle.certify.solver import Answer
+from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import (
     Term,
     binary,
@@ -30,14 +30,14 @@ CONSTANTS = 1 << 20  # bounds of loops that are smaller are tried
 MOST_CANDIDATES = 400  # of one variable
 
 
-def find(facts: Facts, wanted: Iterable[Term]) -> None:
+def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     """Enter the invariants of the loops' variables that some terms depend on."""
     leaves = sorted(facts.sources(wanted), key=lambda leaf: leaf.id)
     variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
     guesses = _Guesses(facts, variables)
     for variable in variables:
-        found = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
-        facts.invariants[variable] = list(found)[:MOST_CANDIDATES]
+        candidates = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
+        facts.invariants[variable] = list(candidates)[:MOST_CANDIDATES]
     changed = True
     while changed:  # until all that are left are inductive
         changed = False
@@ -48,7 +48,7 @@ def find(facts: Facts, wanted: Iterable[Term]) -> None:
                     changed |= _drop_along(facts, phi, source)
 
 
-def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
+def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:
     """Drop the candidates of a variable that may not hold after an edge; return whether any was dropped."""
     # All variables of the loop change at once.
     incoming = {
@@ -61,9 +61,10 @@ def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
     while alive := facts.invariants[phi.value]:
         following = substituted(incoming, alive)
         answer, holds = facts.ask([*taken, either(~term for term in following)], following)
-        if answer is Answer.NEVER:
+        if answer is SolverAnswer.NEVER:
             break
-        kept = [term for term, value in zip(alive, holds, strict=True) if value] if answer is Answer.POSSIBLE else []
+        possible = answer is SolverAnswer.POSSIBLE
+        kept = [term for term, value in zip(alive, holds, strict=True) if value] if possible else []
         facts.invariants[phi.value] = kept if len(kept) < len(alive) else []
         dropped = True
     return dropped
@@ -72,7 +73,7 @@ def _drop_along(facts: Facts, phi: Phi, source: int) -> bool:
 class _Guesses:
     """Candidates for the invariants of loops' variables."""
 
-    def __init__(self, facts: Facts, variables: list[Term]) -> None:
+    def __init__(self, facts: KernelFacts, variables: list[Term]) -> None:
         self.facts, self.variables = facts, variables
         conditions = [term for run in facts.runs for term in run.conditions if term is not None]
         compared = [t for c in conditions for t in subterms(c) if t.op in ("eq", "slt", "sle", "ult", "ule")]
@@ -96,8 +97,8 @@ class _Guesses:
 
     def _growths(self, variable: Term) -> set[int]:
         phi = self._phi(variable)
-        found = {value - variable for source, value in phi.incoming if source >= phi.block}
-        return {signed(term.value, term.width) for term in found if term.is_const and term.value}
+        growths = {value - variable for source, value in phi.incoming if source >= phi.block}
+        return {signed(term.value, term.width) for term in growths if term.is_const and term.value}
 
     def of(self, variable: Term) -> Iterator[Term]:
         """Yield candidates, cheap ones first."""
@@ -146,7 +147,7 @@ class _Guesses:
                 yield binary("ule", variable - start, number(bound - 1))
 
     def _beside_parameters(self, variable: Term) -> Iterator[Term]:
-        """Yield that a variable stays below what it is compared with, if that does not change in the loop."""
+        """Yield that a variable stays below what it is compared with, if that is invariant in the loop."""
         block, phis = self._phi(variable).block, self.facts.phis
         for sides in self._orders:
             for one, other in (sides, sides[::-1]):

@@ -1,4 +1,4 @@
-"""What differs between two PTX modules, as texts: which kernels are to be compared, and what may not differ at all."""
+"""The textual differences of two PTX modules: which kernels to compare, and what must be identical."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outside_of_kernels(before: Module, after: Module, symbols: Iterable[str]) ->
 
 
 def _takes_address(part: Part, name: str) -> bool:
-    """Return whether code or initial values name a function, but for calling it, or declaring it."""
+    """Return whether code or initial values mention a function other than to call or declare it."""
     if not re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", part.text):
         return False
     uses = re.sub(r"\bcall\b[^;]*+;?+|\.func\b[^;{]*+[;{]?+", "", part.text)

@@ -24,11 +24,11 @@ class Unfollowed(Exception):
 
 
 class Different(Unfollowed):
-    """The versions are not the same program but for addresses."""
+    """The versions differ in more than addresses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class PtxInstruction:
     """One instruction, such as ``@!%p1 ld.f32 %f1, [%rd1+4];``."""
 
     opcode: str
@@ -55,7 +55,7 @@ class Instruction:
         without = head in NO_RESULT and "red" not in self.parts  # a barrier may count predicates
         if not self.operands or without or self.operands[0].startswith("["):
             return []
-        if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval")):
+        if self.opcode.startswith(("wmma.store", "mbarrier.init", "mbarrier.inval", "tcgen05.dealloc", "stackrestore")):
             return []
         return [name for part in elements(self.operands[0]) for name in part.split("|")]  # "_" is one that is dropped
 
@@ -68,7 +68,7 @@ NO_RESULT = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Symbol:
+class PtxSymbol:
     """A variable outside of functions, or a shared or local one within: its space, bytes and alignment."""
 
     name: str
@@ -80,7 +80,7 @@ class Symbol:
 
 
 @dataclass(kw_only=True)
-class Function:
+class PtxFunction:
     """A function: its instructions and labels in order, and the widths of its registers."""
 
     name: str
@@ -88,7 +88,7 @@ class Function:
     parameters: tuple[str, ...]
     returns: tuple[str, ...]
     threads: tuple[int, int, int] | None = None  # that .reqntid states
-    body: list[Instruction | str] = field(default_factory=list)  # a str is a label
+    body: list[PtxInstruction | str] = field(default_factory=list)  # a str is a label
     registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
     objects: set[str] = field(default_factory=set)  # .param and .local variables
 
@@ -116,14 +116,14 @@ class Part:
 
 @dataclass(kw_only=True, eq=False)
 class Module:
-    """What a PTX file has."""
+    """The functions, variables and declarations of a PTX file."""
 
     ptx: str = ""
-    functions: dict[str, Function] = field(default_factory=dict)
-    symbols: dict[str, Symbol] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
+    symbols: dict[str, PtxSymbol] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)  # of a function that is declared, too, both texts
 
-    def shared(self) -> list[Symbol]:
+    def shared(self) -> list[PtxSymbol]:
         return [symbol for symbol in self.symbols.values() if symbol.space == "shared"]
 
     @property
@@ -132,40 +132,40 @@ class Module:
 
     def code(self, symbol: str) -> dict[str, str]:
         """Return the texts of a kernel and of all that it names, and that names, by symbol."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         waiting = [symbol]
         while waiting:
             name = waiting.pop()
-            if name not in found and name in self.parts:
-                found[name] = self.parts[name].text
-                waiting += _WORD.findall(found[name])
-        return found
+            if name not in texts and name in self.parts:
+                texts[name] = self.parts[name].text
+                waiting += _WORD.findall(texts[name])
+        return texts
 
     def add(self, kind: str, name: str, statements: Sequence[str]) -> None:
         """Enter a part by its statements."""
-        said = (_LINE.sub(r"\1", each) for each in statements if each not in INLINE)
+        said = (_LINE.sub(r"\1", statement) for statement in statements if statement not in INLINE)
         text = ";\n".join(" ".join(each.split()) for each in said if each)
         self.parts[name] = Part(kind, f"{self.parts[name].text}\n{text}" if name in self.parts else text)
 
 
 def elements(operand: str) -> list[str]:
-    """Return what an operand in braces has, or the operand itself."""
+    """Return the elements of an operand in braces, or the operand itself."""
     return split(operand[1:-1]) if operand.startswith("{") else [operand]
 
 
 def split(text: str) -> list[str]:
-    """Return what commas separate, outside of brackets."""
-    found, depth, start = [], 0, 0
+    """Split a text at commas outside of brackets."""
+    fields, depth, start = [], 0, 0
     for at, character in enumerate(text):
         if character in "{[(":
             depth += 1
         elif character in "}])":
             depth -= 1
         elif character == "," and depth == 0:
-            found.append(text[start:at].strip())
+            fields.append(text[start:at].strip())
             start = at + 1
     last = text[start:].strip()
-    return [*found, last] if last else found
+    return [*fields, last] if last else fields
 
 
 _DEPOT = re.compile(r"(__local_depot)\d+")
@@ -249,7 +249,7 @@ def parse(text: str) -> Module:
     module = Module(ptx=text)
     files = dict(re.findall(r'^[^\S\n]*+\.file[^\S\n]++(\d++)[^\S\n]++"([^"\n]*+)"', text, re.MULTILINE))
     reader: _FunctionReader | None = None
-    pending: Function | None = None
+    pending: PtxFunction | None = None
     told: list[str] = []  # the statements of a function
     for statement in _statements(_without_unit(text)):
         if reader is not None:
@@ -275,13 +275,13 @@ def parse(text: str) -> Module:
     return module
 
 
-def _function(header: re.Match[str]) -> Function:
+def _function(header: re.Match[str]) -> PtxFunction:
     def names(text: str | None) -> tuple[str, ...]:
         found = (re.search(r"(?<![\w$])([\w$]++)(?:\[\d*+\])?\s*+$", part) for part in split(text or ""))
         return tuple(match[1] for match in found if match)
 
     threads = re.search(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", header["rest"])
-    return Function(
+    return PtxFunction(
         name=header["name"],
         entry=header[1] == "entry",
         parameters=names(header["parameters"]),
@@ -290,7 +290,7 @@ def _function(header: re.Match[str]) -> Function:
     )
 
 
-def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
+def _declare(statement: str, symbols: dict[str, PtxSymbol]) -> PtxSymbol | None:
     """Enter the variable that a statement declares, if it declares one."""
     found = _DECLARED.match(statement)
     if found is None or found["type"] not in BITS:
@@ -303,7 +303,7 @@ def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
     if found["data"] is not None and re.fullmatch(r"[\s\d,-]*", found["data"]):
         values = [int(value) % (1 << 8 * width) for value in split(found["data"])]
         data = b"".join(value.to_bytes(width, "little") for value in values).ljust(size, b"\0")
-    symbol = Symbol(
+    symbol = PtxSymbol(
         name=found["name"],
         space=found["space"],
         size=size,
@@ -318,7 +318,7 @@ def _declare(statement: str, symbols: dict[str, Symbol]) -> Symbol | None:
 class _FunctionReader:
     """Reads the statements of one function's body. Names that an inner scope declares are renamed."""
 
-    def __init__(self, function: Function, symbols: dict[str, Symbol], files: dict[str, str]) -> None:
+    def __init__(self, function: PtxFunction, symbols: dict[str, PtxSymbol], files: dict[str, str]) -> None:
         self.function, self._symbols, self._files = function, symbols, files
         self._scopes: list[dict[str, str]] = [{}]
         self._starts = [0]  # where each scope's instructions begin
@@ -401,10 +401,10 @@ class _FunctionReader:
 
     def _instruction(self, text: str) -> None:
         guard, negated = "", False
-        if found := _GUARD.match(text):
-            guard, negated, text = found[2], bool(found[1]), text[found.end() :]
-        found = _OPCODE.fullmatch(text)
-        opcode, rest = (found["opcode"], found["operands"]) if found else (UNREAD, text)
+        if match := _GUARD.match(text):
+            guard, negated, text = match[2], bool(match[1]), text[match.end() :]
+        match = _OPCODE.fullmatch(text)
+        opcode, rest = (match["opcode"], match["operands"]) if match else (UNREAD, text)
         operands = tuple(" ".join(part.split()) for part in split(rest))
         targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
-        self.function.body.append(Instruction(opcode, operands, guard, negated, self._line, targets, self._inline))
+        self.function.body.append(PtxInstruction(opcode, operands, guard, negated, self._line, targets, self._inline))

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import parse_instruction
@@ -97,16 +97,16 @@ class Assembled:
             else:
                 values.append(ArgumentValue(scalar=bytes(slot.size)))
         shared = MOST_SHARED - attributes.static_shared if dynamic is None else dynamic
-        made = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
-        return replace(emulated_launch.launch(self.cubin, self.symbol, made, values), buffers=())
+        launch_shape = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
+        return replace(emulated_launch.launch(self.cubin, self.symbol, launch_shape, values), buffers=())
 
     def results(
         self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float = REPLAY_S
     ) -> Results:
-        """Run some blocks in a world of that number, with zeros in shared memory. Raises one of `faults`."""
+        """Run some blocks with the random inputs of that number, and zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
-        instructions = [parse_instruction(each) for each in code.instructions]
+        instructions = [parse_instruction(instruction) for instruction in code.instructions]
         bank, _ = bank_0(code, launch)
         world = World(
             number=number,
@@ -117,7 +117,7 @@ class Assembled:
 
 
 def difference(old: Results, new: Results) -> str:
-    """Return what the new version leaves otherwise, in words; empty if nothing, or if it is not known."""
+    """Describe how the new version's results differ; empty if they do not, or are not known."""
     if old.unseen or new.unseen:
         return ""
     first, second = old.written, new.written
@@ -151,15 +151,17 @@ def replayed(
 
     `dynamic` are the bytes of dynamic shared memory of each version, if they are known.
     """
-    found, shape = verdict.counterexample, verdict.block
+    counterexample, shape = verdict.counterexample, verdict.block
     reason = "a counterexample was found, but not confirmed by the emulator"
-    if found is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
-        launches = (ReplayLaunch.of(found, shape, otherwise) for otherwise in OTHERWISE)
+    if counterexample is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
+        launches = (ReplayLaunch.of(counterexample, shape, otherwise) for otherwise in OTHERWISE)
         old, new = (Assembled(text, verdict.kernel, toolchain) for text in (before, after))
         try:
             if shown := next(filter(None, (_shown(old, new, launch, dynamic) for launch in launches)), ""):
-                return replace(verdict, counterexample=replace(found, what=f"{found.what}; emulated, {shown}"))
+                return replace(
+                    verdict, counterexample=replace(counterexample, what=f"{counterexample.what}; emulated, {shown}")
+                )
         except NcuSwizzleError as error:
             reason = f"{reason}: {error}"
-    line = found.accesses[0].line if found and found.accesses else None
-    return replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=reason, line=line))
+    line = counterexample.accesses[0].line if counterexample and counterexample.accesses else None
+    return replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=reason, line=line))

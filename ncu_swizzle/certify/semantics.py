@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from ncu_swizzle.certify.ptx import BITS, Instruction
+from ncu_swizzle.certify.ptx import BITS, PtxInstruction
 from ncu_swizzle.certify.terms import Term, apply, binary, choose, const, extract, scale, sext, zext
 
 # What computes its results from its operands alone: the same operands give the same results, in any thread. What works
@@ -23,7 +23,7 @@ def is_integer(kind: str) -> bool:
     return kind[:1] in ("u", "s", "b") and kind[1:].isdigit()
 
 
-def computed(instruction: Instruction, value: Operands) -> list[Term]:
+def computed(instruction: PtxInstruction, value: Operands) -> list[Term]:
     """Return the results of an instruction of `PURE`, in the order of its results."""
     parts, kind = instruction.parts, instruction.type
     width, results = BITS.get(kind, 32), instruction.results()
@@ -45,10 +45,10 @@ def computed(instruction: Instruction, value: Operands) -> list[Term]:
 
 # Rules are given the operand at a position, with the width of the instruction's type if it is not said. None: the
 # instruction is a function that is not followed.
-Rule = Callable[[Instruction, Callable[..., Term]], Term | list[Term] | None]
+Rule = Callable[[PtxInstruction, Callable[..., Term]], Term | list[Term] | None]
 
 
-def _is_signed(instruction: Instruction) -> bool:
+def _is_signed(instruction: PtxInstruction) -> bool:
     return instruction.type.startswith("s")
 
 
@@ -56,7 +56,7 @@ def _of_two(of: Callable[[Term, Term], Term]) -> Rule:
     return lambda _, value: of(value(1), value(2))
 
 
-def _mul(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
+def _mul(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
     one, other = value(1), value(2)
     if "wide" in instruction.parts:
         extend = sext if _is_signed(instruction) else zext
@@ -64,12 +64,12 @@ def _mul(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
     return binary("mul", one, other) if {"lo", "wide"} & set(instruction.parts) else None
 
 
-def _mad(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
+def _mad(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
     product = _mul(instruction, value)
     return product + value(3, product.width) if product else None
 
 
-def _shift(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
+def _shift(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
     term, count = value(1), value(2, 32)
     op = "shl" if instruction.parts[0] == "shl" else "ashr" if _is_signed(instruction) else "lshr"
     if term.width < 32 and not count.is_const:
@@ -77,11 +77,11 @@ def _shift(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
     return binary(op, term, const(count.value, term.width) if count.is_const else zext(count, term.width))
 
 
-def _divide(instruction: Instruction, value: Callable[..., Term]) -> Term:
+def _divide(instruction: PtxInstruction, value: Callable[..., Term]) -> Term:
     return binary(("s" if _is_signed(instruction) else "u") + instruction.parts[0], value(1), value(2))
 
 
-def _cvt(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
+def _cvt(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
     types = [part for part in instruction.parts if part in BITS]
     if len(types) != 2 or not all(map(is_integer, types)):
         return None
@@ -93,8 +93,8 @@ def _cvt(instruction: Instruction, value: Callable[..., Term]) -> Term | None:
 _ORDER = {"lt": "lt", "le": "le", "gt": "lt", "ge": "le", "lo": "lt", "ls": "le", "hi": "lt", "hs": "le"}
 
 
-def compared(instruction: Instruction, one: Term, other: Term, signed: bool, value: Operands) -> list[Term] | None:
-    """Return the results of a setp, given what it compares; None if it does not compare integers."""
+def compared(instruction: PtxInstruction, one: Term, other: Term, signed: bool, value: Operands) -> list[Term] | None:
+    """Return the results of a setp of these operands; None if it does not compare integers."""
     kind, combined = instruction.parts[1:3]
     if kind in ("eq", "ne"):
         holds = binary("eq", one, other) if kind == "eq" else ~binary("eq", one, other)
@@ -103,24 +103,24 @@ def compared(instruction: Instruction, one: Term, other: Term, signed: bool, val
         holds = binary(("s" if signed else "u") + _ORDER[kind], *sides)
     else:
         return None
-    found = [holds, ~holds]
+    results = [holds, ~holds]
     if combined in ("and", "or", "xor"):
-        found = [binary(combined, each, value(3, 1)) for each in found]
-    return found
+        results = [binary(combined, each, value(3, 1)) for each in results]
+    return results
 
 
-def _setp(instruction: Instruction, value: Callable[..., Term]) -> list[Term] | None:
+def _setp(instruction: PtxInstruction, value: Callable[..., Term]) -> list[Term] | None:
     signed = _is_signed(instruction) and instruction.parts[1] not in ("lo", "ls", "hi", "hs")
     return compared(instruction, value(1), value(2), signed, value)
 
 
-def _extreme(instruction: Instruction, value: Callable[..., Term]) -> Term:
+def _extreme(instruction: PtxInstruction, value: Callable[..., Term]) -> Term:
     one, other = value(1), value(2)
     less = binary(("s" if _is_signed(instruction) else "u") + "le", one, other)
     return choose(less, one, other) if instruction.parts[0] == "min" else choose(less, other, one)
 
 
-def _mov(instruction: Instruction, value: Callable[..., Term]) -> Term | list[Term]:
+def _mov(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | list[Term]:
     """Return a value, or the parts of one that a vector is made from."""
     target, source = instruction.operands[0], value(1)
     names = target.count(",") + 1 if target.startswith("{") else 1

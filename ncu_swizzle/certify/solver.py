@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import bitwuzla
 
 
-class Answer(StrEnum):
-    """What a solver says of conditions."""
+class SolverAnswer(StrEnum):
+    """A solver's answer for conditions."""
 
     NEVER = "unsat"
     POSSIBLE = "sat"
@@ -43,11 +43,11 @@ class Solver:
         self._manager: Any = bitwuzla.TermManager()
         self._parser: Any = bitwuzla.Parser(self._manager, bitwuzla.Options())
 
-    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[Answer, list[int]]:
+    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether the conditions can all hold, and if so, values of what is wanted."""
         asked = list(dict.fromkeys(conditions))
         if any(term.is_const and not term.value for term in asked):
-            return Answer.NEVER, []
+            return SolverAnswer.NEVER, []
         options = self._api.Options()
         options.set(self._api.Option.PRODUCE_MODELS, True)
         options.set(self._api.Option.TIME_LIMIT_PER, LIMIT_MS)
@@ -58,10 +58,10 @@ class Solver:
                 solver.assert_formula(self._manager.mk_term(self._api.Kind.EQUAL, [self._term(term), one]))
         result = solver.check_sat()
         if result == self._api.Result.UNSAT:
-            return Answer.NEVER, []
+            return SolverAnswer.NEVER, []
         if result != self._api.Result.SAT:
-            return Answer.UNKNOWN, []
-        return Answer.POSSIBLE, [int(str(solver.get_value(self._term(term)).value(2)), 2) for term in wanted]
+            return SolverAnswer.UNKNOWN, []
+        return SolverAnswer.POSSIBLE, [int(str(solver.get_value(self._term(term)).value(2)), 2) for term in wanted]
 
     def _term(self, term: Term) -> Any:
         if term not in self._terms:
@@ -85,8 +85,8 @@ def script(conditions: Iterable[Term]) -> str:
 
 
 def _definitions(terms: Iterable[Term]) -> Iterator[str]:
-    """Yield what defines some terms, those that others of them are made of first."""
-    for term in sorted(terms, key=lambda term: term.id):  # what a term is made of was made before it
+    """Yield the definitions of terms, each after those of its own operands."""
+    for term in sorted(terms, key=lambda term: term.id):  # operands have smaller numbers
         if term.op in (ATOM, APPLY):
             plain = "".join(character if character.isprintable() else "?" for character in term.name)
             yield f"(declare-fun t{term.id} () (_ BitVec {term.width})) ; {plain}"

@@ -7,14 +7,15 @@ import re
 from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
-from ncu_swizzle.certify.flow import CHUNK, Effect, Footprint, SymbolicFlow, TensorMap, common_base
+from ncu_swizzle.certify.flow import CHUNK, Effect, MemoryFootprint, SymbolicFlow, TensorMap, common_base
 from ncu_swizzle.certify.graph import EXTERNAL
-from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, Instruction, Unfollowed, elements, split
+from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, PtxInstruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
     APPLY,
     GLOBAL,
     OBJECT,
     SHARED,
+    WINDOW,
     Term,
     apply,
     atom,
@@ -26,8 +27,10 @@ from ncu_swizzle.certify.terms import (
     joined,
     leaves,
     narrowed,
+    rebased,
     scale,
     sext,
+    shared_window,
     zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
@@ -40,12 +43,15 @@ NUMBER = "shared address from a number"
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
 # decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
-_SIZES = ("%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%reserved_smem")
-_FIXED = (
-    "%laneid", "%lanemask", "%cluster", "%nclusterid", "%is_explicit_cluster", "%nwarpid", "%nsmid", "%gridid", *_SIZES,
-)  # fmt: skip
+_SIZES = re.compile(r"%(total_smem_size|aggr_smem_size|dynamic_smem_size|reserved_smem_\w+)")
+_FIXED = re.compile(
+    r"%(laneid|lanemask_(eq|le|lt|ge|gt)|(n?clusterid|cluster_n?ctaid)\.[xyz]|cluster_n?ctarank"
+    r"|is_explicit_cluster|nwarpid|nsmid|gridid)"
+)
+_TIMED = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?|smid|warpid|pm\d(_64)?|envreg\d+|current_graph_exec)")
 
 
+_SUM = re.compile(r"([^+\s-]++)\s*+([+-]\s*+-?)\s*+(\w++)")  # compilers write %rd1+-4
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|[1-9]\d*|0[0-7]*)U?")
 
 
@@ -55,7 +61,7 @@ def _integer(text: str) -> int:
     return int(sign + re.sub(r"^0(?=\d)", "0o", digits.rstrip("U")), 0)
 
 
-class Run(SymbolicFlow):
+class SymbolicRun(SymbolicFlow):
     """A version of a kernel, run."""
 
     def run(self) -> None:
@@ -78,28 +84,32 @@ class Run(SymbolicFlow):
             return const(_integer(operand), width or 32)
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if (found := re.fullmatch(r"([^+\s-]++)\s*+([+-])\s*+(\w++)", operand)) and _INTEGER.fullmatch(found[3]):
-            base = self._value(found[1], width)
-            return base + const(_integer(found[2] + found[3]), base.width)
+        if re.fullmatch(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?", operand):
+            return atom(f"number:{operand}", width or 32)
+        if (found := _SUM.fullmatch(operand)) and _INTEGER.fullmatch(found[3]):
+            base, number = self._value(found[1], width), _integer(found[3])
+            return base + const(-number if found[2].count("-") == 1 else number, base.width)
         if operand.startswith("!"):
             return ~self._value(operand[1:].strip(), width)
-        if operand.startswith("%") and not operand.startswith("%SP"):
+        if operand.startswith("%"):
             return self._special(operand, width or 32)
         return self._symbol(operand, width or 64)
 
     def _special(self, name: str, width: int) -> Term:
-        if found := _SPECIAL.fullmatch(name):
-            axis = "xyz".index(found[2])
-            if self.block is not None and found[1] == "ntid":
+        if match := _SPECIAL.fullmatch(name):
+            axis = "xyz".index(match[2])
+            if self.block is not None and match[1] == "ntid":
                 return const(self.block[axis], width)
-            if self.block is not None and found[1] == "tid" and self.block[axis] == 1:
+            if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
             return narrowed(atom(name.removeprefix("%"), 32), width)
         if name == "%laneid":
             return narrowed(self._lane(), width)
-        if name.startswith(_FIXED):
-            own = f":{self.version}" if self.resized and name.startswith(_SIZES) else ""
+        if _FIXED.fullmatch(name) or _SIZES.fullmatch(name):
+            own = f":{self.version}" if self.resized and _SIZES.fullmatch(name) else ""
             return atom(f"special:{name}{own}", width)
+        if not _TIMED.fullmatch(name):
+            raise Unfollowed(f"{name} is not followed", self._line)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
         return self._results(Effect(f"mov {name}", [], [], None, self._line), [width])[0]
 
@@ -123,11 +133,22 @@ class Run(SymbolicFlow):
             return const(32, width)
         raise Unfollowed(f"{name} is not followed", self._line)
 
-    def _address(self, operand: str) -> Term:
-        """Return the address in brackets, 64 bits wide."""
-        return zext(self._value(split(operand[1:-1])[0], 0), 64)
+    def _address(self, operand: str, space: str, matrix: bool = False) -> Term:
+        """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
+        address = rebased(zext(self._value(split(operand[1:-1])[0], 0), 64))
+        if space == GENERIC:
+            window = next(
+                (part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)), None
+            )
+            address = address - window if window is not None else address
+            # What reads matrices is in shared memory, and the assembler takes an address in it for a generic one.
+            if bool(address.symbols) != (window is shared_window()) and not (matrix and window is None):
+                raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
+        if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
+            raise Unfollowed("an address is made from one of another space", self._line)
+        return address
 
-    def _guard(self, instruction: Instruction) -> Term:
+    def _guard(self, instruction: PtxInstruction) -> Term:
         predicate = self._value(instruction.guard, 1)
         return ~predicate if instruction.negated else predicate
 
@@ -143,7 +164,7 @@ class Run(SymbolicFlow):
 
     _line: Location | None = None
 
-    def _step(self, instruction: Instruction) -> None:
+    def _step(self, instruction: PtxInstruction) -> None:
         self._line = instruction.line or self._line
         parts, head = instruction.parts, instruction.parts[0]
         if head in ("bra", "brx", "ret", "exit", "trap", "pragma") or instruction.opcode.startswith("."):
@@ -168,7 +189,9 @@ class Run(SymbolicFlow):
             )
             for argument in (argument for result in results if result.op == APPLY for argument in result.terms()):
                 self._leak(argument, f"{instruction.opcode} computes with it")
-            self._set(instruction.results(), results, guard, instruction.type.startswith("s") and head != "setp")
+            # cvt's first type is its result's; a narrower one is extended to the register.
+            kind = next((part for part in parts if part in BITS), "") if head == "cvt" else instruction.type
+            self._set(instruction.results(), results, guard, kind.startswith("s") and head != "setp")
         elif head in ("ld", "ldu", "st"):
             self._load_or_store(instruction, guard)
         elif head == EXTERNAL:
@@ -176,50 +199,60 @@ class Run(SymbolicFlow):
         else:
             self._effect(instruction, guard)
 
-    def _compared(self, instruction: Instruction) -> list[Term] | None:
+    def _compared(self, instruction: PtxInstruction) -> list[Term] | None:
         """Return the results of comparing two addresses of one array: of their offsets. Others let addresses escape."""
         width = BITS.get(instruction.type, 32)
         if instruction.parts[0] != "setp" or width < 32 or instruction.type.startswith("f"):
             return None
-        one, other = (zext(self._value(operand, width), 64) for operand in instruction.operands[1:3])
+        one, other = (self._value(operand, width) for operand in instruction.operands[1:3])
         if not one.symbols and not other.symbols:
             return None
-        base = common_base([one, other])
+        unordered = instruction.parts[1] in ("eq", "ne")
+        if width == 32:  # sums that wrap are equal if what is added is equal, and in any order
+            one, other = (rebased(zext(term, 64)) for term in (one, other))
+        base = common_base([one, other]) if unordered or width == 64 else None
         if base is not None:
             one, other = one - base, other - base
-        elif instruction.parts[1] in ("eq", "ne") and width == 64 and other is const(0, 64):
-            base, one = common_base([one]), const(1, 64)  # no address in the window of shared memory is null
+        elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
+            # No address in the window of shared memory is null.
+            base, one = base if shared_window() in base.atoms else None, const(1, 64)
 
         def value(position: int, asked: int) -> Term:
             return self._value(instruction.operands[position], asked)
 
-        found = semantics.compared(instruction, one, other, True, value) if base is not None else None
-        if found is None:
+        results = semantics.compared(instruction, one, other, True, value) if base is not None else None
+        if results is None:
             for operand in instruction.operands[1:3]:
                 self._leak(self._value(operand, width), "it is compared")
-        return found
+        return results
 
-    def _converted(self, instruction: Instruction) -> Term:
-        """Return an address in another space: the same, but for a number that is made a shared address."""
-        value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
-        if "shared" in instruction.parts and "to" not in instruction.parts and not value.symbols:
-            return apply(NUMBER, 64, value)
-        return value
+    def _converted(self, instruction: PtxInstruction) -> Term:
+        """Return an address in another space. One of shared memory that is made from a number is marked."""
+        value = rebased(zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64))
+        space = _space(instruction.parts)
+        if space == "global":
+            return value
+        window = atom(WINDOW + space, 64)
+        if "to" in instruction.parts:
+            return value - window
+        return value + window if value.symbols or space != "shared" else apply(NUMBER, 64, value)
 
-    def _is_in_space(self, instruction: Instruction) -> Term:
+    def _is_in_space(self, instruction: PtxInstruction) -> Term:
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
-        if common_base([value]) is not None:
-            return const(space == ("shared" if value.symbols else "local"), 1)
+        base = common_base([value])
+        windows = [leaf for leaf in base.atoms if leaf.is_atom(WINDOW)] if base is not None else []
+        if len(windows) == 1:
+            return const(windows[0].name == WINDOW + space, 1)
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
 
-    def _load_or_store(self, instruction: Instruction, guard: Term | None) -> None:
+    def _load_or_store(self, instruction: PtxInstruction, guard: Term | None) -> None:
         parts = instruction.parts
         if (width := BITS.get(instruction.type)) is None:
             raise Unfollowed(f"{instruction.opcode} is not followed", self._line)
         store, signed = parts[0] == "st", instruction.type.startswith("s")
         place, other = instruction.operands[:2] if store else instruction.operands[1::-1]
-        address, names = self._address(place), elements(other)
+        address, names = self._address(place, _space(parts)), elements(other)
         total = len(names) * width // 8
         values = [narrowed(self._value(name, width), width) for name in names] if store else []
         if (slot := self._slot(address, total, instruction)) is not None:
@@ -236,13 +269,13 @@ class Run(SymbolicFlow):
             self._set(names, [found], guard, signed)
             return
         effect = Effect(instruction.opcode, [], values, guard, self._line)
-        effect.memory = [Footprint(address, total, _space(parts), store, _alignment(total))]
+        effect.memory = [MemoryFootprint(address, total, _space(parts), store, _alignment(total))]
         at = None if store or instruction.inline else self._repeated(effect)
         results = self._results(effect, [] if store else [width] * len(names), at)
         self._set(names, results, guard, signed)
 
     def _repeated(self, effect: Effect) -> int | None:
-        """Return the place of the same load in this block, if only loads stand between them.
+        """Return the position of the same load in this block, if only loads are between them.
 
         C++ has no race between the two, unless they are volatile; who writes asm may mean to see one.
         """
@@ -284,7 +317,7 @@ class Run(SymbolicFlow):
             if any(leaf in self.tables for term in terms for leaf in leaves(term)):
                 raise Unfollowed("a table of constants may be written", effect.line)
 
-    def _external(self, instruction: Instruction) -> None:
+    def _external(self, instruction: PtxInstruction) -> None:
         """Call what the module does not have, such as vprintf: it sees its arguments, and returns something."""
         operands, slots = instruction.operands, self._state.slots
         at = operands.index("|")
@@ -294,32 +327,36 @@ class Run(SymbolicFlow):
         for n, name in enumerate(returned):
             slots[name] = {(4 * k, 4): words[4 * n + k] for k in range(4)}
 
-    def _effect(self, instruction: Instruction, guard: Term | None) -> None:
+    def _effect(self, instruction: PtxInstruction, guard: Term | None) -> None:
         effect = Effect(instruction.opcode, [], [], guard, self._line)
         results = instruction.results()
         head, operands = instruction.parts[0], instruction.operands
         for position, operand in enumerate(operands):
             if operand.startswith("["):
                 effect.memory.append(self._accessed(instruction, operand, len(effect.memory)))
-                effect.values += [self._value(each, 0) for part in split(operand[1:-1])[1:] for each in elements(part)]
+                effect.values += [
+                    self._value(element, 0) for part in split(operand[1:-1])[1:] for element in elements(part)
+                ]
             elif position == 0 and results and head != "wgmma":
                 continue
             elif effect.memory and effect.memory[0].stride is not None and position == len(operands) - 1:
                 continue  # wmma's stride is in its addresses
             else:
-                effect.values += [self._value(each, 0) for each in elements(operand) if each != "_"]
+                effect.values += [self._value(element, 0) for element in elements(operand) if element != "_"]
         names = results
         if head == "wgmma":
             names = [name for operand in operands if operand.startswith("{") for name in elements(operand)]
         self._set(names, self._results(effect, [self.graph.registers.get(name, 32) for name in names]), guard)
 
-    def _accessed(self, instruction: Instruction, operand: str, position: int) -> Footprint:
+    def _accessed(self, instruction: PtxInstruction, operand: str, position: int) -> MemoryFootprint:
         """Return what an operand in brackets accesses; `position` counts such operands."""
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
-        address = self._address(operand)
-        self._lose([address])
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES] or [GENERIC]
         space = spaces[min(position, len(spaces) - 1)] if head == "cp" else spaces[0]
+        # What has coordinates is a tensor map, at a generic address.
+        described = len(split(operand[1:-1])) > 1
+        address = self._address(operand, GENERIC if described else space, head in ("ldmatrix", "stmatrix"))
+        self._lose([address])
         width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
         if head in ("atom", "red"):
@@ -328,24 +365,24 @@ class Run(SymbolicFlow):
             width = 4 if instruction.type in ("f16x2", "bf16x2") else width
         elif head in ("ldmatrix", "stmatrix"):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
-        elif head == "mbarrier":
+        elif head == "mbarrier" or (head == "cp" and position == 2):  # the third of a bulk copy is its barrier
             width = 8
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
-            return Footprint(address, length * bits // 8, space, write, 32, lines, stride)
-        elif (box := self._box(instruction)) and space == "shared" and position < 2:  # the third is its barrier
-            return Footprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
+            return MemoryFootprint(address, length * bits // 8, space, write, 32, lines, stride)
+        elif (box := self._box(instruction)) and space == "shared":
+            return MemoryFootprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
         elif head == "cp" and "mbarrier" not in parts:
             size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
             whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
             write = position != 1
-            if position < 2 and whole and size is not None:  # the third of a bulk copy is its barrier
+            if whole and size is not None:
                 align = 16 if "bulk" in parts else _alignment(size.value)
-                return Footprint(address, size.value, space, write, align)
-        return Footprint(address, width, space, write, _alignment(width))
+                return MemoryFootprint(address, size.value, space, write, align)
+        return MemoryFootprint(address, width, space, write, _alignment(width))
 
-    def _box(self, instruction: Instruction) -> TensorMap | None:
+    def _box(self, instruction: PtxInstruction) -> TensorMap | None:
         """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""
         parts = instruction.parts
         others = ("multicast", "im2col", "tile::", "cta_group")
@@ -353,7 +390,7 @@ class Run(SymbolicFlow):
             return None
         places = [split(operand[1:-1]) for operand in instruction.operands if operand.startswith("[")]
         named = next((place[0] for place in places if len(place) > 1), "")  # with coordinates
-        tile = self.maps.get(self._address(f"[{named}]")) if named else None
+        tile = self.maps.get(self._address(f"[{named}]", GENERIC)) if named else None
         return tile if tile and tile.is_whole else None
 
     def _results(self, effect: Effect, widths: Sequence[int], at: int | None = None) -> list[Term]:
@@ -372,7 +409,11 @@ class Run(SymbolicFlow):
 
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
-        for symbol in {symbol for leaf in leaves(value) for symbol in leaf.symbols}:
+        seen = leaves(value)
+        symbols = {symbol for leaf in seen for symbol in leaf.symbols}
+        if shared_window() in seen and not symbols:  # which could come back in an address
+            raise Unfollowed("where shared memory begins is a value", self._line)
+        for symbol in symbols:
             self.escapes.setdefault(symbol, (reason, self._line))
         self._lose([value])
 

@@ -5,9 +5,9 @@ is the solver's. The leaves are *atoms*, values that are not computed here (a th
 returns), and *applications* of functions that are not followed, such as ``add.f32``; equal arguments give equal
 results, and nothing else is known of them.
 
-A shared array is an atom that starts with ``sym:``, 32 bits wide: the address at which the compiler places it. Generic
-addresses are modelled as if the shared window began at 0, so that ``cvta`` is the identity: what could tell the
-difference, such as a comparison with another pointer, is an escape (`symbolic`).
+A shared array is an atom that starts with ``sym:``, 32 bits wide: the address at which the compiler places it. A
+generic address is that of its space plus an atom that starts with ``window:``, where the space begins among generic
+addresses, of which nothing is known.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ ATOM, APPLY, CONST, LINEAR = "atom", "apply", "const", "linear"
 SHARED = "sym:"  # the address of a shared array
 OBJECT = "obj:"  # … of a local object, or of a parameter
 GLOBAL = "glob:"  # … of a variable in global or constant memory
+WINDOW = "window:"  # … at which a space begins among generic addresses, 64 bits wide; that of global memory is 0
 
 
 @dataclass(frozen=True)
-class Operation:
-    """An operation on two terms: its name in SMT-LIB, what it is of two constants, and how it is to be taken."""
+class TermOperation:
+    """An operation on two terms: its name in SMT-LIB, its value for two constants, and which laws it obeys."""
 
     smt: str
     of: Callable[[int, int], int]
@@ -45,22 +46,22 @@ def _quotient(a: int, b: int) -> int:
 
 
 OPERATIONS = {
-    "mul": Operation("bvmul", operator.mul, commutes=True),
-    "and": Operation("bvand", operator.and_, commutes=True),
-    "or": Operation("bvor", operator.or_, commutes=True),
-    "xor": Operation("bvxor", operator.xor, commutes=True),
-    "shl": Operation("bvshl", _shifted(left=True)),
-    "lshr": Operation("bvlshr", _shifted(left=False)),
-    "ashr": Operation("bvashr", _shifted(left=False), signed=True),
-    "udiv": Operation("bvudiv", _quotient),
-    "sdiv": Operation("bvsdiv", _quotient, signed=True),
-    "urem": Operation("bvurem", lambda a, b: a - _quotient(a, b) * b),
-    "srem": Operation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
-    "eq": Operation("=", operator.eq, compares=True, commutes=True),
-    "ult": Operation("bvult", operator.lt, compares=True),
-    "ule": Operation("bvule", operator.le, compares=True),
-    "slt": Operation("bvslt", operator.lt, signed=True, compares=True),
-    "sle": Operation("bvsle", operator.le, signed=True, compares=True),
+    "mul": TermOperation("bvmul", operator.mul, commutes=True),
+    "and": TermOperation("bvand", operator.and_, commutes=True),
+    "or": TermOperation("bvor", operator.or_, commutes=True),
+    "xor": TermOperation("bvxor", operator.xor, commutes=True),
+    "shl": TermOperation("bvshl", _shifted(left=True)),
+    "lshr": TermOperation("bvlshr", _shifted(left=False)),
+    "ashr": TermOperation("bvashr", _shifted(left=False), signed=True),
+    "udiv": TermOperation("bvudiv", _quotient),
+    "sdiv": TermOperation("bvsdiv", _quotient, signed=True),
+    "urem": TermOperation("bvurem", lambda a, b: a - _quotient(a, b) * b),
+    "srem": TermOperation("bvsrem", lambda a, b: a - _quotient(a, b) * b, signed=True),
+    "eq": TermOperation("=", operator.eq, compares=True, commutes=True),
+    "ult": TermOperation("bvult", operator.lt, compares=True),
+    "ule": TermOperation("bvule", operator.le, compares=True),
+    "slt": TermOperation("bvslt", operator.lt, signed=True, compares=True),
+    "sle": TermOperation("bvsle", operator.le, signed=True, compares=True),
 }
 
 
@@ -96,7 +97,7 @@ class Term:
         return self.op == ATOM and (not kinds or self.name.startswith(kinds))
 
     def terms(self) -> Iterator[Term]:
-        """Yield the terms that it is made of."""
+        """Yield its operands."""
         if self.op == LINEAR:
             yield from (term for term, _ in self.coefficients())
         else:
@@ -143,14 +144,14 @@ _MADE: dict[tuple[object, ...], Term] = {}
 
 
 def forget() -> None:
-    """Drop all terms: those made before are not to be used with those made after."""
+    """Drop all terms: earlier ones must not be used with later ones."""
     _MADE.clear()
 
 
 def _make(op: str, width: int, *args: object) -> Term:
     key: tuple[object, ...] = (op, width, *args)
-    if (known := _MADE.get(key)) is not None:
-        return known
+    if (existing := _MADE.get(key)) is not None:
+        return existing
     term = Term()
     term.op, term.width, term.args, term.id = op, width, args, len(_MADE)
     parts = list(term.terms())
@@ -168,7 +169,7 @@ def _term(term: Term, position: int) -> Term:
 
 
 def signed(value: int, width: int) -> int:
-    """Return what a bit vector is as a signed number."""
+    """Return a bit vector's value as a signed number."""
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 
@@ -178,6 +179,10 @@ def const(value: int, width: int) -> Term:
 
 def atom(name: str, width: int) -> Term:
     return _make(ATOM, width, name)
+
+
+def shared_window() -> Term:
+    return atom(f"{WINDOW}shared", 64)
 
 
 def apply(function: str, width: int, *args: Term) -> Term:
@@ -228,7 +233,7 @@ def binary(op: str, one: Term, other: Term) -> Term:
 
 
 def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 - one law after the other
-    """Return what two terms come to by a law; a constant comes last. None if there is none for them."""
+    """Return the simplified term, or None if no law applies; a constant is the second operand."""
     width = one.width
     if one is other and op in ("and", "or", "xor", "eq", "ult", "ule", "slt", "sle"):
         result = {"xor": const(0, width), "and": one, "or": one}.get(op)
@@ -285,20 +290,33 @@ def zext(term: Term, width: int) -> Term:
         return const(term.value, width)
     if term.op == "zext":
         return zext(_term(term, 0), width)
-    if term.width == 32 and width == 64 and (base := _base(term)) is not None:
-        # A 32-bit shared address of an array: the array plus a signed offset, which does not wrap if the access is in
-        # bounds. That is assumed of the old version, and shown of the new one with this very offset.
-        wide = _term(base, 0) if base.op == "low" else _make("zext", 64, base)
-        return add(wide, sext(term - base, 64))
     return _make("zext", width, term)
+
+
+def rebased(address: Term) -> Term:
+    """Return an address with 32-bit shared ones that it adds to as an array plus a signed offset.
+
+    That does not wrap if the access is in bounds: it is assumed of the old version, and shown of the new one with this
+    very offset. So it holds of what is accessed, and not of any number.
+    """
+    total = const(address.constant, address.width)
+    for part, factor in address.coefficients():
+        inner = _term(part, 0) if part.op == "zext" else part
+        base = _base(inner) if factor == 1 and inner.width == 32 and part.width == 64 else None
+        if base is not None:
+            wide = rebased(_term(base, 0)) if base.op == "low" else _make("zext", 64, base)
+            total = total + wide + sext(inner - base, 64)
+        else:
+            total = total + scale(part, factor)
+    return total
 
 
 def _base(term: Term) -> Term | None:
     """Return the one part of a sum that is a shared address, if it counts once and is all that is one."""
     based = [(part, factor) for part, factor in term.coefficients() if part.symbols]
-    if len(based) != 1 or based[0][1] != 1 or not (based[0][0].op == "low" or based[0][0] in based[0][0].symbols):
+    if len(based) != 1 or based[0][1] != 1 or any(leaf.is_atom(WINDOW) for leaf in term.atoms):
         return None
-    return based[0][0]
+    return based[0][0] if based[0][0].op == "low" or based[0][0].is_atom(SHARED) else None
 
 
 def sext(term: Term, width: int) -> Term:
@@ -338,7 +356,7 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rul
         offset = _bits(term)[1]
         return extract(_term(term, 0), high + offset, low + offset)
     if low == 0:
-        if term.op == LINEAR:
+        if term.op == LINEAR and not any(leaf.is_atom(WINDOW) for leaf in term.atoms):  # whose bytes `concat` joins
             total = const(term.constant, width)
             for part, coefficient in term.coefficients():
                 total = add(total, scale(extract(part, high, 0), coefficient))
@@ -362,7 +380,7 @@ def concat(high: Term, low: Term) -> Term:
     width = high.width + low.width
     if high.is_const and low.is_const:
         return const(high.value << low.width | low.value, width)
-    if high.op == low.op == "extract" and high.args[0] is low.args[0]:
+    if {high.op, low.op} <= {"extract", "low"} and high.args[0] is low.args[0]:
         (top, middle), (below, bottom) = _bits(high), _bits(low)
         if middle == below + 1:
             return extract(_term(high, 0), top, bottom)
@@ -385,8 +403,8 @@ def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
 
 def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term]) -> Term:
     """Return a term whose leaves are replaced, folded again."""
-    if (known := memo.get(term)) is not None:
-        return known
+    if (done := memo.get(term)) is not None:
+        return done
     if term.op in (ATOM, APPLY):
         result = replace(term)
     elif term.op == CONST:
@@ -413,19 +431,19 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
 
 def leaves(term: Term) -> set[Term]:
     """Return the atoms and applications of a term, and those that the applications are applied to."""
-    found: set[Term] = set()
+    reached: set[Term] = set()
     waiting = list(term.atoms)
     while waiting:
         leaf = waiting.pop()
-        if leaf not in found:
-            found.add(leaf)
+        if leaf not in reached:
+            reached.add(leaf)
             if leaf.op == APPLY:
                 waiting += [inner for argument in leaf.terms() for inner in argument.atoms]
-    return found
+    return reached
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and all that it is made of, but not what applications are applied to."""
+    """Yield a term and all its subterms, except the arguments of applications."""
     seen, waiting = {term}, [term]
     while waiting:
         each = waiting.pop()

@@ -21,13 +21,13 @@ from ncu_swizzle.certify.includers import CheckoutFiles
 from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, renamed
 from ncu_swizzle.certify.ptx import Module, parse
 from ncu_swizzle.certify.replay import replayed
-from ncu_swizzle.certify.verdict import KernelVerdict, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
 from ncu_swizzle.kernels import descriptions, fills, halves, limits
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.halves import Halves, Tree, Unit
+from ncu_swizzle.kernels.halves import Halves, TranslationUnit, Tree
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -75,7 +75,7 @@ class KnownLaunch:
 
 
 def _maps(target: Target) -> Maps:
-    """Return what the tensor maps among a kernel's parameters say of shared memory."""
+    """Return the layouts in shared memory that the tensor maps among a kernel's parameters describe."""
     passed = (target.kernel.boxed(argument) for argument in target.family.arguments if argument.passed)
     return tuple(
         (number, TensorMap(size * math.prod(each.box), size * each.box[-1], each.swizzle))
@@ -102,8 +102,8 @@ class Versions:
     and the host's half.
     """
 
-    before: Unit
-    after: Unit
+    before: TranslationUnit
+    after: TranslationUnit
     trees: tuple[Tree, Tree]
     launches: tuple[KnownLaunch, ...] = ()
     entries: tuple[str, str] | None = None
@@ -136,7 +136,7 @@ class Versions:
         except (UsageError, ProgramFailed) as error:
             return replace(verdict, obstacle=str(error))
         compared = self._compared(replace(verdict, read=read), old, new, checking)
-        return self._numberless(compared, arch, checking) if compared.outcome is Outcome.UNPROVED else compared
+        return self._numberless(compared, arch, checking) if compared.outcome is ProofOutcome.UNPROVED else compared
 
     def _numberless(self, verdict: UnitVerdict, arch: str, checking: Checking) -> UnitVerdict:
         """Return a better verdict, if there is one once __LINE__ is the same everywhere: a patch may move lines."""
@@ -148,11 +148,12 @@ class Versions:
             old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
         except (UsageError, ProgramFailed):  # names are made of line numbers, for example
             return verdict
-        compared = self._compared(replace(verdict, obstacle="", kernels=(), numberless=True), old, new, checking)
-        better = compared.outcome is Outcome.PROVED or (verdict.obstacle and not compared.obstacle)
+        anew = replace(verdict, obstacle="", host_differs=False, kernels=(), numberless=True)
+        compared = self._compared(anew, old, new, checking)
+        better = compared.outcome is ProofOutcome.PROVED or (verdict.obstacle and not compared.obstacle)
         return compared if better else verdict
 
-    def _halves(self, version: int, unit: Unit, arch: str, checking: Checking) -> Halves:
+    def _halves(self, version: int, unit: TranslationUnit, arch: str, checking: Checking) -> Halves:
         """Return the halves of a version. Raises UsageError if they have another version's text: behind a link."""
         tree = self.trees[version]
         unit = replace(unit, device_only=self.entries is not None)
@@ -177,14 +178,14 @@ class Versions:
             before, after = _paired(before, after)
             kernels = before.kernels
             obstacle = kernels_apart(before, after) or outside_of_kernels(before, after, kernels)
-            obstacle = obstacle or _host_differs(old.host, new.host)
-            verdict = replace(verdict, obstacle=obstacle)
+            host = "" if obstacle else _host_differs(old.host, new.host)
+            verdict = replace(verdict, obstacle=obstacle or host, host_differs=bool(host))
         relaunched = {symbol for symbol in kernels for launch in self._known(symbol, kernels) if launch.differs}
         alike = (symbol for symbol in kernels if symbol not in relaunched)
         same = [symbol for symbol in alike if before.code(symbol) == after.code(symbol)]
         differing = [symbol for symbol in kernels if symbol in after.kernels and symbol not in same]
         compared = [kernel for symbol in differing for kernel in self._kernel(before, after, symbol, kernels, checking)]
-        if not verdict.obstacle and any(kernel.outcome is Outcome.PROVED for kernel in compared):
+        if not verdict.obstacle and any(kernel.outcome is ProofOutcome.PROVED for kernel in compared):
             verdict = replace(verdict, obstacle=_not_assembled(new.ptx, checking.toolchain))
         return replace(
             verdict,
@@ -195,8 +196,8 @@ class Versions:
 
     def _known(self, symbol: str, kernels: Sequence[str]) -> Sequence[KnownLaunch]:
         """Return the launches that are known of a kernel, whatever it is called there."""
-        known = (launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels))
-        return list(dict.fromkeys(replace(launch, entry="") for launch in known))
+        launches = (launch for launch in self.launches if not launch.entry or _is_called(launch.entry, symbol, kernels))
+        return list(dict.fromkeys(replace(launch, entry="") for launch in launches))
 
     def _kernel(
         self, before: Module, after: Module, symbol: str, kernels: Sequence[str], checking: Checking
@@ -213,10 +214,10 @@ class Versions:
                 maps=launch.maps,
                 certificate=checking.certificate,
             )
-            if verdict.outcome is Outcome.REFUTED and verdict.block is None:
+            if verdict.outcome is ProofOutcome.REFUTED and verdict.block is None:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
-                verdict = replace(verdict, outcome=Outcome.UNPROVED, obstacle=Obstacle(reason=SHAPE))
-            elif verdict.outcome is Outcome.REFUTED:
+                verdict = replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=SHAPE))
+            elif verdict.outcome is ProofOutcome.REFUTED:
                 verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
             yield verdict
         checking.progress(name_of(symbol), Done(1))
@@ -259,7 +260,7 @@ def _not_assembled(ptx: str, toolchain: Toolchain) -> str:
 
 
 def _with_own_labels(assembly: str) -> str:
-    """Return assembly with its local labels numbered as they come.
+    """Return assembly with its local labels numbered in order.
 
     The compiler numbers functions over all of a unit, those that leave no code, too: a function for the device alone
     moves all numbers. Each label gets one name of its own, so texts that are the same then mean the same.
@@ -311,12 +312,14 @@ class CheckedProject:
         """The kernels that ncu-swizzle.toml describes."""
         try:
             catalog = descriptions.catalogue(self.sources, self.folder)
-        except NcuSwizzleError:  # whoever needs a description hears of it
+        except NcuSwizzleError:  # reported where a description is needed
             return ()
         targets = (target for target in catalog.targets() if not target.family.shipped)
         return tuple(target for target in targets if not (target.compiled or target.python))
 
-    def reached(self, changed: Collection[Path], own: Sequence[Unit]) -> Iterator[Unit | UnitVerdict]:
+    def reached(
+        self, changed: Collection[Path], own: Sequence[TranslationUnit]
+    ) -> Iterator[TranslationUnit | UnitVerdict]:
         """Yield the units that may read changed files, first the own ones; or the verdict on what cannot be one."""
         yield from own
         leading = {*changed, *self.checkout.including(changed)}
@@ -326,30 +329,30 @@ class CheckedProject:
         for source, unit in self._named:
             if source not in leading and source.name != halves.COMMANDS:  # of which nothing is known
                 continue
-            if not isinstance(unit, Unit):
+            if not isinstance(unit, TranslationUnit):
                 yield UnitVerdict(source=source, arch="", obstacle=str(unit))
             elif (source, unit.options) not in seen:
                 yield unit
-            seen.add((source, unit.options if isinstance(unit, Unit) else ()))
+            seen.add((source, unit.options if isinstance(unit, TranslationUnit) else ()))
         for source in sorted(leading - {source for source, _ in seen}):
             if halves.is_compiled(source):
                 yield halves.like(own[0], source)
 
     @cached_property
-    def _named(self) -> tuple[tuple[Path, Unit | UsageError], ...]:
+    def _named(self) -> tuple[tuple[Path, TranslationUnit | UsageError], ...]:
         """The sources that compile_commands.json and ncu-swizzle.toml name, with their units."""
-        found: list[tuple[Path, Unit | UsageError]] = []
+        named_units: list[tuple[Path, TranslationUnit | UsageError]] = []
         for file in halves.command_files(self.folder):
             try:
-                found += halves.of_commands(file, self.sources.trust)
+                named_units += halves.of_commands(file, self.sources.trust)
             except BadFile as error:
-                found.append((file, error))
-        return (*found, *((limits.plain(target.source), halves.of_target(target)) for target in self.described))
+                named_units.append((file, error))
+        return (*named_units, *((limits.plain(target.source), halves.of_target(target)) for target in self.described))
 
     def verdicts(
         self,
         changed: Collection[Path],
-        own: Sequence[Unit],
+        own: Sequence[TranslationUnit],
         trees: tuple[Tree, Tree],
         launches: Sequence[KnownLaunch],
         checking: Checking,
@@ -362,8 +365,10 @@ class CheckedProject:
                 yield unit
                 continue
             described = (KnownLaunch.of(each) for each in self.described if limits.plain(each.source) == unit.source)
-            known = tuple(launches) if unit in own else tuple(described) or tuple(launches)
-            versions = Versions(before=unit, after=unit, trees=trees, launches=known, changed=frozenset(changed))
+            known_launches = tuple(launches) if unit in own else tuple(described) or tuple(launches)
+            versions = Versions(
+                before=unit, after=unit, trees=trees, launches=known_launches, changed=frozenset(changed)
+            )
             for verdict in versions.verdicts(checking):
                 read |= verdict.read
                 if verdict.digests or not unit.undescribed:

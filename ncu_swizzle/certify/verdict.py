@@ -15,11 +15,11 @@ class Location(NamedTuple):
     line: int
 
 
-class Outcome(StrEnum):
-    """What is known of the new version."""
+class ProofOutcome(StrEnum):
+    """The verdict on the new version."""
 
     PROVED = "proved"
-    REFUTED = "refuted"  # the counterexample's values can all occur, as far as the checker sees: replay it
+    REFUTED = "refuted"  # the checker knows no reason why the counterexample's values cannot occur: replay it
     UNPROVED = "not proved"
 
 
@@ -28,13 +28,13 @@ class Assumption(StrEnum):
 
     IN_BOUNDS = "with these arguments, the old kernel accesses no array out of bounds"
     NO_WRAP = "no signed 32-bit index of the old kernel overflows"
-    TABLES = "nothing writes the tables of constants that the new kernel reads"
+    TABLES = "nothing writes the tables of constants that the kernels read"
     TENSOR_MAPS = "tensor maps are encoded as described, and differ between the versions in nothing but their swizzle"
     LAYOUT = "both versions place shared arrays that have the same sizes at the same addresses"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class MovedAccess:
     """One access of a counterexample: which thread, where in the source, at which byte of the array in each version."""
 
     thread: tuple[int, int, int]
@@ -51,13 +51,13 @@ class Counterexample:
 
     what: str  # a sentence without its full stop
     array: str  # its symbol
-    accesses: tuple[Access, ...]
+    accesses: tuple[MovedAccess, ...]
     block: tuple[int, int, int]  # index of the block
     values: Mapping[str, int]  # of parameters, by name, and of what was loaded or counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Obstacle:
+class ProofObstacle:
     """Why nothing is proved: a sentence without its full stop, and the line that it is about, if it is about one."""
 
     reason: str
@@ -75,15 +75,15 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelVerdict:
-    """What is known of one kernel. `block` is None if the proof holds for blocks of any shape."""
+    """The verdict on one kernel. `block` is None if the proof holds for blocks of any shape."""
 
     kernel: str  # its symbol in the old version
-    outcome: Outcome
+    outcome: ProofOutcome
     mapped: tuple[str, ...] = ()  # symbols of the arrays whose elements move
     block: tuple[int, int, int] | None = None
     dynamic: int | None = None  # bytes of dynamic shared memory that it holds for; None if there is none
     assumptions: tuple[Assumption, ...] = ()
-    obstacle: Obstacle | None = None  # of what is not proved
+    obstacle: ProofObstacle | None = None  # of what is not proved
     counterexample: Counterexample | None = None  # of what is refuted
     accesses: int = 0  # to mapped arrays, compared
     queries: tuple[Query, ...] = ()  # if a certificate was asked for

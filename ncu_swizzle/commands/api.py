@@ -60,7 +60,7 @@ Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
 
 
 def _with_function(call: Call, known: Sequence[str]) -> Call:
-    """Return a call of `profile` whose kernel, if it is a function, is one record with what it is called with."""
+    """Return a call of `profile` whose kernel, if it is a function, is one record with its arguments."""
     refuse_while_imported()
     positional, keywords = call
     if not positional and "kernel" not in keywords:

@@ -20,7 +20,7 @@ PROGRAM = "ncu-swizzle"
 
 
 def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
-    """Return the corrected command line for one whose kernel could not be launched."""
+    """Return the corrected command line if the kernel of the typed one could not be launched."""
     # Slow to import, and most commands end well.
     from ncu_swizzle.kernels import build
     from ncu_swizzle.kernels.check import NO_PARAMETERS

@@ -1,4 +1,4 @@
-"""The job of ``ncu-swizzle init``: describe the kernels of a file in ncu-swizzle.toml, as far as it is known.
+"""The job of ``ncu-swizzle init``: write what is known of a file's kernels to ncu-swizzle.toml.
 
 Parameters and limits are the compiled kernel's; blocks, grid and shared memory those of its launch in the source, if
 constants say them. TODO is in place of the rest, and an entry with one is no launch yet: nothing is made up.
@@ -21,7 +21,7 @@ from ncu_swizzle.cubin.names import function, shorten
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
-from ncu_swizzle.kernels import build, catalog, project, signature
+from ncu_swizzle.kernels import catalog, descriptions, project, signature
 from ncu_swizzle.kernels.family import FILES, SOURCE, Parameter
 from ncu_swizzle.kernels.launch_sites import WrittenLaunch
 from ncu_swizzle.kernels.options import KernelDescription
@@ -41,10 +41,10 @@ class DescribedKernels:
 def describe(
     source: Path, description: KernelDescription, settings: EmulationSettings = EmulationSettings()
 ) -> DescribedKernels:
-    """Add an entry for each kernel of a source, or for the one that is named, to a project's file.
+    """Add an entry for each kernel of a source, or for the named one, to a project's file.
 
     The description names the file; by default it is the nearest, or else ncu-swizzle.toml beside the source. What the
-    description says is taken over. No entry is ever changed. Raises UsageError, with the reasons of `build.family_of`,
+    description says is taken over. No entry is ever changed. Raises UsageError, with the reasons of `family_of_spec`,
     rather than write what cannot be loaded.
     """
     if source.suffix not in FILES or not source.is_file():
@@ -144,7 +144,7 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     names = {entry.name for entry in entries}
     for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
         if spec.name in names and not spec.to_do:
-            build.family_of(spec)
+            descriptions.family_of_spec(spec)
     with files.replacing(file, like_before=True) as written:
         written.write(new)
     files.note_finished(current.file)
@@ -195,8 +195,8 @@ class ProjectEntry:
             yield said("shared", "", (shared,) if shared else None, "bytes of dynamic shared memory")
         if self.options:
             yield f"nvcc = [{', '.join(map(quoted, self.options))}]"
-        known = signature.arguments(signature_.parameters)
-        yield from _array([(text, "") for text in typed.args] or known)
+        described = signature.arguments(signature_.parameters)
+        yield from _array([(text, "") for text in typed.args] or described)
         yield '# reference = "reference.py:FUNCTION"  a NumPy function; without it, outputs are not checked'
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FixExtras:
-    """What may be changed, what is written, and what is asked of a GPU."""
+    """What may change, what is written, and what a GPU checks."""
 
     group: ClassVar[str] = "Mappings and proofs"
 
@@ -103,7 +103,7 @@ def fix(
 
 
 def _show_each(what: Sequence[str], outcomes: Sequence[ItemOutcome], extras: FixExtras) -> None:
-    """Write and print what became of several files, and raise the first error.
+    """Write and print the outcome of several files, and raise the first error.
 
     Of two whose patches change what the other was proved with, the first is written; the next run fixes what is left.
     """

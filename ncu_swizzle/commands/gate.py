@@ -134,7 +134,7 @@ def linted(
 
     `show` gets patches and the names of files that were rewritten.
     """
-    from ncu_swizzle.gate import against, linting
+    from ncu_swizzle.gate import linting
 
     if options.against:
         request = request.comparing
@@ -151,8 +151,12 @@ def linted(
         _write(fixes, options, show)
     if options.fix and fixes:
         kernels, fixes = run(), ()
-    base = against.lint_base(files, description, request, options, progress) if options.against else None
-    verdict = against.verdict(kernels, base) if base else linting.verdict_of(kernels)
+    base, verdict = None, linting.verdict_of(kernels)
+    if options.against:
+        from ncu_swizzle.gate import against
+
+        base = against.lint_base(files, description, request, options, progress)
+        verdict = against.verdict(kernels, base)
     if fixes:
         from ncu_swizzle.fix import shown
 

@@ -45,7 +45,7 @@ RENAMED = {"timeout_s": "timeout", "budget_s": "budget", "force_overwrite": "ove
 
 @dataclass(frozen=True)
 class Hearing:
-    """A callback that hears of progress in records, for callers in this package: with what is done, in words."""
+    """A progress callback of a caller in this package, which takes what is done as a record, with its words."""
 
     hear: Progress
 
@@ -140,9 +140,9 @@ def keyworded(
         on_progress = keywords.get("on_progress")
         if on_progress and not isinstance(on_progress, Hearing):
             keywords["on_progress"] = lambda name, done: on_progress(name, 100 * done.fraction)
-        made = records(keywords)
+        arguments = records(keywords)
         refuse_others(keywords, available)  # what is left of them
-        return function(*positional, **made, **keywords)
+        return function(*positional, **arguments, **keywords)
 
     del vars(call)["__wrapped__"]  # whose signature is not what a caller types
     vars(call)["__signature__"] = inspect.signature(function).replace(parameters=parameters)
@@ -150,7 +150,7 @@ def keyworded(
 
 
 def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
-    """Raise UsageError for a keyword that there is not, with those that there are."""
+    """Raise UsageError for an unknown keyword, with the known ones."""
     for name in keywords:
         if name not in available:
             meant = did_you_mean(name, available)
@@ -158,7 +158,7 @@ def refuse_others(keywords: Mapping[str, Any], available: Sequence[str]) -> None
 
 
 def default_of(field: Field[Any]) -> Any:
-    """Return the value of a field that is not given."""
+    """Return a field's default."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

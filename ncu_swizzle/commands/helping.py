@@ -38,7 +38,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args[:dashes])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the command: its arguments as the help calls them, in brackets if they are optional."""
+        """Return the usage line's arguments, in brackets if they are optional."""
         arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
         names = [_shown_name(one) if one.required else f"[{_shown_name(one)}]" for one in arguments]
         return ["[OPTIONS]", *names, *(["[-- PROGRAM …]"] if self.runs_program else [])]
@@ -120,9 +120,9 @@ def typed_options(context: typer.Context) -> dict[str, str]:
 
 
 def refuse_typed(context: typer.Context, names: Sequence[str], beside: str, *records: type) -> None:
-    """Raise UsageError for an option that is typed `beside` one that leaves no use for it.
+    """Raise UsageError for a typed option that has no effect `beside` another one.
 
-    Of use are those with these names, and the fields of these records.
+    Options with these names, and the fields of these records, do have one.
     """
     useful = {*names, *(field.name for record in records for field in dataclasses.fields(record))}
     if others := [flag for name, flag in typed_options(context).items() if name not in useful]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,11 +42,11 @@ def judge(
     """
     from ncu_swizzle.commands.console import Output
 
-    found = judged(what, own.description(request.problem, sources), request)
-    if not formats.write({"json": lambda: in_json(found.to_json(), indent=2) + "\n"}):
-        for line in found.lines():
+    judgement = judged(what, own.description(request.problem, sources), request)
+    if not formats.write({"json": lambda: in_json(judgement.to_json(), indent=2) + "\n"}):
+        for line in judgement.lines():
             Output().print(line, soft_wrap=True, markup=False)
-    conclude(found)
+    conclude(judgement, what)
 
 
 def judged(what: Sequence[str], description: KernelDescription, request: Request) -> Judgement:
@@ -61,12 +62,15 @@ def judged(what: Sequence[str], description: KernelDescription, request: Request
     return judgement.judge(targets[0], targets[1], EmulationSettings.of(request, simulating=True))
 
 
-def conclude(found: Judgement) -> None:
+def conclude(found: Judgement, what: Sequence[str]) -> None:
     """Raise GateFailed for a kernel that is refused, NotComparable for one that cannot be judged."""
     from ncu_swizzle.engines.judgement import Judged
 
     why = "; ".join(found.reasons)
     if found.outcome is Judged.REFUSED:
-        raise GateFailed(f"{found.after} is refused: {why}", "fix it: the message names what is wrong, and where")
+        raise GateFailed(
+            f"{found.after} is refused: {why}",
+            f"change {what[-1]}, and type again: {shlex.join(['ncu-swizzle', 'judge', *what, '…'])}",
+        )
     if found.outcome is Judged.UNKNOWN:
         raise NotComparable(f"{found.after} cannot be judged: {why}", "measure both on a GPU, or try ncu-swizzle prove")

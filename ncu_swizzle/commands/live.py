@@ -27,7 +27,7 @@ _SHAPED = re.compile(r"\s*\w+\s*\[[^\]]*\]")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveKernel:
-    """A function with what it is called with: by parameter, and the compiler's options."""
+    """A function with its arguments by parameter, and the compiler's options."""
 
     function: Any
     passed: Mapping[str, Any]
@@ -69,7 +69,7 @@ def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
 
 
 def live_kernel(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
-    """Return a function with its arguments, taken out of the keywords; None for what is not a function.
+    """Return a function with its arguments, taken out of the keywords; None for anything else.
 
     They go by position or name; a keyword that is not `known` is one of them, or an option of its compiler. A grid that
     is a function of them stays in the keywords as what it returns.

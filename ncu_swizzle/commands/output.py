@@ -77,7 +77,7 @@ def stopped(stop: BaseException) -> int:
 
 
 def kept() -> str:
-    """Tell what a stopped command had already written, and left behind."""
+    """Print what a stopped command has already written, and left behind."""
     paths = finished()
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
     names = ", ".join(one_line(str(path)) for path in paths[:MOST_NAMED])
@@ -98,7 +98,7 @@ def _unforeseen(error: BaseException) -> InternalError:
     """Return the error for a bug, after saving its traceback."""
     text = "\n".join(_report(error))
     where = next(reversed(traceback.extract_tb(error.__traceback__)), None)
-    place = f" ({Path(where.filename).name}:{where.lineno})" if where else ""
+    at = f" ({Path(where.filename).name}:{where.lineno})" if where else ""
     try:
         saved = f"the traceback is in {_saved(text)}"
     except OSError as full:
@@ -109,7 +109,7 @@ def _unforeseen(error: BaseException) -> InternalError:
     name, said = type(error).__name__, brief(error)
     said = said if said.startswith(name) else f"{name}: {said}"
     return InternalError(
-        f"this is a bug in {PACKAGE} {version()}: {said}{place}; {saved}",
+        f"this is a bug in {PACKAGE} {version()}: {said}{at}; {saved}",
         f"report it where you got {PACKAGE}, with that file and what you typed",
     )
 
@@ -177,7 +177,7 @@ class _Bars:
 
 
 def _said(_: str, done: Done) -> None:
-    """Print what is to be said once."""
+    """Print a message once."""
     if done.aside:
         print(one_line(done.aside), file=sys.stderr, flush=True)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ncu_swizzle.base import bounds
+from ncu_swizzle.base import bounds, pool
 from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.base.files import is_file
 from ncu_swizzle.base.texts import in_json, option
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import OfPrograms, Pairs, grouped, with_options
 from ncu_swizzle.commands.helping import after_dashes, refuse_typed
-from ncu_swizzle.engines.settings import FleetOptions, Launches, Options, Request
+from ncu_swizzle.engines.settings import EMULATOR, FleetOptions, Launches, Options, Request
 from ncu_swizzle.kernels.options import LAUNCHES, CatalogOptions, KernelDescription, NewBuild, PairOptions
 from ncu_swizzle.reports.options import AUTO, NONE, Companions, Destination, Formats
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.sweep.plan import Plan
 
 REPEATS = 15  # timed samples per kernel
+REPLAYING = ("ncu_swizzle.commands.run_program", *EMULATOR)  # what other processes load for launches files
 
 KernelsArgument = Annotated[
     list[str],
@@ -132,9 +134,11 @@ def profile(
         _refuse_program(kernels, program, "--no-ncu times kernels, not programs")
         _time(kernels, typed)
         return
-    job = _job(typed, kernels, program)
-    with output.progress() as progress:
-        result = job.profile(progress)
+    of_launches = kernels and kernels[0].endswith(LAUNCHES)
+    with pool.ahead(REPLAYING, pool.jobs_for(typed.request.jobs)) if of_launches else nullcontext():
+        job = _job(typed, kernels, program)
+        with output.progress() as progress:
+            result = job.profile(progress)
     if isinstance(result, list):
         output.show_several(result)
     else:
@@ -339,7 +343,7 @@ def sweep_plan(
 def _one_family(
     words: Sequence[str], description: KernelDescription, families: bool = False
 ) -> tuple[Family, list[Kernel]]:
-    """Return the family that words are of, and the named kernels; none for a file, or a family's name (`families`).
+    """Return the family of the words, and the named kernels; none for a file, or a family's name (`families`).
 
     Raises UsageError for a file and other words, and for several families.
     """

@@ -197,7 +197,7 @@ def _typed_launch(description: KernelDescription) -> KnownLaunch:
 def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
     """Yield the verdict line by line: what is proved, refuted or not; what that covers, assumes, and does not cover."""
     from ncu_swizzle.certify.change import assumes, leaves_out
-    from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.certify.verdict import ProofOutcome
 
     for unit in change.units:
         yield from _unit_lines(unit, change.compiler)
@@ -205,7 +205,7 @@ def shown(change: ChangeVerdict) -> Iterator[RenderableType]:
         yield f"not proved: {change.unknown}"
     elif not change.units:
         yield "Nothing that is compiled reads what changed."
-    if change.outcome is Outcome.PROVED:
+    if change.outcome is ProofOutcome.PROVED:
         yield from (f"Assumed: {assumption}." for assumption in assumes(change))
         yield f"Not covered: {'; '.join(leaves_out(change))}."
 
@@ -230,41 +230,41 @@ def _unit_lines(unit: UnitVerdict, compiler: str) -> Iterator[str]:
 
 def _kernel_lines(kernel: KernelVerdict, unit: UnitVerdict, compiler: str) -> Iterator[str]:
     from ncu_swizzle.certify.change import covers, located, met, name_of
-    from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.certify.verdict import ProofOutcome
     from ncu_swizzle.cubin.shared_arrays import source_name
 
     name = name_of(kernel.kernel)
-    if kernel.outcome is Outcome.PROVED:
+    if kernel.outcome is ProofOutcome.PROVED:
         yield f"  proved: {name}, {covers(kernel, unit, compiler)}"
         if kernel.mapped:
             yield f"    {kernel.accesses} accesses to {', '.join(map(source_name, kernel.mapped))} compared"
         return
-    if kernel.outcome is Outcome.REFUTED:
+    if kernel.outcome is ProofOutcome.REFUTED:
         yield f"  refuted: {name}"
     elif kernel.obstacle:
-        place = located(kernel.obstacle.line)
-        yield f"  not proved: {name}: {kernel.obstacle.reason}{f', {place}' if place else ''}"
+        at = located(kernel.obstacle.line)
+        yield f"  not proved: {name}: {kernel.obstacle.reason}{f', {at}' if at else ''}"
     for line in met(kernel.counterexample) if kernel.counterexample else ():
         yield f"    {line}"
 
 
 def conclude(change: ChangeVerdict) -> None:
     """Raise GateFailed for what is refuted, NotComparable for what is not proved."""
-    from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.certify.verdict import ProofOutcome
 
-    if change.outcome is Outcome.REFUTED:
+    if change.outcome is ProofOutcome.REFUTED:
         raise GateFailed("the two versions compute different things", "correct what the counterexample names")
-    if change.outcome is Outcome.UNPROVED:
+    if change.outcome is ProofOutcome.UNPROVED:
         raise NotComparable("the change is not proved", _hint(change))
 
 
 def _hint(change: ChangeVerdict) -> str:
     """Return the remedy: the shape of blocks, if none is known."""
-    from ncu_swizzle.certify.verdict import Outcome
+    from ncu_swizzle.certify.verdict import ProofOutcome
 
-    unproved = [kernel for kernel in change.kernels if kernel.outcome is Outcome.UNPROVED]
+    unproved = [kernel for kernel in change.kernels if kernel.outcome is ProofOutcome.UNPROVED]
     if unproved and all(kernel.block is None for kernel in unproved):
         return "--block 32,8 says which blocks it is launched with: for blocks of any shape it does not hold"
-    if any(unit.obstacle.startswith("the host's code differs") for unit in change.units):
+    if any(unit.host_differs for unit in change.units):
         return "--kernel NAME compares one kernel alone"
     return ""

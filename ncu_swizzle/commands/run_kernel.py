@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle.base import pool
-from ncu_swizzle.base.errors import BadFile, ProgramFailed
+from ncu_swizzle.base import bounds, pool
+from ncu_swizzle.base.cache import sha256_of_texts
+from ncu_swizzle.base.errors import BadFile, ProgramFailed, interruption
 from ncu_swizzle.base.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.profiles import choose_engine, engine_for, outcomes_of, saved_profiles
-from ncu_swizzle.engines.settings import Context, Engine, Progress, Request, silent
+from ncu_swizzle.engines.settings import Context, Done, Engine, Progress, Request, silent
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
@@ -75,7 +76,12 @@ class RunRows:
 
 
 def make_run(
-    name: str, engine: Engine, destination: Destination, collected: Callable[[Path], RunRows], jobs: int = 1
+    name: str,
+    engine: Engine,
+    destination: Destination,
+    collected: Callable[[Path], RunRows],
+    jobs: int = 1,
+    depends_on: str = "",
 ) -> JobResult:
     """Make the folder of a run: `collected` leaves the reports in it, and returns the profiles to compare.
 
@@ -94,7 +100,7 @@ def make_run(
         else:
             files = run_folder.save_profiles(staged, comparisons[0].labels, comparisons[0].profiles)
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title, jobs).encode())
-        run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else ())
+        run_folder.finish(staged, name, files, run.columns, run.rows if run.columns else (), depends_on)
         folder = run_folder.publish(staged, slug(name), destination)
     return JobResult(
         comparisons=comparisons, engine=engine.name, reason=engine.reason, folder=folder, notes=notes, title=title
@@ -160,13 +166,17 @@ def lineup_of(word: str, description: KernelDescription, companions: Companions 
 
 
 def profile(
-    lineup: Lineup, request: Request, destination: Destination = Destination(), progress: Progress = silent
+    lineup: Lineup,
+    request: Request,
+    destination: Destination = Destination(),
+    progress: Progress = silent,
+    depends_on: str = "",
 ) -> JobResult:
     """Profile a baseline, a kernel and a reference, in this order, into the folder of one run."""
     target = lineup.target
     engine = engine_for(target, request)
     library = _library(target, engine) if lineup.library else None
-    entries = [entry for entry in (lineup.before, target, library or lineup.after) if entry is not None]
+    entries = _entries(lineup, library)
 
     def collected(staged: Path) -> RunRows:
         context = Context(request=_request(request, entries), folder=staged, progress=progress)
@@ -180,7 +190,12 @@ def profile(
         return RunRows(rows=[tuple(profiles)], notes=notes)
 
     with meanwhile(dict if target.kernel.library else target.family.source_texts, engine):
-        return make_run(target.name, engine, destination, collected, pool.jobs_for(request.jobs))
+        return make_run(target.name, engine, destination, collected, pool.jobs_for(request.jobs), depends_on)
+
+
+def _entries(lineup: Lineup, library: Target | None) -> list[TargetOrFile]:
+    """Return what is profiled, in order."""
+    return [entry for entry in (lineup.before, lineup.target, library or lineup.after) if entry is not None]
 
 
 def _request(request: Request, entries: Sequence[TargetOrFile]) -> Request:
@@ -307,7 +322,8 @@ class KernelsJob:
     def profile(self, progress: Progress = silent) -> JobResult | Outcomes:
         """Return the result of one kernel, or what became of each: one that fails does not stop the others.
 
-        Before any of several runs, raises what `refuse_to_overwrite` raises.
+        What the same command finished before it was ended, or one kernel failed, is not made again. Before any of
+        several runs, raises what `refuse_to_overwrite` raises; Interrupted, after Ctrl-C or a signal.
         """
         if not self.apart:
             return profile(self.lineups[0], self.request, self.destination, progress)
@@ -315,20 +331,99 @@ class KernelsJob:
         destinations = [
             replace(self.destination, export=export and export / slug(lineup.target.name)) for lineup in self.lineups
         ]
-        for destination in destinations:
-            run_folder.refuse_to_overwrite(destination)
+        engines = [engine_for(lineup.target, self.request) for lineup in self.lineups]
+        run = _Several(self.lineups, engines, self.request, destinations)
         # A GPU measures one kernel after the other.
-        measures = any(engine_for(lineup.target, self.request).measures for lineup in self.lineups)
-        jobs = pool.jobs_for(self.request.jobs) if not measures and len(self.lineups) > 1 else 1
-        request = replace(self.request, jobs=1) if jobs > 1 else self.request
-        tasks = list(zip(self.lineups, destinations, strict=True))
-        outcomes = pool.in_order(pool.outcomes(_profiled, request, tasks, jobs, progress))
-        return list(zip((lineup.target.name for lineup in self.lineups), outcomes, strict=True))
+        jobs = 1 if any(engine.measures for engine in engines) else pool.jobs_for(self.request.jobs)
+        try:
+            return run.outcomes(jobs, progress)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            error = interruption(stop)
+            if error is None or not (saved := run.saved()):
+                raise
+            raise error(
+                f"the run was {error.word}: {len(saved)} of {len(self.lineups)} kernels are saved: "
+                f"{bounds.some([str(folder) for folder in saved])}",
+                "the same command goes on with the others",
+            ) from stop
 
 
-def _profiled(request: Request, task: tuple[Lineup, Destination], progress: Progress) -> JobResult:
-    lineup, destination = task
-    return profile(lineup, request, destination, progress)
+class _Several:
+    """Kernels of one command on their way into folders of runs, each of which says which command made it."""
+
+    def __init__(
+        self,
+        lineups: Sequence[Lineup],
+        engines: Sequence[Engine],
+        request: Request,
+        destinations: Sequence[Destination],
+    ) -> None:
+        from ncu_swizzle.sweep.plan import tools_fingerprint
+
+        self._lineups, self._engines, self._request, self._destinations = lineups, engines, request, destinations
+        tools = {engine.name: tools_fingerprint(engine, request) for engine in engines}
+        self._depends_on = [
+            _depends_on(lineup, engine, request, tools[engine.name])
+            for lineup, engine in zip(lineups, engines, strict=True)
+        ]
+
+    def outcomes(self, jobs: int, progress: Progress) -> Outcomes:
+        names = [lineup.target.name for lineup in self._lineups]
+        found = {number: pool.ItemOutcome(self._again(number, folder)) for number, folder in self._made().items()}
+        left = [number for number in range(len(names)) if number not in found]
+        for number in left:
+            run_folder.refuse_to_overwrite(self._destinations[number])
+        request = replace(self._request, jobs=1) if jobs > 1 and len(left) > 1 else self._request
+        tasks = [(self._lineups[number], self._destinations[number], self._depends_on[number]) for number in left]
+        for at, outcome in pool.outcomes(_profiled, request, tasks, jobs, progress):
+            found[left[at]] = outcome
+            row = f"{names[left[at]]}: {outcome.error or f'saved in {outcome.value.folder}'}"
+            progress(EVERY_KERNEL, Done(len(found) / len(names), f"{len(found)} of {len(names)}", row))
+        if not any(outcome.error for outcome in found.values()):
+            run_folder.all_made([outcome.value.folder for outcome in found.values()])
+        return [(name, found[number]) for number, name in enumerate(names)]
+
+    def saved(self) -> list[Path]:
+        return list(self._made().values())
+
+    def _made(self) -> dict[int, Path]:
+        """Return the folders of the runs that are there, by number."""
+        folders = [
+            run_folder.made_before(slug(lineup.target.name), destination, depends_on)
+            for lineup, destination, depends_on in zip(self._lineups, self._destinations, self._depends_on, strict=True)
+        ]
+        return {number: folder for number, folder in enumerate(folders) if folder}
+
+    def _again(self, number: int, folder: Path) -> JobResult:
+        """Return the result of a run that is there."""
+        engine, lineup = self._engines[number], self._lineups[number]
+        library = _library(lineup.target, engine) if lineup.library else None
+        unchecked = _unchecked_notes(_entries(lineup, library), engine)
+        comparisons, notes = pairing.lay_out([run_folder.load(folder).profiles], (), unchecked)
+        return JobResult(comparisons=comparisons, engine=engine.name, reason=engine.reason, folder=folder, notes=notes)
+
+
+EVERY_KERNEL = "all kernels"
+
+
+def _depends_on(lineup: Lineup, engine: Engine, request: Request, tools: Mapping[str, str]) -> str:
+    """Return a digest of what decides a kernel's run, as points of sweeps have it."""
+    from ncu_swizzle.sweep.plan import shared_fingerprint
+
+    entries = [entry for entry in (lineup.before, lineup.target, lineup.after) if entry is not None]
+    said = [repr((sorted(tools.items()), replace(request, jobs=None), lineup.library))]
+    for entry in entries:
+        if isinstance(entry, Target):
+            depends_on = shared_fingerprint(entry.family, engine.name, request)
+            said.append(repr((entry.kernel, entry.problem, sorted(depends_on.items()))))
+        else:
+            said.append(f"{entry} {entry.stat().st_mtime_ns if exists(entry) else ''}")
+    return sha256_of_texts(*said)
+
+
+def _profiled(request: Request, task: tuple[Lineup, Destination, str], progress: Progress) -> JobResult:
+    lineup, destination, depends_on = task
+    return profile(lineup, request, destination, progress, depends_on)
 
 
 def refuse_failed(outcomes: Outcomes) -> None:

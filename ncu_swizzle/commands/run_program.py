@@ -226,7 +226,8 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
 
 def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
-    hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
+    alone = f"run it without ncu first: {program}"
+    hint = Hint(*(alone if part == failures.WITHOUT_NCU else part for part in error.hint.parts))
     if isinstance(error, NothingProfiled):
         if kernels := listed_kernels(said):
             return NothingProfiled(
@@ -238,7 +239,7 @@ def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSw
             "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
         )
     last_lines = bounds.last_lines(own_lines(said))
-    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
+    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines not in error.output else ""
     return type(error)(f"{error}{more}", hint)
 
 
@@ -318,7 +319,7 @@ class _LaunchesRun:
                 self.profiles[numbers[int(name.partition("-")[0])]] = run_folder.load_profile(file)
         left = [number for number in range(len(self._launches.chosen)) if number not in self.profiles]
         self._tell(f"{len(self.profiles)} launches are in {folder} already" if self.profiles else "")
-        for number, outcome in self._launches.replayed(partial(_saved, folder), left):
+        for number, outcome in self._launches.replayed(partial(_saved, folder), left, _prepare_page):
             if outcome.error:
                 self._errors[number] = outcome.error
             else:
@@ -372,6 +373,13 @@ class _LaunchesRun:
         text = page.render_all(comparisons, notes, " → ".join(run.columns), jobs)
         write_atomically(folder / run_folder.REPORT, text.encode())
         return comparisons, notes
+
+
+def _prepare_page() -> None:
+    """Load what writes the page."""
+    from ncu_swizzle.render import page
+
+    page.prepare({})
 
 
 def _saved(folder: Path, emulated: Emulated) -> Profile:

@@ -9,3 +9,4 @@ LOCAL_WINDOW = 0x00008002
 PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 # Of the first function that the driver supplies; its lower half is beyond the end of any kernel.
 EXTERNALS = 0x8005_F000_0000
+LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.addresses import LOW
 from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, SHARED, numbers_in
@@ -16,7 +17,6 @@ from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
 from ncu_swizzle.emulate.opcodes import Registry
-from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.spins import awaits_others
 from ncu_swizzle.emulate.state import AtBarrier, Decided, Group, Unknown

@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED
 from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
-from ncu_swizzle.emulate.device_memory import Cells
+from ncu_swizzle.emulate.device_memory import Cells, storing_order
 from ncu_swizzle.emulate.effects import BASES, operand_number
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
@@ -134,10 +134,10 @@ class DataAccess(MemoryInstruction):
     def _change(self, m: Machine, cells: Cells, places: Ints, lanes: Bools, result: Bits, sure: Bools) -> None:
         """Store or update what lanes, (G, 32), access; an atomic's old words go to `result`, (words, G, 32)."""
         if self.does != ATOMIC:
-            words = [narrow(value, lanes) for value in self.stored(m)]
-            cells.store(
-                places, self.width, np.stack([bits for bits, _ in words]), np.stack([known for _, known in words])
-            )
+            order = storing_order(lanes, self.width)
+            words = [[each[order] for each in narrow(value, lanes)] for value in self.stored(m)]
+            bits, known = (np.stack(each) for each in zip(*words, strict=True))
+            cells.store(places[order], self.width, bits, known)
             return
         sources = [[narrow(read(m), lanes) for read in words] for words in self.sources]
         _, known = cells.load(places, self.width)

@@ -19,6 +19,7 @@ from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtPhaseCheck, Group
 
 MOST_PARTIES = 4  # that are named
+WAITS = "waits for"  # an mbarrier
 
 
 @dataclass(kw_only=True)
@@ -35,21 +36,19 @@ class Deadlocks:
         key = code, parties[0].offset, parties[1].offset if len(parties) > 1 else -1
         m.hazards.setdefault(key, Hazard(code=code, parties=parties, block=(x, y, z), what=what))
 
-    def party(self, number: int, does: str, warp: int, lane: int) -> Party:
+    def party(self, number: int, does: str, warp: int, lane: int, mbarrier: int | None = None) -> Party:
         """Return a thread and what it does at an instruction."""
         m = self.machine
         at = coordinates(int(m.thread[warp, lane]), m.block)
-        return Party(offset=self.program.instructions[number].offset, does=does, thread=at)
+        return Party(offset=self.program.instructions[number].offset, does=does, thread=at, mbarrier=mbarrier)
 
-    def party_of_group(self, group: Group, does: str, block: int | None = None) -> Party | None:
-        """Return the first thread of a group, of one block if that is given; None if it has none there."""
-        rows = np.arange(len(group.warps))
-        if block is not None:
-            rows = rows[self.machine.block_of[group.warps] == block]
+    def party_of_group(self, group: Group, does: str, block: int, mbarrier: int | None = None) -> Party | None:
+        """Return the first thread of a group, of one block; None if it has none there."""
+        rows = np.flatnonzero(self.machine.block_of[group.warps] == block)
         if not len(rows):
             return None
         row = int(rows[0])
-        return self.party(group.pc, does, int(group.warps[row]), int(group.mask[row].argmax()))
+        return self.party(group.pc, does, int(group.warps[row]), int(group.mask[row].argmax()), mbarrier)
 
     def waiting(self, block: int) -> Iterator[Party]:
         """Yield the first thread at each place where threads of a block wait."""
@@ -58,8 +57,7 @@ class Deadlocks:
             does = f"waits at barrier {waiting.barrier}" + (f" for {waiting.count} threads" if waiting.count else "")
             yield from filter(None, [self.party_of_group(waiting.group, does, block)])
         for checks in m.at_phase:
-            does = f"waits for the mbarrier at {int(checks.offset[0]):#x}"
-            yield from filter(None, [self.party_of_group(checks.group, does, block)])
+            yield from filter(None, [self.party_of_group(checks.group, WAITS, block, int(checks.offset[0]))])
         for group in m.at_cluster:
             yield from filter(None, [self.party_of_group(group, "waits at the barrier of the cluster", block)])
         held = (m.synced | m.arrived.any(axis=0)) & (m.block_of == block)[:, None]
@@ -105,10 +103,10 @@ class Deadlocks:
             missing = [f"{' and '.join(lacks)} {are} missing"] if lacks else []
             missing += [f"{-bytes_:,} bytes more than expected have arrived"] if bytes_ < 0 else []
             lane = int(checks.selected[row].argmax())
-            mine = self.party(checks.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
+            mine = self.party(checks.group.pc, WAITS, warp, lane, offset)
             others = [party for party in dict.fromkeys(self.waiting(block)) if party.offset != mine.offset]
             places = (mine, *self._last_arrival(offset, block), *others)[:MOST_PARTIES]
-            what = f"thread {mine.thread} {mine.does}, whose phase of parity {int(checks.parity[row])} cannot complete"
+            what = f"whose phase of parity {int(checks.parity[row])} cannot complete"
             what += f": {'; '.join(missing)}" if missing else ""
             self.record(codes.PHASE if pending else codes.BYTES, places, block, what)
 
@@ -116,11 +114,11 @@ class Deadlocks:
         """Record that a phase that threads wait for was followed by the next, which did not wait for them."""
         warp, offset = int(late.group.warps[0]), int(late.offset[0])
         block, lane = int(self.machine.block_of[warp]), int(late.selected[0].argmax())
-        mine = self.party(late.group.pc, f"waits for the mbarrier at {offset:#x}", warp, lane)
+        mine = self.party(late.group.pc, WAITS, warp, lane, offset)
         what = (
-            f"thread {mine.thread} {mine.does}, whose next phase is complete, too: nothing made it wait for this thread"
+            "whose next phase is complete, too: nothing made it wait for this thread, which may be late for the parity "
+            "that it waits for, and wait forever"
         )
-        what += ", which may be late for the parity that it waits for, and wait forever"
         self.record(codes.PHASE, (mine, *self._last_arrival(offset, block)), block, what)
 
     @cached_property

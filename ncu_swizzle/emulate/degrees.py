@@ -49,7 +49,7 @@ ByCase = tuple[Split, list[Degrees]]
 
 
 def by_byte(offset: int) -> str:
-    """Return how to call a parameter whose name is not known."""
+    """Describe a parameter whose name is not known."""
     return f"the parameter at byte {offset:#x}"
 
 
@@ -201,8 +201,7 @@ def _rows(point: FixedPoint, findings: dict[int, Finding], cases: dict[int, ByCa
         elif isinstance(finding, NotKnown):
             names = _deciding(point, finding)
             listed = bounds.some(dict.fromkeys(in_words(point, name) for name in names), MOST_NAMES)
-            reason = f"{finding}{listed}" if names else str(finding).removesuffix(" depends on ")
-            yield row(reason=reason, on_data=any(name.kind not in OF_THE_LAUNCH for name in names))
+            yield row(reason=finding.in_words(listed), on_data=any(name.kind not in OF_THE_LAUNCH for name in names))
         elif finding.whole is not None and finding.least < finding.most:
             usual = Case(when=RULE[finding.depends_on], least=finding.whole[0], most=finding.whole[1])
             yield row(least=finding.least, most=finding.most, depends_on=(finding.depends_on,), cases=(usual,))

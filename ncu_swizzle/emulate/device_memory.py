@@ -25,6 +25,16 @@ ALIGNED = 512  # where arrays begin in the flat one, relative to their addresses
 _NULL_PAGE = 1 << 16
 
 
+def storing_order(lanes: Bools, size: int) -> Ints:
+    """Return the order of stores of lanes, (G, 32), by which of lanes at the same place the one of an H100 remains.
+
+    A warp stores 128 bytes at once: of the lanes of a pass the lowest one remains, and of passes the last one.
+    """
+    columns = np.nonzero(lanes)[1]
+    at_once = min(32, 128 // size)
+    return np.concatenate([np.flatnonzero(columns // at_once == one)[::-1] for one in range(32 // at_once)])
+
+
 @dataclass(eq=False)
 class Cells:
     """Bytes that lanes load and store by their places: a memory's contents, and which of them are known."""
@@ -151,7 +161,9 @@ class DeviceMemory(Cells):
 
     def wrote(self, m: Machine, places: Ints, size: int, lanes: Bools) -> None:
         """Note that lanes, (G, 32), have written to their places."""
-        rows, columns = np.nonzero(lanes)
+        order = storing_order(lanes, size)
+        rows, columns = (each[order] for each in np.nonzero(lanes))
+        places = places[order]
         self.wrote_by(m, places, size, m.view_blocks()[rows], m.thread[m.view.warps[rows], columns])
 
     def wrote_by(self, m: Machine, places: Ints, size: int, blocks: Ints | int, threads: Ints | int) -> None:

@@ -16,6 +16,7 @@ from ncu_swizzle.smem.operations import Bools, Ints
 LOCK = "what a lock or a flag orders that a loop waits for"
 MOST_EVENTS = 1 << 19
 MOST_EVENT_BYTES = 64 << 20  # of the addresses that they keep
+VariableAt = Callable[[int], str]  # what is at a byte of shared memory, such as "tile + 0x10"; empty if not known
 
 
 class Kind(IntEnum):
@@ -114,6 +115,15 @@ class Party:
     offset: int  # of the instruction, in bytes from the function's start
     does: str
     thread: tuple[int, int, int] | None = None
+    mbarrier: int | None = None  # in shared memory: what `does` is followed by
+
+    @property
+    def who(self) -> str:
+        return f"thread {self.thread}" if self.thread else "a warp"
+
+    def in_words(self, variable_at: VariableAt) -> str:
+        """Describe what it does."""
+        return self.does if self.mbarrier is None else f"{self.does} {_mbarrier(self.mbarrier, variable_at)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,22 +133,39 @@ class Hazard:
     code: str
     parties: tuple[Party, ...]  # the later one first
     block: tuple[int, int, int]
-    what: str  # what is wrong, in words
-    place: str = ""  # what both access, such as "byte 0x410 of shared memory"
+    what: str  # what is wrong, in words, which follow the `mbarrier`, or the one that the first party waits for
+    mbarrier: int | None = None
+    byte: int | None = None  # of shared memory, that both access
+    place: str = ""  # what both access elsewhere
 
-    def described(self, lines: Sequence[str]) -> str:
+    def described(self, lines: Sequence[str], variable_at: VariableAt = lambda _: "") -> str:
         """Describe it; `lines` are those of the parties, empty if not known."""
-        who = [f"thread {party.thread}" if party.thread else "a warp" for party in self.parties]
-        if not self.place or len(self.parties) < 2:
-            others = zip(who[1:], self.parties[1:], lines[1:], strict=True)
-            told = [f"{name} {party.does}{f' at {line}' if line else ''}" for name, party, line in others]
-            return f"{'; meanwhile, '.join([self.what, *filter(None, [', '.join(told)])])} (block {self.block})"
-        later, earlier = self.parties
+        first, *others = self.parties
+        if self.byte is None and not self.place:
+            what = self.what
+            if self.mbarrier is not None:
+                what = f"{_mbarrier(self.mbarrier, variable_at)} {what}"
+            elif first.mbarrier is not None:
+                what = f"{first.who} {first.in_words(variable_at)}, {what}"
+            sites = [f" at {line}" if line else "" for line in lines[1:]]
+            told = [f"{it.who} {it.in_words(variable_at)}{at}" for it, at in zip(others, sites, strict=True)]
+            meanwhile = f"; meanwhile, {', '.join(told)}" if told else ""
+            return f"{what}{meanwhile} (block {self.block})"
+        (earlier,) = others
+        place = self.place
+        if self.byte is not None:
+            place = f"byte {self.byte:#x} of shared memory{_named(self.byte, variable_at)}"
         there = f" at {lines[1]}" if lines[1] and lines[1] != lines[0] else " on the same line" if lines[1] else ""
-        return (
-            f"{who[0]} {later.does} {self.place}, which {who[1]} {earlier.does}{there}: "
-            f"{self.what} (block {self.block})"
-        )
+        done = f"{first.who} {first.does} {place}, which {earlier.who} {earlier.does}{there}"
+        return f"{done}: {self.what} (block {self.block})"
+
+
+def _mbarrier(at: int, variable_at: VariableAt) -> str:
+    return f"the mbarrier at {at:#x}{_named(at, variable_at)}"
+
+
+def _named(at: int, variable_at: VariableAt) -> str:
+    return f" ({variable})" if (variable := variable_at(at)) else ""
 
 
 @dataclass(frozen=True, kw_only=True)

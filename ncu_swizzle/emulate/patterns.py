@@ -99,8 +99,8 @@ class LanePattern:
         )  # fmt: skip
 
     @property
-    def alike(self) -> Pattern:
-        """The pattern as profiles have it."""
+    def summary(self) -> Pattern:
+        """The pattern that a profile keeps: each stride that is the same everywhere."""
         x, y, z, loop = (next(iter(seen)) if len(seen) == 1 else None for seen in (*self.strides, self.loops))
         steps = next(iter(self.blocks)) if len(self.blocks) == 1 else None
         block_x, block_y, block_z = steps or (None, None, None)

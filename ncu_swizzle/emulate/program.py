@@ -13,6 +13,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic  # noqa: F401  they register steps
+from ncu_swizzle.emulate.addresses import LOW
 from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
@@ -76,7 +77,6 @@ def _wavefronts(instruction: SassInstruction) -> int | None:
 
 
 MOST_PARSED = 4  # kernels, kept for a launch of another size
-LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 
 Probe = Callable[[SassInstruction], Step | None]
 StandIn = Callable[[SassInstruction, int], Step | None]

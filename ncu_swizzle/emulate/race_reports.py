@@ -125,7 +125,7 @@ class Reports(HappensBefore):
                 self._party(now, does, mine, warp, lane),
                 self._party(earlier, before, other, other, others_lane),
             )
-            self._add(kind, parties, block, wrong, self._place(unit % self.per_block), key)
+            self._add(kind, parties, block, wrong, unit=unit % self.per_block, key=key)
 
     def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
         """Return whether a store to a unit is computed from what its warp read there, unordered with another's."""
@@ -142,13 +142,6 @@ class Reports(HappensBefore):
             data = memory_operands(instruction)[0] + 1
             self.behind[store] = loads_behind(self.flow, store, data)
         return self.events[read - 1].number in self.behind[store]
-
-    def _place(self, unit: int) -> str:
-        """Describe a unit of a block."""
-        if unit < self.shared_units:
-            return f"byte {unit * self.unit:#x} of shared memory"
-        sixteenth, column = divmod(unit - self.shared_units, COLUMNS)
-        return f"lane {sixteenth * ROWS_OF_ONE}, column {column} of tensor memory"
 
     def _stored_at(self, at: int, unit: int, warp: int, lane: int) -> int | None:
         """Return the byte that a lane stored in an event, or the bytes of its unit; None if not known."""
@@ -189,8 +182,15 @@ class Reports(HappensBefore):
         return len(warps) == 1 and int(self.clock[self.rows[warps[0], ALL_LANES], agent]) >= at
 
     def _add(
-        self, code: str, parties: tuple[Party, ...], block: int, what: str, place: str = "", key: Any = None
+        self, code: str, parties: tuple[Party, ...], block: int, what: str, *, unit: int | None = None, key: Any = None
     ) -> None:
+        """Record a hazard, at this unit of the block if one is given."""
         x, y, z = self.machine.blocks[self.blocks.start + block].tolist()
-        hazard = Hazard(code=code, parties=parties, block=(x, y, z), what=what, place=place)
+        byte, place = None, ""
+        if unit is not None and unit < self.shared_units:
+            byte = unit * self.unit
+        elif unit is not None:
+            sixteenth, column = divmod(unit - self.shared_units, COLUMNS)
+            place = f"lane {sixteenth * ROWS_OF_ONE}, column {column} of tensor memory"
+        hazard = Hazard(code=code, parties=parties, block=(x, y, z), what=what, byte=byte, place=place)
         self.found.setdefault(key or (code, parties[0].offset, -1), hazard)

@@ -46,14 +46,19 @@ from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
 
 BEYOND = 24  # bits of an address within a block
 ONE = Fraction(1)
+DISTANCES = "its lanes' addresses are at distances"
 
 
 class NotKnown(Exception):
-    """Why nothing is known about an access; `dims` name what it depends on, or `origin` an instruction."""
+    """Why nothing is known about an access: `what` depends on what `dims` name, or on an instruction, `origin`."""
 
-    def __init__(self, reason: str, dims: int = 0, origin: int | None = None) -> None:
-        super().__init__(reason)
-        self.dims, self.origin = dims, origin
+    def __init__(self, what: str, verb: str = "", dims: int = 0, origin: int | None = None) -> None:
+        super().__init__(what)
+        self.verb, self.dims, self.origin = verb, dims, origin
+
+    def in_words(self, names: str) -> str:
+        """Return the reason with the names of what decides it."""
+        return f"{self} {self.verb} {names}" if names else str(self)
 
 
 @dataclass(frozen=True)
@@ -89,12 +94,12 @@ def request_degrees(instruction: SassInstruction, observed: Observed, rows: slic
         raise NotKnown("no rule is known for its wavefronts")
     operation, lanes = operations.find(name), observed.lanes.where(observed.guard)
     may, must = lanes.may[rows], lanes.must[rows]
-    at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
+    at, align, apart = _addresses(observed.address, lanes, rows, "its address")
     if operation.kind == COPY:
         return _copies(instruction, operation, observed, lanes, rows)
     if apart < trailing_zeros(LINE):
         dims = observed.address.tag.dims if observed.address.tag else 0
-        raise NotKnown("its lanes' addresses are at distances that depend on ", dims)
+        raise NotKnown(DISTANCES, "that depend on", dims)
     if operation.kind in (LDMATRIX, STMATRIX):
         must = may  # the whole warp executes it, or the program is wrong (PTX ISA)
     unit, way = max(operation.width_bytes, WORD), SPREAD if apart < BEYOND else ""
@@ -130,11 +135,11 @@ def _all_of(degrees: Sequence[Degrees]) -> Degrees:
     return reduce(Degrees.joined, degrees)
 
 
-def _addresses(address: Value, lanes: Lanes, rows: slice, reason: str) -> tuple[Ints, int, int]:
+def _addresses(address: Value, lanes: Lanes, rows: slice, what: str) -> tuple[Ints, int, int]:
     """Return addresses, (N, 32), and how they change in all lanes and in each: see `Tag`."""
     shape = lanes.may.shape
     if bool((lanes.may & ~np.asarray(address.known))[rows].any()):
-        raise NotKnown(reason, origin=address.origin)
+        raise NotKnown(what, "depends on", origin=address.origin)
     align, apart = (ALIKE, ALIKE) if address.tag is None else (address.tag.align, address.tag.apart)
     return np.broadcast_to(address.bits, shape)[rows].astype(np.int64), align, apart
 
@@ -209,11 +214,11 @@ def _copies(
     if source is None or (reads is not None and (reads.known is not True or reads.tag is not None)):
         raise NotKnown("which of its lanes write zeros depends on the launch")
     may, width = lanes.may[rows], operation.width_bytes
-    at, align, apart = _addresses(observed.address, lanes, rows, "its address depends on ")
-    start, source_align, source_apart = _addresses(source, lanes, rows, "where it reads depends on ")
+    at, align, apart = _addresses(observed.address, lanes, rows, "its address")
+    start, source_align, source_apart = _addresses(source, lanes, rows, "where it reads")
     for value, own_apart in ((observed.address, apart), (source, source_apart)):
         if own_apart < ALIKE and value.tag is not None:
-            raise NotKnown("its lanes' addresses are at distances that depend on ", value.tag.dims)
+            raise NotKnown(DISTANCES, "that depend on", value.tag.dims)
     reading = may if reads is None else may & np.broadcast_to(reads.bits, lanes.may.shape)[rows]
     all_ratios, lined = [], list[Degrees]()
     for to, origin in product(_offsets(align, LINE), _offsets(source_align, LINE)):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
+from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, LOW, SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import CONSTANT, INTEGER, MEMORY, REG, UREG, Code, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
+from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in

@@ -467,14 +467,35 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, chec
 
 
 def _count_apart(code: Code, setting: Setting, totals: Totals) -> None:
-    """Count the threads and requests in which blocks differ that are of one kind in all else.
-
-    A run for them computes their guards and addresses, and what steers threads: many kinds of blocks take little.
-    """
+    """Count the threads and requests of the instructions that alone tell blocks apart."""
     program = setting.program
     assert program.tallies is not None
-    guarded = {each: row for each in totals.apart if (row := program.tallies.guarded.get(each)) is not None}
-    rows, numbers = set(guarded.values()), {each for each in totals.apart if accesses(program.instructions[each])}
+    guards = {row for number in totals.apart if (row := program.tallies.guarded.get(number)) is not None}
+    numbers = {number for number in totals.apart if accesses(program.instructions[number])}
+    counted = _run_apart(code, setting, totals)
+    if counted is None:
+        why = "whether its predicate holds", "its address"
+        guard, address = (Unknown(f"{what}, in blocks too many to run,", None, codes.NOT_RUN) for what in why)
+        totals.unsure = {**dict.fromkeys(guards, guard), **totals.unsure}
+        totals.unfollowed = {**dict.fromkeys(numbers, address), **totals.unfollowed}
+        return
+    totals.unsure = {**{row: counted.unsure[row] for row in guards if row in counted.unsure}, **totals.unsure}
+    unfollowed = {number: counted.unfollowed[number] for number in numbers if number in counted.unfollowed}
+    totals.unfollowed = {**unfollowed, **totals.unfollowed}
+    for row in guards:
+        totals.tallies[row] = counted.tallies[row]
+    for number in numbers & counted.traffic.keys():
+        totals.traffic[number] = counted.traffic[number]
+    for number in numbers & counted.patterns.keys():
+        totals.patterns[number] = counted.patterns[number]
+
+
+def _run_apart(code: Code, setting: Setting, totals: Totals) -> Totals | None:
+    """Return the totals of a run that computes the guards and addresses of what tells blocks apart, and control flow.
+
+    It computes so little that it covers many kinds of blocks. None if it does not succeed.
+    """
+    program = setting.program
     clock = Clock(
         timeout_s=setting.clock.left_s,
         most_effort=APART_EFFORT,
@@ -488,22 +509,10 @@ def _count_apart(code: Code, setting: Setting, totals: Totals) -> None:
         # Where threads go does not depend on what is computed besides: until they are done, both issue the same.
         followed = {at for at in apart.flow.leaders if at not in apart.ends and at not in totals.unknown}
         if any(number in counted.unknown or counted.issued[number] != totals.issued[number] for number in followed):
-            raise Restart
+            return None
     except (NcuSwizzleError, Restart):
-        why = "whether its predicate holds", "its address"
-        guard, address = (Unknown(f"{each}, in blocks too many to run,", None, codes.NOT_RUN) for each in why)
-        totals.unsure = {**dict.fromkeys(rows, guard), **totals.unsure}
-        totals.unfollowed = {**dict.fromkeys(numbers, address), **totals.unfollowed}
-        return
-    totals.unsure = {**{row: counted.unsure[row] for row in rows if row in counted.unsure}, **totals.unsure}
-    unfollowed = {number: counted.unfollowed[number] for number in numbers if number in counted.unfollowed}
-    totals.unfollowed = {**unfollowed, **totals.unfollowed}
-    for row in rows:
-        totals.tallies[row] = counted.tallies[row]
-    for number in numbers & counted.traffic.keys():
-        totals.traffic[number] = counted.traffic[number]
-    for number in numbers & counted.patterns.keys():
-        totals.patterns[number] = counted.patterns[number]
+        return None
+    return counted
 
 
 def _supposed(totals: Totals) -> Iterator[tuple[int, AccessRequests]]:
@@ -561,7 +570,7 @@ def _pattern(program: PreparedCode, totals: Totals, number: int) -> Pattern | No
     """Return the access pattern of an instruction in global memory, and what a vector in its place would take."""
     if number not in totals.patterns:
         return None
-    alike, vector = totals.patterns[number].alike, program.vectors.get(number)
+    alike, vector = totals.patterns[number].summary, program.vectors.get(number)
     first = vector.numbers[0] if vector else number
     if vector is None or any(each in totals.unfollowed or each not in totals.patterns for each in vector.numbers):
         return alike

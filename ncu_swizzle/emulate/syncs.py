@@ -300,10 +300,8 @@ class _Arrive(_Operation):
         if len(over) and was_known and not m.order_lost:
             x, y, z = m.blocks[int(over[0])].tolist()
             party = Party(offset=self.instruction.offset, does="arrives")
-            what = (
-                f"the mbarrier at {offset:#x} gets more than the {int(barrier.expected[over[0]])} arrivals of its phase"
-            )
-            hazard = Hazard(code=codes.MBARRIER, parties=(party,), block=(x, y, z), what=what)
+            what = f"gets more than the {int(barrier.expected[over[0]])} arrivals of its phase"
+            hazard = Hazard(code=codes.MBARRIER, parties=(party,), block=(x, y, z), what=what, mbarrier=offset)
             m.hazards.setdefault((codes.MBARRIER, self.instruction.offset, -1), hazard)
 
     def _changes(self, amount: Ints) -> tuple[Ints | None, Ints]:

@@ -8,6 +8,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.recorded import is_recorded, recall, recording
 from ncu_swizzle.engines.settings import EMULATOR, Context, Engine, Request
+from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import INSTALL, Toolchain
 from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Profile
@@ -43,7 +44,7 @@ class EmulatedEngine(Engine):
                 raise
             profile = recall(target, context.folder)
             return replace(profile, notes=(*profile.notes, f"{target.name} is recorded, not computed: {error}."))
-        if context.request.check:
+        if _checks(target, context.request):
             from ncu_swizzle.engines.executed import with_check  # what cached counts do without
 
             emulated = replace(emulated, profile=with_check(emulated.profile, target, settings))
@@ -57,6 +58,13 @@ class EmulatedEngine(Engine):
 
     def with_recordings(self) -> Engine:
         return replace(self, beside=True)
+
+
+def _checks(target: Target, request: Request) -> bool:
+    """Return whether outputs are compared: a project's reference is code, which runs only if that is asked for."""
+    if request.check is not None:
+        return request.check
+    return target.family.shipped and bool(target.family.reference) and fills.is_small(target)
 
 
 def with_recording(emulated: Profile, recorded: Profile) -> Profile:

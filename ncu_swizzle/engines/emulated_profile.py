@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
@@ -121,7 +121,7 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
         further = dict.fromkeys(site[0] for _, more in others for site in more[1:] if site)
         further = {line: None for line in further if line not in (*sites[0], *related)}
         also = f"; the same with {', '.join(map(_in_brief, further))}" if further else ""
-        message = f"{_with_names(hazard.described(named), profile.arrays)}{also}{few}"
+        message = f"{hazard.described(named, partial(_variable_at, profile.arrays))}{also}{few}"
         line = sites[0][0] if sites[0] else None
         yield model.finding(
             Violation(
@@ -135,19 +135,11 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
         )
 
 
-_PLACE = re.compile(r"(?:byte|the mbarrier at) (0x[0-9a-f]+)(?: of shared memory)?")
-
-
-def _with_names(message: str, arrays: Sequence[SharedArray]) -> str:
-    """Return a message in which the shared variables at its addresses are named, too."""
-
-    def named(match: re.Match[str]) -> str:
-        at = int(match[1], 16)
-        array = next((each for each in arrays if at in each.span), None)
-        inside = at - array.start if array else 0
-        return f"{match[0]} ({array.name}{f' + {inside:#x}' if inside else ''})" if array else match[0]
-
-    return _PLACE.sub(named, message)
+def _variable_at(arrays: Sequence[SharedArray], at: int) -> str:
+    """Return the variable that covers a byte of shared memory, and how far inside; empty if none does."""
+    array = next((array for array in arrays if at in array.span), None)
+    inside = at - array.start if array else 0
+    return f"{array.name}{f' + {inside:#x}' if inside else ''}" if array else ""
 
 
 def _in_brief(line: Location) -> str:

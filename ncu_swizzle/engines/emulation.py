@@ -33,7 +33,6 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, sour
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.frontends.compiled import built
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
@@ -109,6 +108,7 @@ class EmulationSettings:
     cached: bool = True  # use cached cubins and emulations, and keep those made
     races: bool = False  # look for races and deadlocks, too
     cycles: str = NEVER  # whether to simulate what launches would take on an H100
+    check: bool = False  # compare what captured launches leave in memory with what they left on the GPU
     budget_s: float | None = None  # of CPU, for each launch; by default as long as a tool
 
     @property
@@ -123,7 +123,7 @@ class EmulationSettings:
         cycles = request.cycles if simulating else NEVER
         return cls(
             toolchain, request.exhaustive, cached=not request.no_cache, races=request.races, cycles=cycles,
-            budget_s=request.budget_s,
+            check=bool(request.check), budget_s=request.budget_s,
         )  # fmt: skip
 
 
@@ -155,6 +155,8 @@ def emulate_target(
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.python:
+        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
+
         compiled = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(compiled.target, compiled.code, compiled.compiler, settings, on_progress)
         noted = replace(emulated.profile, notes=(*emulated.profile.notes, *compiled.notes))

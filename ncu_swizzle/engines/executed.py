@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
-from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.device_memory import THREAD_BITS, DeviceMemory
@@ -40,14 +40,31 @@ GAP = "nothing"  # in place of a buffer's name: what lies before all others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ExecutedTarget:
-    """A launch of a kernel that has been executed."""
+class ExecutedLaunch:
+    """A launch that has been executed."""
 
-    target: Target
     binary: Binary
     code: Code
     launch: Launch
     execution: Execution
+
+    def writer_at(self, place: int) -> str:
+        """Say who wrote a byte of the memory last: thread, block, and the source line if known; "" if nobody has."""
+        memory = self.execution.memory
+        if memory.by[place] <= 0:
+            return ""
+        who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
+        thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
+        block = coordinates(who >> THREAD_BITS, self.launch.grid)
+        line = line_of(self.binary, instruction.offset)
+        return f"written by thread {thread} of block {block}{f' at {line[0]}:{line[1]}' if line else ''}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExecutedTarget(ExecutedLaunch):
+    """A launch of a target that has been executed."""
+
+    target: Target
 
     def relaunched(self, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
         """Launch again on the same memory, with the buffers as they were before the first launch.
@@ -87,16 +104,8 @@ class ExecutedTarget:
         return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
 
     def writer(self, argument: Argument, at: int) -> str:
-        """Say who wrote an element last: thread, block, and the source line if it is known; "" if nobody has."""
-        memory, place = self.execution.memory, self.where(argument).start
-        place += at * fills.numpy_dtype(argument.dtype).itemsize
-        if memory.by[place] <= 0:
-            return ""
-        who, instruction = int(memory.who[place]), self.execution.program.instructions[int(memory.by[place]) - 1]
-        thread = coordinates(who & (1 << THREAD_BITS) - 1, self.launch.block)
-        block = coordinates(who >> THREAD_BITS, self.launch.grid)
-        line = line_of(self.binary, instruction.offset)
-        return f"written by thread {thread} of block {block}{f' at {line[0]}:{line[1]}' if line else ''}"
+        """Say who wrote an element last, as `writer_at`."""
+        return self.writer_at(self.where(argument).start + at * fills.numpy_dtype(argument.dtype).itemsize)
 
     @cached_property
     def outputs(self) -> tuple[Argument, ...]:
@@ -154,58 +163,86 @@ def concrete_launch(
 
 NO_REFERENCE = 'name a NumPy function in ncu-swizzle.toml: reference = "reference.py:FUNCTION"'
 CHECK_S = 20.0  # of CPU, for the execution that an output is checked with
-MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, that are executed in about that time
 
 
-def compiled(target: Target, settings: EmulationSettings) -> tuple[Target, Cubin]:
-    """Return a target as its front end has it, and its cubin; raise what compiling it raises."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReadyTarget:
+    """A target as its front end has it, and its code."""
+
+    target: Target
+    binary: Binary
+    code: Code
+
+    def resized(self, target: Target, settings: EmulationSettings) -> ReadyTarget:
+        """Return the same kernel at the size of this target, for which only one written in Python is compiled again."""
+        return compiled(target, settings) if target.python else replace(self, target=target)
+
+
+def compiled(target: Target, settings: EmulationSettings) -> ReadyTarget:
+    """Compile a target; raise what that raises."""
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to execute", "name another kernel")
     if target.python:
         made = built(target, ARCH, settings.toolchain.timeout_s)
-        return made.target, open_cubin(made.code, made.target.source.name)
-    if target.compiled:
+        target, code = made.target, made.code
+    elif target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
     else:
         arch = target.family.architecture(target.kernel, ARCH)
         code = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached).code
-    return target, open_cubin(code, target.source.name)
+    cubin = open_cubin(code, target.source.name)
+    roots = tuple(map(str, toolchain.source_roots(target.family)))
+    sources = {} if target.compiled else target.family.source_texts()
+    binary = Binary(cubin=cubin, symbol=names.find(cubin, target.kernel.entry), roots=roots, sources=sources)
+    return ReadyTarget(target=target, binary=binary, code=code_of(binary, settings))
+
+
+def code_of(binary: Binary, settings: EmulationSettings) -> Code:
+    """Return the instructions of a kernel."""
+    cubin, symbol = binary.cubin, binary.symbol
+    return emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
 
 
 def executed(
-    target: Target,
+    version: ReadyTarget,
     inputs: Mapping[str, np.ndarray],
-    settings: EmulationSettings,
     *,
     blocks: Ints | None = None,
     timeout_s: float = CHECK_S,
     apart: int = 0,
 ) -> ExecutedTarget:
-    """Compile a target and execute it on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
+    """Execute a target on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
 
-    Raises one of `emulate.faults`, with the source line; what compiling raises; and UsageError.
+    Raises one of `emulate.faults`, with the source line, and UsageError.
     """
-    target, cubin = compiled(target, settings)
-    symbol = names.find(cubin, target.kernel.entry)
-    code = emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
-    launch = concrete_launch(target, cubin, symbol, inputs, apart)
-    roots = tuple(map(str, toolchain.source_roots(target.family)))
-    sources = {} if target.compiled else target.family.source_texts()
-    binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources=sources)
+    binary, code = version.binary, version.code
+    launch = concrete_launch(version.target, binary.cubin, binary.symbol, inputs, apart)
+    ran = executed_launch(binary, code, launch, blocks=blocks, timeout_s=timeout_s)
+    return ExecutedTarget(target=version.target, binary=binary, code=code, launch=launch, execution=ran.execution)
+
+
+def executed_launch(
+    binary: Binary, code: Code, launch: Launch, *, blocks: Ints | None = None, timeout_s: float
+) -> ExecutedLaunch:
+    """Execute a launch on what it says of memory: some blocks, (B, 3), or all.
+
+    Raises one of `emulate.faults`, with the source line.
+    """
     memory = DeviceMemory.holding(launch.buffers, launch.memory)
     try:
         execution = execute(code, launch, memory, Clock(timeout_s=timeout_s), blocks)
     except ProgramFailed as error:
         line = line_of(binary, getattr(error, "offset", -1))
-        error.args = (f"{symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+        error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
         raise
-    return ExecutedTarget(target=target, binary=binary, code=code, launch=launch, execution=execution)
+    return ExecutedLaunch(binary=binary, code=code, launch=launch, execution=execution)
 
 
 def line_of(binary: Binary, offset: int) -> Location | None:
-    """Return the source line of an instruction; None if it is not known."""
+    """Return the source line of an instruction, outside of the toolkit's headers; None if it is not known."""
     table = python_kernels.lines(binary.cubin.data, binary.symbol)
-    return next(iter(source_stack(binary, table, offset)), None)
+    stack = [*source_stack(binary, table, offset)]
+    return next((each for each in stack if not is_library(each[0])), stack[0] if stack else None)
 
 
 def run(
@@ -228,7 +265,7 @@ def run(
         if array.shape != wanted:
             raise UsageError(f"{name} has shape {list(array.shape)}, not {list(wanted)}", f"reshape {name}")
         held[name] = array.astype(fills.numpy_dtype(buffers[name].dtype))
-    return executed(target, held, settings, timeout_s=settings.limit_s)
+    return executed(compiled(target, settings), held, timeout_s=settings.limit_s)
 
 
 def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
@@ -241,7 +278,7 @@ def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
     return {argument.name: ran.array(argument).copy() for argument in ran.outputs}
 
 
-def why_unknown(ran: ExecutedTarget) -> str:
+def why_unknown(ran: ExecutedLaunch) -> str:
     """Return why something that a launch has left is unknown."""
     return (
         ran.execution.memory.lost
@@ -257,14 +294,11 @@ def checked_size(target: Target) -> Target:
     """Return the target at a size that takes some seconds: the largest sizes halved, as far as its kernels allow."""
     parameters = {parameter.name: parameter for parameter in target.family.parameters}
 
-    def elements(at: Target) -> int:
-        return sum(math.prod(fills.shape(each, at.problem)) for each in at.family.arguments if each.shape)
-
     def halved(at: Target, name: str) -> int:
         multiple = parameters[name].multiple
         return max(parameters[name].smallest, at.problem[name] // 2 // multiple * multiple)
 
-    while elements(target) > MOST_ELEMENTS or threads_of(target) > MOST_LANES:
+    while not fills.is_small(target):
         smaller = [name for name in parameters if halved(target, name) < target.problem[name]]
         if not smaller:
             break
@@ -273,19 +307,14 @@ def checked_size(target: Target) -> Target:
     return target
 
 
-def threads_of(target: Target) -> int:
-    """Return how many threads a launch has."""
-    return math.prod(target.launch.grid) * math.prod(target.launch.block)
-
-
 def sampled_blocks(target: Target) -> Ints | None:
     """Return evenly spaced blocks, (B, 3), of a launch that is too large to execute; None for all of a small one."""
     launch = target.launch
     total, threads = math.prod(launch.grid), math.prod(launch.block)
-    if total * threads <= MOST_LANES or launch.cluster:
+    if target.threads <= fills.MOST_LANES or launch.cluster:
         return None
     x, y, z = (*launch.grid, 1, 1)[:3]
-    chosen = np.unique(np.linspace(0, total - 1, max(1, MOST_LANES // threads)).astype(np.int64))
+    chosen = np.unique(np.linspace(0, total - 1, max(1, fills.MOST_LANES // threads)).astype(np.int64))
     return np.stack(coordinates(chosen, (x, y, z)), axis=1)
 
 
@@ -300,7 +329,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     inputs = fills.inputs(target.family, target.problem, rng)
     expected = output.expected_outputs(target.family, target.problem, inputs, rng)
-    ran = executed(target, inputs, settings, blocks=sampled_blocks(target))
+    ran = executed(compiled(target, settings), inputs, blocks=sampled_blocks(target))
     return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
 
 
@@ -355,7 +384,10 @@ def _first_wrong(
 
 
 def with_check(profile: Profile, target: Target, settings: EmulationSettings) -> Profile:
-    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one."""
+    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one.
+
+    Raises what `check_outputs` raises if the settings ask for it: otherwise a note says why nothing was checked.
+    """
     wrongs: list[Finding] = []
     outputs: tuple[CheckedOutput, ...] = ()
     notes: list[str] = []
@@ -364,8 +396,12 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
     except TimeLimit as error:
         notes.append(f"outputs were not checked: {error}")
     except MemoryFault as error:
-        wrongs.append(_finding(f"no output is right: {error}"))
-    wrongs += [_finding(str(each)) for each in outputs if each.wrong]
+        wrongs.append(wrong_output(f"no output is right: {error}"))
+    except NcuSwizzleError as error:
+        if settings.check:
+            raise
+        notes.append(f"outputs were not checked: {error}")
+    wrongs += [wrong_output(str(each)) for each in outputs if each.wrong]
     return replace(
         profile,
         checked=outputs,
@@ -375,5 +411,6 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
     )
 
 
-def _finding(message: str) -> Finding:
+def wrong_output(message: str) -> Finding:
+    """Return the finding that an output is not as its reference."""
     return finding(Violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT))

@@ -217,7 +217,7 @@ FAILURES = (
         pattern="Connection error detected communicating with target application",
         error=ProgramFailed,
         message="the profiled program died while ncu was profiling it",
-        hint=f"{WITHOUT_NCU}; dmesg shows whether the OOM killer ended it",
+        hint=Hint(WITHOUT_NCU, "; dmesg shows whether the OOM killer ended it"),
     ),
     Failure(
         number=12,
@@ -231,7 +231,7 @@ FAILURES = (
         pattern=r"target process may have exited|terminated before first instrumented API call",
         error=ProgramFailed,
         message="the profiled program ended before ncu saw a kernel launch: it made no CUDA call",
-        hint=f"{WITHOUT_NCU}; if it starts child processes, --target-processes all profiles them",
+        hint=Hint(WITHOUT_NCU, "; if it starts child processes, --target-processes all profiles them"),
     ),
     Failure(
         number=NO_KERNELS,

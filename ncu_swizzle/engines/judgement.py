@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import executed
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
-from ncu_swizzle.engines.executed import ExecutedTarget
+from ncu_swizzle.engines.executed import ExecutedTarget, ReadyTarget
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.reports.model import violations
@@ -103,25 +103,26 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
     Raises UsageError for kernels with other buffers or without outputs, and what compiling raises.
     """
     outputs = _refuse_unlike(before, after)
-    binaries = [executed.compiled(version, settings)[1].data for version in (before, after)]
-    seeds = np.random.default_rng(list(hashlib.sha256(b"".join(binaries)).digest())).integers(1 << 32, size=CASES)
+    versions = [(version, executed.compiled(version, settings)) for version in (before, after)]
+    cubins = b"".join(ready.binary.cubin.data for _, ready in versions)
+    seeds = np.random.default_rng(list(hashlib.sha256(cubins).digest())).integers(1 << 32, size=CASES)
     done: list[ComparedRun] = []
     inexact: dict[str, None] = {}
     outcome, reasons, costs = Judged.SAME, list[str](), Costs()
     try:
         distinct: dict[str, set[bytes]] = {}
         for number, (sizes, seed) in enumerate(zip(_sizes(before), seeds.tolist(), strict=True)):
-            old, new = before.sized(sizes), after.sized(sizes)
-            inputs = _drawn(old, seed, number)
+            old, new = (ready.resized(target.sized(sizes), settings) for target, ready in versions)
+            inputs = _drawn(old.target, seed, number)
             # Results may not depend on where buffers lie: each bit of addresses takes both values in the first two.
             moved = int(seeds[0]) ^ (MOST_APART - 1) * (number == 1) ^ seed * (number > 1)
             apart = moved % MOST_APART * ALIGNMENT
-            first = _reference(old, inputs, settings)
-            second = _attempt(new, inputs, settings, apart)
+            first = _reference(old, inputs)
+            second = _attempt(new, inputs, apart)
             done.append(_compare(first, second, outputs, seed))
             if number == 0:  # what a kernel keeps in variables of its own shows when it is launched on something else
-                others = _drawn(old, seed + 1, number)
-                _compare(first.relaunched(others), _attempt(second, others, settings), outputs, seed + 1)
+                others = _drawn(old.target, seed + 1, number)
+                _compare(first.relaunched(others), _attempt(second, others), outputs, seed + 1)
             for name in outputs:
                 distinct.setdefault(name, set()).add(first.array(_argument(first.target, name)).tobytes()[:4096])
                 inexact |= dict.fromkeys(second.execution.reasons(second.where(_argument(second.target, name))))
@@ -190,10 +191,11 @@ def _drawn(target: Target, seed: int, number: int) -> dict[str, np.ndarray]:
     return drawn
 
 
-def _reference(target: Target, inputs: Mapping[str, np.ndarray], settings: EmulationSettings) -> ExecutedTarget:
+def _reference(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
     """Execute the first version, which must run and be known. Raises _Unclear."""
+    target = version.target
     try:
-        ran = executed.executed(target, inputs, settings)
+        ran = executed.executed(version, inputs)
     except EnvironmentLacking:
         raise
     except NcuSwizzleError as error:
@@ -205,15 +207,13 @@ def _reference(target: Target, inputs: Mapping[str, np.ndarray], settings: Emula
     return ran
 
 
-def _attempt(
-    version: Target | ExecutedTarget, inputs: Mapping[str, np.ndarray], settings: EmulationSettings, apart: int = 0
-) -> ExecutedTarget:
+def _attempt(version: ReadyTarget | ExecutedTarget, inputs: Mapping[str, np.ndarray], apart: int = 0) -> ExecutedTarget:
     """Execute the second version, or launch it again. Raises _Refused for a fault or a hang, _Unclear."""
-    target = version if isinstance(version, Target) else version.target
+    target = version.target
     try:
         if isinstance(version, ExecutedTarget):
             return version.relaunched(inputs)
-        return executed.executed(target, inputs, settings, apart=apart)
+        return executed.executed(version, inputs, apart=apart)
     except MemoryFault as error:
         raise _Refused(f"an access outside of the buffers: {error}") from error
     except (Stuck, Circling) as error:

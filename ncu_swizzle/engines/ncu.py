@@ -82,7 +82,7 @@ def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwi
         return EnvironmentLacking("ncu failed, and the home folder is not writable", WRITABLE_HOME)
     report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
     end = f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
-    return ProgramFailed(f"ncu {end}{quoted_end(log)}", f"{WITHOUT_NCU}; to use another ncu: --ncu PATH")
+    return _quoting(f"ncu {end}", log, Hint(WITHOUT_NCU, "; to use another ncu: --ncu PATH"))
 
 
 def _recognized(log: NcuLog) -> Failure | None:
@@ -114,10 +114,12 @@ def notes(log: str) -> tuple[str, ...]:
     return tuple(f"{shortened(_filled_in(meaning, match)).rstrip('.')}." for match, meaning in matches if match)
 
 
-def quoted_end(log: str) -> str:
-    """Return the last lines of a program's output, to append to a message; empty if there are none."""
+def _quoting(message: str, log: str, hint: str) -> ProgramFailed:
+    """Return an error with the last lines of the output, if there are any."""
     last = last_lines(log)
-    return f"; its last lines:\n{last}" if last else ""
+    error = ProgramFailed(f"{message}; its last lines:\n{last}" if last else message, hint)
+    error.output = last
+    return error
 
 
 # Failure 17: what makes programs hang under ncu.
@@ -218,7 +220,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
         if state.full:
             return disk_full()
         reason = f"ncu left a damaged report: {error.__cause__ or error}"
-        return ProgramFailed(f"{reason}{quoted_end(ended.log)}", "profile again")
+        return _quoting(reason, ended.log, "profile again")
     # An intact report without results: the same failure as if ncu had said so, whatever it printed.
     if not results:
         return diagnose(f"{ended.log}\n==WARNING== No kernels were profiled.", 0, state)

@@ -29,7 +29,7 @@ from ncu_swizzle.base.paths import child_environment
 from ncu_swizzle.base.texts import encodable
 from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
-from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
 from ncu_swizzle.reports import container, pack, remarks, sizes
 from ncu_swizzle.reports.container import Container, Facts
@@ -283,9 +283,11 @@ def read(report: Path) -> list[Profile]:
             compiled = python_kernels.of(result, kernels)
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
-            profiles.append(
-                triton_layouts.with_layout_notes(profile, compiled.ttgir, compiled.explicit) if compiled else profile
-            )
+            if compiled:
+                from ncu_swizzle.frontends.triton_layouts import with_layout_notes
+
+                profile = with_layout_notes(profile, compiled.ttgir, compiled.explicit)
+            profiles.append(profile)
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
         if too_large := next(filter(None, map(sizes.excess, profiles)), ""):

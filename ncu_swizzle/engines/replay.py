@@ -14,9 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base import bounds, cache, pool
-from ncu_swizzle.base.errors import NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.base.errors import NcuSwizzleError, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.base.pool import ItemOutcome
-from ncu_swizzle.capture.launches import DRY, CapturedLaunch, LaunchesFile, LaunchFilter, Manifest, open_launches
+from ncu_swizzle.capture.dry import Left
+from ncu_swizzle.capture.launches import (
+    DRY,
+    WITHOUT_MEMORY,
+    CapturedLaunch,
+    LaunchesFile,
+    LaunchFilter,
+    Manifest,
+    open_launches,
+)
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
@@ -57,8 +66,8 @@ class Replay:
         Raises UsageError if a new build lacks the kernel or has other parameters, NotComparable if an address is one
         of the emulator's own, DamagedFile, and whatever an emulation raises.
         """
-        cubin, symbol = self._build_of(captured) if self.builds else self._captured(captured)
-        launch = self._launch(captured, cubin, symbol)
+        cubin, symbol = self.build_of(captured)
+        launch = self.launch_of(captured, cubin, symbol)
         binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
         function = names.demangle(symbol)
@@ -73,7 +82,15 @@ class Replay:
         commit = "" if self.builds else self.file.manifest.commit
         told = simulation.CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
         profile = replace(profile, simulated=told)
+        if self.settings.check:
+            from ncu_swizzle.engines.captured_outputs import with_check  # what cached counts do without
+
+            profile = with_check(profile, self.file, captured, binary, launch, self.settings)
         return emulation.emulated_of(replace(profile, launch=named, commit=commit), counts, binary, memory)
+
+    def build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+        """Return the cubin that a launch is emulated with, and its kernel there; raises UsageError."""
+        return self._new_build_of(captured) if self.builds else self._captured(captured)
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return a launch's own cubin; raise UsageError if it does not fit, which no capture writes."""
@@ -87,7 +104,7 @@ class Replay:
 
     # ------------------------------------------------------------------------------------------ a new build
 
-    def _build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+    def _new_build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return the cubin of the new build that has the kernel, and its mangled name there."""
         cubin, kernel = _same_kernel(captured.kernel, self.builds)
         captured_with = self._cubin(captured.cubin)
@@ -108,7 +125,8 @@ class Replay:
 
     # ------------------------------------------------------------------------------------------ memory
 
-    def _launch(self, captured: CapturedLaunch, cubin: Cubin, symbol: str) -> Launch:
+    def launch_of(self, captured: CapturedLaunch, cubin: Cubin, symbol: str) -> Launch:
+        """Return what is emulated; raises NotComparable."""
         _refuse_taken(captured)
         attributes = cubin.attributes(symbol)
         memory, notes = self._memory(captured)
@@ -153,13 +171,27 @@ class Replay:
         return kept, notes
 
     def _unknown(self, captured: CapturedLaunch, name: str) -> Iterator[str]:
-        """Yield why contents that the unknown may depend on are not in the file."""
+        """Yield why the file lacks contents of memory that unknown counts may depend on."""
         if self.file.manifest.origin == DRY:
             yield f"{name}: captured without a GPU: what other kernels would have written is unknown."
             return
         for why in dict.fromkeys(contents.why for contents in captured.contents if not contents.sha256):
-            hint = f"; {CAPTURE_MEMORY}" if "--memory" in why else ""
+            hint = f"; {CAPTURE_MEMORY}" if why == WITHOUT_MEMORY else ""
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
+
+
+def left_by(path: Path, settings: EmulationSettings) -> Left:
+    """Return what the only launch of a launches file leaves in memory."""
+    from ncu_swizzle.engines import captured_outputs
+
+    with open_launches(path) as file:
+        replay, (captured,) = Replay(file, settings), file.manifest.launches
+        try:
+            cubin, symbol = replay.build_of(captured)
+            launch = replay.launch_of(captured, cubin, symbol)
+        except NcuSwizzleError as error:
+            return Left(why=str(error))
+        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings)
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
@@ -270,8 +302,8 @@ class ChosenLaunches:
         emulation = settings.emulation
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
-            self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, disassembler,
-            [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
+            self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, emulation.check,
+            disassembler, [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 
@@ -282,15 +314,19 @@ class ChosenLaunches:
         return self._replay.emulate(launch, lambda done: progress(name, done))
 
     def replayed(
-        self, finish: Callable[[Emulated], Any], numbers: Sequence[int] | None = None
+        self,
+        finish: Callable[[Emulated], Any],
+        numbers: Sequence[int] | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 
-        `finish` goes to other processes. Raises UsageError, which a wrong build or file is.
+        `finish` goes to other processes, `meanwhile` is called here while they work. Raises UsageError, which a wrong
+        build or file is.
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR)
+        found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error

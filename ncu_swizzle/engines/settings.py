@@ -154,7 +154,12 @@ class Request:
         "Simulate what emulated launches would take on an H100; auto: if that is short and there are conflicts.",
         choices=(AUTO, ALWAYS, NEVER),
     )
-    check: bool = option(False, "Execute it on the emulator, at a small size: its outputs against the reference.")
+    check: bool | None = option(
+        None,
+        "Execute it on the emulator, at a small size: outputs against the reference, or what was captured; default: "
+        "small launches of shipped kernels.",
+        flags=("--check/--no-check",),
+    )
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     jobs: int | None = option(
         None, "Processes, one per kernel or launch at most; default: as cores and memory allow.", "N", ("-j", "--jobs"),

@@ -16,7 +16,7 @@ class Shorter(Padding):
     """Rows that are -`by` elements shorter: padding that a source has is taken out."""
 
     def __post_init__(self) -> None:
-        """Allow what is no padding."""
+        """Allow a negative length."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def bits_of_row(xor: RowXor, row: str) -> str:
 
 
 def moved_index(transform: RowXor | XorMatrix | Padding, index: str) -> str:
-    """Return the element of a flat array that an index becomes."""
+    """Return the expression that maps an index of a flat array to its new one."""
     if isinstance(transform, XorMatrix):
         return transform.cuda(index)
     if isinstance(transform, Padding):
@@ -179,7 +179,7 @@ class Accessors:
             if node.type in OUTER:
                 outer = node
             node = node.parent
-        if outer is use:  # in a macro's body, a tree of its own
+        if outer is use:  # in a macro's body, which is a separate tree
             macros = self.file.nodes("preproc_function_def", "preproc_def")
             outer = next((node for node in macros if use.inside(node)), use)
         # Comments right above it stay there.

@@ -45,7 +45,7 @@ class BuiltEdit:
 
 @dataclass(eq=False, kw_only=True)
 class Naming:
-    """The search for a patch of one kernel: afterwards `stop` says what was in the way of the best one.
+    """The search for a patch of one kernel; afterwards `stop` says what stopped the best one.
 
     `open` is the best that is not proved, and not refuted.
     """
@@ -73,7 +73,7 @@ class Naming:
         return None
 
     def _built(self, edit: NamedEdit, taken: Resources) -> BuiltEdit | None:
-        """Build a patch; None if it does not compile, or is not what is asked for."""
+        """Build a patch; None if it does not compile, or the options exclude it."""
         with rebuilt(self.job.target, edit.text) as copy:
             try:
                 new = executable(copy, self.job.settings)
@@ -84,21 +84,21 @@ class Naming:
                 self._stopped(Stop(stage=trial.WRITTEN, reason=reason, line=self._line(edit), mapping=edit.mapping))
                 return None
             left, takes = excess_of(new.emulated, {}).total, claims.resources_of(new)
-            loads = sum(each.text.count("LDG.") for each in new.code.instructions)
-            made = BuiltEdit(
+            loads = sum(instruction.text.count("LDG.") for instruction in new.code.instructions)
+            built = BuiltEdit(
                 edit=edit, excess=left or 0, resources=takes, instructions=len(new.code.instructions), loads=loads
             )
         kind = MappingKind.PADDING if takes.shared > taken.shared else MappingKind.SWIZZLE
         fits = self.job.options.max_shared is None or takes.shared <= self.job.options.max_shared
         wanted = self.job.options.only in (None, kind) and fits and takes.blocks_per_sm
-        return made if wanted and left is not None else None
+        return built if wanted and left is not None else None
 
     def _tried(self, made: BuiltEdit, declared: Sequence[SharedDeclaration]) -> TriedPatch | None:
         """Return a patch that is proved, or may be right; None if it is refuted."""
         proof = self.job.tried(made.edit.text, partial(_moved, self.job.old))
         if proof.held:
             return TriedPatch(text=made.edit.text, tiles=tuple(self._tiles(proof, declared, made.edit)), proof=proof)
-        stop = trial.unproved(proof, self._line(made.edit), made.edit.mapping)
+        stop = trial.stop_of(proof, self._line(made.edit), made.edit.mapping)
         self._stopped(stop)
         if not proof.offered:
             return None
@@ -119,7 +119,7 @@ class Naming:
         return located(self.job.target, self.job.text, edit.line)
 
     def _tiles(self, proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit) -> Iterator[TileFix]:
-        """Yield what came of each array that conflicted, in the line of its declaration, else in that of the patch."""
+        """Yield the outcome for each array that conflicted, at the line of its declaration or else of the patch."""
         before, after = proof.resources_before, proof.resources_after
         taken = after.shared - before.shared if before and after else 0
         for name, excess in proof.before.moved.items():

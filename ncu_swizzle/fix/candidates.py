@@ -59,7 +59,7 @@ class TileSeen:
         return self.excess if self.launch_excess is None else self.launch_excess
 
     def in_launch(self, excess: int) -> int:
-        """Return what an excess in the blocks that ran comes to in the launch."""
+        """Scale an excess in the blocks that ran to the whole launch."""
         # In proportion to the excess that the emulator counted; rounded up, as an excess must not become 0.
         return -(-excess * self.total // self.excess) if self.excess else excess
 
@@ -245,7 +245,7 @@ def named_by(advice: Suggestion | None) -> Candidate | None:
 
 
 def is_same(one: Candidate, other: Candidate, size: int) -> bool:
-    """Return whether two mappings put each of so many bytes, of those that both place, at the same place."""
+    """Return whether two mappings put each byte that both place, of the first `size`, at the same place."""
     first, second = one.places(size), other.places(size)
     return bool(((first == second) | (first < 0) | (second < 0)).all())
 
@@ -327,7 +327,7 @@ def _other_rows(seen: TileSeen, shape: Shape, limits: Constraints, *, xors: bool
 
 
 def _suggested(seen: TileSeen, limits: Constraints, spelled: int, advice: Suggestion | None) -> Iterator[Ranked]:
-    """Yield the XOR of bits that `lint` and `explain` name for a tile, which asks nothing of its rows."""
+    """Yield the XOR of bits that `lint` and `explain` name for a tile, which needs no row length."""
     element = min(seen.narrowest, LINE // 2)
     shape = Shape(columns=LINE // element, rows=0, element_bytes=element)
     for part in dict.fromkeys((0, spelled if spelled < seen.widest else 0)):
@@ -371,7 +371,7 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
 
 
 def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
-    """Yield the narrower accesses that a vector access is made of; itself if it is not wider."""
+    """Split a vector access into accesses of this width; yield itself if it is not wider."""
     operation = operations.find(requests.op)
     narrow = NARROW.get(spelled, "")
     if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):

@@ -12,7 +12,7 @@ from ncu_swizzle.certify import change
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.certify.changes import compare_texts
 from ncu_swizzle.certify.units import Checking
-from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, Obstacle, Outcome
+from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -23,9 +23,9 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 
 STATES = {
-    Outcome.PROVED: ClaimState.HELD,
-    Outcome.REFUTED: ClaimState.FAILED,
-    Outcome.UNPROVED: ClaimState.UNKNOWN,
+    ProofOutcome.PROVED: ClaimState.HELD,
+    ProofOutcome.REFUTED: ClaimState.FAILED,
+    ProofOutcome.UNPROVED: ClaimState.UNKNOWN,
 }
 
 
@@ -69,16 +69,16 @@ def judged(
 
 
 def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
-    """Return what is in the way of a proof: a counterexample first, then what could not be shown, and the line."""
-    if verdict.outcome is Outcome.REFUTED:
-        kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is Outcome.REFUTED)
-        found = kernel.counterexample
-        lines = "; ".join(change.met(found)) if found else "it computes something else"
-        return f"{change.name_of(kernel.kernel)}: {lines}", _line(found)
+    """Return why there is no proof, and the line: a counterexample if there is one, else what could not be shown."""
+    if verdict.outcome is ProofOutcome.REFUTED:
+        kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is ProofOutcome.REFUTED)
+        counterexample = kernel.counterexample
+        lines = "; ".join(change.met(counterexample)) if counterexample else "it computes something else"
+        return f"{change.name_of(kernel.kernel)}: {lines}", _line(counterexample)
     for unit in verdict.units:
         for kernel in unit.kernels:
-            if kernel.outcome is not Outcome.PROVED:
-                obstacle = kernel.obstacle or Obstacle(reason="nothing is known of it")
+            if kernel.outcome is not ProofOutcome.PROVED:
+                obstacle = kernel.obstacle or ProofObstacle(reason="nothing is known of it")
                 return f"{change.name_of(kernel.kernel)}: {obstacle.reason}", obstacle.line
         if unit.obstacle:
             return f"{unit.source.name}: {unit.obstacle}", None

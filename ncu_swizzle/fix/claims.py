@@ -109,7 +109,7 @@ class Proof:
         return next((claim for claim in self.claims if not claim.held), None)
 
     def failed(self, about: About) -> bool:
-        """Return whether what it says about something is refuted."""
+        """Return whether its claim about this is refuted."""
         return any(claim.about is about and claim.state is ClaimState.FAILED for claim in self.claims)
 
 
@@ -128,7 +128,7 @@ def resources_of(version: Executable) -> Resources:
 
 
 def claim(before: Resources, after: Resources) -> Claim:
-    """State what changes; a block that does not fit at all is refused before it is emulated."""
+    """State which resources change; a block that cannot be resident is refused before it is emulated."""
     pairs = (
         ("registers per thread", before.registers, after.registers),
         ("bytes of shared memory per block", before.shared, after.shared),

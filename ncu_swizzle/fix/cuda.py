@@ -77,7 +77,7 @@ class Node:
         return Unfit(reason, self.line)
 
     def misfit(self, rest: str) -> Unfit:
-        """Return the same for an expression that is quoted; `rest` is what is wrong with it."""
+        """Return an Unfit that quotes the expression; `rest` says what is wrong with it."""
         return self.unfit(f"{self.quoted()}{rest}")
 
     # ------------------------------------------------------------------------------------ ways through the tree
@@ -158,7 +158,7 @@ class Node:
 
     @property
     def arguments(self) -> list[Node]:
-        """What a call, or a subscript, is given."""
+        """The arguments of a call, or the indices of a subscript."""
         return _without_comments(self.part("arguments", "indices"))
 
     @property
@@ -221,8 +221,8 @@ class CudaFile:
     @cached_property
     def aliases(self) -> tuple[tuple[str, str], ...]:
         """The names that stand for types, and the types as they are written."""
-        found = ((n.part("name", "declarator"), n.part("type")) for n in self.nodes(*ALIASING))
-        return tuple((name.text, type_.text) for name, type_ in found if name and type_)
+        pairs = ((n.part("name", "declarator"), n.part("type")) for n in self.nodes(*ALIASING))
+        return tuple((name.text, type_.text) for name, type_ in pairs if name and type_)
 
     def aliased(self, name: str) -> str | None:
         """Return the type that a name stands for, as it is written; None if it is not an alias."""
@@ -305,7 +305,7 @@ def tree(text: bytes, source: bytes) -> Node:
 
 
 def for_grammar(text: bytes) -> bytes:
-    """Return a text of the same length that the grammar takes."""
+    """Return a text of the same length that the grammar parses."""
     return _PRAGMA.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), _ALIGN.sub(b"  alignas", text))
 
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from ncu_swizzle.fix.accessors import Accessors, Shorter, atom
 from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.frames import Access, Frame, Step
+from ncu_swizzle.fix.frames import CallFrame, IndexStep, SourceAccess
 from ncu_swizzle.fix.names import BYTES, sizes_of
-from ncu_swizzle.fix.sums import SIZES, Constants, Factor, Term
+from ncu_swizzle.fix.sums import SIZES, Constants, Factor, Summand
 from ncu_swizzle.fix.tiles import SourceTile
 from ncu_swizzle.smem.swizzle import Padding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Draft:
-    """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
+    """A tile in its source. `unit_bytes` are the known sizes of the types that its pointers count in."""
 
     file: CudaFile
     tile: SourceTile
@@ -45,18 +45,18 @@ class Draft:
             raise node.unfit(f"the size of {step_unit} is unknown")
         return size
 
-    def home(self, access: Access) -> Frame:
+    def home(self, access: SourceAccess) -> CallFrame:
         return self.constants.walk.home(access)
 
-    def terms(self, step: Step, home: Frame | None = None) -> tuple[Term, ...]:
+    def terms(self, step: IndexStep, home: CallFrame | None = None) -> tuple[Summand, ...]:
         return self.constants.terms(step.node, step.frame, home, step.negative) if step.node else ()
 
-    def moving(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the steps that go anywhere: subscripts of rows, and what is not 0."""
+    def moving(self, steps: Sequence[IndexStep]) -> tuple[IndexStep, ...]:
+        """Return the steps that move: subscripts of rows, and offsets other than 0."""
         return tuple(step for step in steps if step.rank != 1 or not self.zero([step]))
 
-    def zero(self, steps: Sequence[Step]) -> bool:
-        """Return whether all of some subscripts are the first one."""
+    def zero(self, steps: Sequence[IndexStep]) -> bool:
+        """Return whether all these subscripts are 0."""
         return all(not step.node or self.constants.value(step.node, step.frame) == 0 for step in steps)
 
     def row_length(self) -> int | None:
@@ -70,7 +70,7 @@ class Draft:
         length = self.row_length()
         return length is not None and columns * self.element_bytes < length * self.declared_bytes
 
-    def flat(self, access: Access, columns: int) -> tuple[Step, ...] | None:
+    def flat(self, access: SourceAccess, columns: int) -> tuple[IndexStep, ...] | None:
         """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
 
         Those before them lead to the start of a tile.
@@ -83,8 +83,8 @@ class Draft:
             return self.moving(elements)
         return None
 
-    def row_and_column(self, access: Access) -> tuple[Step, Step]:
-        """Return the last two indices with which an access names an element; raise Unfit if it does it otherwise."""
+    def row_and_column(self, access: SourceAccess) -> tuple[IndexStep, IndexStep]:
+        """Return the last two indices of an access; raise Unfit if it has no such pair."""
         rank, steps = self.rank, access.steps
         ranks = [step.rank for step in steps[:rank]]
         if rank < 2 or ranks != [*range(rank, 0, -1)] or access.layout or access.leading:
@@ -131,7 +131,7 @@ class PaddingEdits:
         self.accessors = Accessors(self.draft.file)
 
     def edits(self) -> list[Edit]:
-        """Return the edits; raise Unfit for a use that the padding cannot be written at."""
+        """Return the edits; raise Unfit for a use at which the padding cannot be written."""
         draft, edits = self.draft, list[Edit]()
         if self.padding.every * draft.element_bytes == draft.declared_bytes:
             return self._wrapped()
@@ -219,18 +219,18 @@ class PaddingEdits:
 
     # ---------------------------------------------------------------------------------------- uses
 
-    def _access(self, access: Access) -> list[Edit]:
+    def _access(self, access: SourceAccess) -> list[Edit]:
         if access.layout:
             raise access.node.misfit(": the layout is not rewritten")
         draft, home = self.draft, self.draft.home(access)
         elements = [step for step in access.steps if step.rank == 1]
-        # The column, in a row of its own; a cast, as in ((float *)t)[i], leaves no subscripts before it.
+        # The column alone; a cast, as in ((float *)t)[i], leaves no subscripts before it.
         rows = sum(step.rank > 1 for step in access.steps)
         if draft.rank > 1 and rows == draft.rank - 1 and not draft.inner(self.padding.every):
             elements = elements[1:] if elements and elements[0].subscript else elements
         edits: list[Edit] = []
         if access.leading:
-            leading = Step(node=access.leading, frame=access.frame)
+            leading = IndexStep(node=access.leading, frame=access.frame)
             edits += self._terms(access, leading, self._rows(draft.declared_bytes, access.node), home, alone=False)
         steps = [step for step in elements if step.node]
         for step in steps:
@@ -247,7 +247,7 @@ class PaddingEdits:
             raise node.unfit(f"rows of {old + by} bytes do not hold whole units of {bytes_} bytes")
         return (Padding if by > 0 else Shorter)(old // bytes_, by // bytes_)
 
-    def _terms(self, access: Access, step: Step, rows: Padding, home: Frame, alone: bool) -> list[Edit]:
+    def _terms(self, access: SourceAccess, step: IndexStep, rows: Padding, home: CallFrame, alone: bool) -> list[Edit]:
         """Return the edits of an index: of what in it counts rows, or of all of it if an accessor is wanted."""
         terms = self.draft.terms(step, home)
         counting = [term for term in terms if term.constant and term.constant % rows.every == 0]
@@ -265,7 +265,7 @@ class PaddingEdits:
             edits.append(edit)
         return edits
 
-    def _scaled(self, term: Term, rows: Padding) -> Edit | None:
+    def _scaled(self, term: Summand, rows: Padding) -> Edit | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
         written = [factor for factor in term.factors if factor.value is not None]
         exact = [factor for factor in written if factor.value == rows.every]
@@ -275,7 +275,7 @@ class PaddingEdits:
         chosen = (named or exact)[-1:] or multiples
         return self._longer_factor(chosen[0], term, rows) if chosen else None
 
-    def _longer_factor(self, factor: Factor, term: Term, rows: Padding) -> Edit:
+    def _longer_factor(self, factor: Factor, term: Summand, rows: Padding) -> Edit:
         """Return the edit of a factor: ``33`` for ``32``, ``W + 1`` for ``W``, ``y * 33`` for ``y << 5``."""
         node, value, new = factor.node, factor.value or 0, rows.every + rows.by
         text = node.text
@@ -302,7 +302,7 @@ class PaddingEdits:
 
 
 def longer(length: str, by: int) -> str:
-    """Return a row's length with so many elements more, or fewer: ``33`` for ``32``, ``W + 4`` for ``W + 1``."""
+    """Return a row's length plus `by` elements: ``33`` for ``32``, ``W + 4`` for ``W + 1``."""
     if length.isdecimal():
         return str(int(length) + by)
     base, number = length, by

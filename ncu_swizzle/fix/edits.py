@@ -65,7 +65,7 @@ def composition(start: int, end: int, prefix: str, swizzle: object) -> tuple[Edi
 
 
 def line_end(text: bytes, at: int) -> str:
-    """Return how the line that a byte is in ends; of the last one, how the one before it does."""
+    """Return the line ending at a byte; for the last line, that of the line before."""
     end = text.find(b"\n", at)
     end = end if end >= 0 else text.rfind(b"\n")
     return "\r\n" if text[max(0, end - 1) : end] == b"\r" else "\n"
@@ -151,7 +151,7 @@ def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes])
     while True:
         splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
         whole = splicing.text(source, text)
-        if whole.count(BEGIN) != len(splicing.guarded):  # a file has such a pragma of its own
+        if whole.count(BEGIN) != len(splicing.guarded):  # a file contains such a pragma itself
             return Spliced(text)
         if not splicing.again:
             return Spliced(whole, left_out)
@@ -170,11 +170,11 @@ def parted(source: Path, text: bytes) -> dict[Path, bytes]:
 def places(source: Path, text: bytes) -> tuple[tuple[Path, int], ...]:
     """Return for each line of the text the file that it is in, and its number there."""
     count: Counter[Path] = Counter()
-    found: list[tuple[Path, int]] = []
+    locations: list[tuple[Path, int]] = []
     for file, _, own in _lines(source, text, marks=True):
         count[file] += own
-        found.append((file, count[file]))
-    return tuple(found)
+        locations.append((file, count[file]))
+    return tuple(locations)
 
 
 def _lines(source: Path, text: bytes, marks: bool = False) -> Iterator[tuple[Path, bytes, bool]]:
@@ -207,7 +207,7 @@ def _includes(text: bytes, name: str) -> Iterator[Node]:
 
 
 def _guarded(text: bytes, name: str) -> bool:
-    """Return whether a header is read only once: by ``#pragma once``, or because an ``#ifndef`` holds all of it."""
+    """Return whether a header is read only once: it has ``#pragma once``, or an ``#ifndef`` around all of it."""
     file = cuda.parse(text, name)
     nodes = [node for node in file.root.named_children if node.type != "comment"]
     if any(node.type == "preproc_call" and node.text.split() == ["#pragma", "once"] for node in nodes):
@@ -271,7 +271,7 @@ def _spliced(target: Target) -> Spliced:
     root, folders = limits.plain(family.root), [f for f in family.search_folders() if f not in inherited]
 
     def find(name: str, beside: bool, file: Path) -> Path | None:
-        header = limits.located(name, beside, file, folders)
+        header = limits.included_file(name, beside, file, folders)
         return header if header is not None and _is_own(header, root, family) else None
 
     return splice(source, read_bytes(source), find, read_bytes)

@@ -134,7 +134,7 @@ def stays(old: Excess, new: Excess, array: Moved) -> Claim | None:
 
 
 def excess_claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
-    """Judge whether the excess of what moved is as low as it can be, and no line has more than before."""
+    """Judge whether the excess of the moved arrays is as low as possible, and no line has more than before."""
     if more := grown(old, new):
         return more
     texts = before.emulated.profile.sources

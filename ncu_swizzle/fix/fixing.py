@@ -24,7 +24,7 @@ from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
 from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, unproved
+from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, stop_of
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -145,7 +145,8 @@ class Applied:
         return Moved(name=root.root.label, before=self.before, after=after, least=self.left, reason=reason)
 
 
-# Of a tile that conflicts by chance alone, with random inputs: a mapping has to leave less than this share of so many.
+# A tile that conflicts for random inputs may do so by chance: a mapping has to leave at most this share of its excess,
+# which has to be at least that large.
 MOST_LEFT, CHANCE = 0.25, 32
 OTHERS = 4  # patches to try further, if one is proved but costs blocks per SM, or one is not proved
 ATTEMPTS = 10  # patches of one tile that are tried
@@ -170,7 +171,7 @@ class FixState:
     _open: dict[str, tuple[bytes, TriedPatch, tuple[Applied, ...]]] = field(default_factory=dict)
 
     def tiles(self) -> Iterator[TileFix]:
-        """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
+        """Fix the tiles one by one; yield the outcome of each, then the arrays that are not tiles of this source."""
         naming = Naming(job=self.job)
         named = naming.cheapest()
         if named is not None and named.clean and not self._cost(named):
@@ -288,7 +289,7 @@ class FixState:
                 if not proved[-1][0] and patch.left <= seen.in_launch(mapping.candidate.excessive):
                     break
                 continue
-            stopped = unproved(proof, line, str(mapping))
+            stopped = stop_of(proof, line, str(mapping))
             not_named = stopped.reason if mapping.named else not_named
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
@@ -350,7 +351,7 @@ class FixState:
         saved = saved_by(*told) if len(told) > 1 else None
         if self.job.options.slower:
             return ""
-        if saved is not None and saved.high < 0:  # what the simulation's error leaves open is no reason
+        if saved is not None and saved.high < 0:  # within the simulation's error it does not count
             return f"it is proved, but it would take an estimated {-saved.point:.0%} more cycles"
         # Fewer blocks hide less latency; a simulation of both versions knows what that costs.
         if patch.fewer_blocks and not (saved is not None and saved.low >= 0):
@@ -381,7 +382,7 @@ class FixState:
 def _with_other(
     patch: TriedPatch, best: Sequence[Ranked], named: Candidate | None, written: Ranked, why: str
 ) -> TriedPatch:
-    """Return a patch that says which mapping `lint` and `explain` name, if it is another, and why that is not it."""
+    """Return the patch with the mapping that `lint` and `explain` name, if it differs, and why it is not used."""
     if named is None or written.named or (named.mapping == named.mapping.plain and not named.was):
         return patch
     (tile,) = patch.tiles
@@ -393,7 +394,7 @@ def _with_other(
 
 
 def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, tile: TileFix) -> Stop:
-    """Return the stop of a mapping that cannot be written, and how the source would have to look."""
+    """Return why a mapping cannot be written, and how the source would have to look."""
     name, columns = seen.roots[0].root.declared.text, mapping.shape.columns
     flat = seen.roots[0].root.rank < 2
     wanted = f"{name}[row * {columns} + column]" if flat else f"{name}[row][column]"

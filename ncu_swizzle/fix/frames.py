@@ -9,7 +9,7 @@ from ncu_swizzle.fix.names import Definition, SharedDeclaration, sizes_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Step:
+class IndexStep:
     """One step on the way to an element: an index of a dimension, or something added.
 
     `unit` is the C type that the number counts; empty for the array's own elements. `node` is `NOTHING` for the first
@@ -17,7 +17,7 @@ class Step:
     """
 
     node: Node
-    frame: Frame
+    frame: CallFrame
     unit: str = ""
     rank: int = 1
     subscript: bool = True
@@ -26,7 +26,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Access:
+class SourceAccess:
     """An access: its pointer, and the whole expression.
 
     `layout` is the CuTe layout of a tensor over it, `leading` the leading dimension that an API is told.
@@ -34,12 +34,12 @@ class Access:
 
     pointer: Pointer
     node: Node
-    frame: Frame
+    frame: CallFrame
     layout: Node = NOTHING
     leading: Node = NOTHING
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[IndexStep, ...]:
         return self.pointer.steps
 
     @property
@@ -48,7 +48,7 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Obstacle:
+class SourceObstacle:
     """A use of an array that is not followed, at a line of the file: a patch does not change it."""
 
     array: SharedDeclaration
@@ -61,12 +61,12 @@ class Pointer:
     """An address in a shared array: the steps to it, and how many subscripts lead on to an element; 0: an element."""
 
     array: SharedDeclaration
-    home: Frame  # in which its name is written
+    home: CallFrame  # in which its name is written
     rank: int
     unit: str = ""  # what it counts; empty: elements of the array
     members: tuple[Node, ...] = ()  # of the structs in the array, the outermost first
-    steps: tuple[Step, ...] = ()  # since the last member
-    named: tuple[tuple[Node, int], ...] = ()  # the pointers that it went through, each after so many steps
+    steps: tuple[IndexStep, ...] = ()  # since the last member
+    named: tuple[tuple[Node, int], ...] = ()  # the pointers that it went through, and the number of steps before each
     object_: str = ""  # an expression for the member's struct, or the array
     object_declared: Node = NOTHING
 
@@ -79,10 +79,10 @@ class Pointer:
         steps = tuple((step.node.id, step.frame.path) for step in self.steps)
         return self.array.declared.id, tuple(map(id, self.members)), steps, self.rank, self.unit
 
-    def stepped(self, rank: int, node: Node, frame: Frame, **rest: bool) -> Pointer:
+    def stepped(self, rank: int, node: Node, frame: CallFrame, **rest: bool) -> Pointer:
         if not self.steps and self.rank > self.dimensions > 1:  # *p, which points to all of the array
             return replace(self, rank=rank)
-        step = Step(node=node, frame=frame, unit=self.unit, rank=max(self.rank, 1), **rest)
+        step = IndexStep(node=node, frame=frame, unit=self.unit, rank=max(self.rank, 1), **rest)
         return replace(self, steps=(*self.steps, step), rank=rank)
 
 
@@ -91,7 +91,7 @@ class Closure:
     """A lambda with the frame that it was made in."""
 
     definition: Definition
-    frame: Frame
+    frame: CallFrame
 
     def key(self) -> tuple[object, ...]:
         return (self.definition.body.id,)
@@ -119,34 +119,34 @@ class Bound:
 
     values: Values = ()
     node: Node = NOTHING
-    frame: Frame | None = None
+    frame: CallFrame | None = None
     declared: Node = NOTHING
     given: bool = False  # a parameter, or a member: what it means stands elsewhere
     changed: bool = False
 
 
 @dataclass(eq=False, kw_only=True)
-class Frame:
+class CallFrame:
     """A block, a call or a macro's expansion. `caller` is where it is called, `outer` where its other names are."""
 
     definition: Definition | None = None  # that is called; None: a block
-    caller: Frame | None = None
-    outer: Frame | None = None
+    caller: CallFrame | None = None
+    outer: CallFrame | None = None
     site: Node = NOTHING  # the call
     this: Values = ()
     names: dict[str, Bound] = field(default_factory=dict)
 
     @property
-    def function(self) -> Frame:
+    def function(self) -> CallFrame:
         """The call that a block is in."""
         frame = self
         while frame.definition is None and frame.outer is not None:
             frame = frame.outer
         return frame
 
-    def owner(self, name: str) -> tuple[Frame | None, Bound | None]:
+    def owner(self, name: str) -> tuple[CallFrame | None, Bound | None]:
         """Return what a name means here, and the frame that it belongs to; None for a member of an object."""
-        frame: Frame | None = self
+        frame: CallFrame | None = self
         while frame is not None:
             if name in frame.names:
                 return frame, frame.names[name]
@@ -160,9 +160,9 @@ class Frame:
         """Return what a name means here."""
         return self.owner(name)[1]
 
-    def sees(self, other: Frame) -> bool:
+    def sees(self, other: CallFrame) -> bool:
         """Return whether the names of another frame mean the same here."""
-        frame: Frame | None = self
+        frame: CallFrame | None = self
         while frame is not None and frame is not other:
             frame = frame.outer
         return frame is other

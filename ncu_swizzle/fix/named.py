@@ -246,7 +246,7 @@ def named_edits(
     ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
     if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
         swizzles = list(dict.fromkeys(_swizzles(version, declared)))
-        ways += [(f"{each.prefix}{s}", each.line, each.composed(s)) for each in layouts for s in swizzles]
+        ways += [(f"{layout.prefix}{s}", layout.line, layout.composed(s)) for layout in layouts for s in swizzles]
     for mapping, line, edits in ways:
         size = sum(len(edit.text) for edit in edits)
         yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)
@@ -262,8 +262,8 @@ def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Ite
             advice = tile.suggestion(attribution.constraints(profile))
         except UsageError:
             continue
-        found = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
-        named = [mapping for mapping in found if isinstance(mapping.transform, Swizzle)]
+        mappings = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
+        named = [mapping for mapping in mappings if isinstance(mapping.transform, Swizzle)]
         for mapping in named[:SWIZZLES]:
             assert isinstance(mapping.transform, Swizzle)
             element = (elements.get(array.name) if array else None) or mapping.element_bytes

@@ -30,7 +30,7 @@ class Definition:
     struct: Node = NOTHING  # the class that it is a method of
 
     def fits(self, count: int) -> bool:
-        """Return whether it may be called with so many arguments; the rest may have defaults."""
+        """Return whether it accepts that many arguments; the rest may have defaults."""
         optional = sum(bool(p) and bool(p.above("optional_parameter_declaration")) for p in self.parameters)
         return len(self.parameters) - optional <= count <= len(self.parameters)
 
@@ -56,14 +56,14 @@ class Definition:
     @cached_property
     def initialised(self) -> tuple[tuple[str, Node], ...]:
         """The members that a constructor sets, each with the expression."""
-        found: list[tuple[str, Node]] = []
+        values: list[tuple[str, Node]] = []
         for node in self.node.walk() if self.struct else ():
             if node.type == "field_initializer" and len(node.named_children) == 2:
                 name, listed = node.named_children
-                found += [(name.text, value) for value in listed.named_children[:1]]
+                values += [(name.text, value) for value in listed.named_children[:1]]
             elif node.type == "assignment_expression" and self.name == self.struct.part("name").text:
-                found.append((node.part("left").text.removeprefix("this->"), node.part("right")))
-        return tuple(found)
+                values.append((node.part("left").text.removeprefix("this->"), node.part("right")))
+        return tuple(values)
 
     def encloses(self, number: int) -> bool:
         """Return whether an argument stands apart wherever it is used: in a macro, between parentheses."""
@@ -82,21 +82,21 @@ class Names:
     @cached_property
     def callables(self) -> dict[str, list[Definition]]:
         """What the file defines, by name; overloads together."""
-        found: dict[str, list[Definition]] = {}
+        definitions: dict[str, list[Definition]] = {}
         for node in self.file.nodes("function_definition", "init_declarator", "preproc_function_def", "preproc_def"):
             definition = self._macro(node) if node.type.startswith("preproc") else self._function(node)
             if definition is not None:
-                found.setdefault(definition.name, []).append(definition)
-        return found
+                definitions.setdefault(definition.name, []).append(definition)
+        return definitions
 
     @cached_property
     def _methods(self) -> dict[int, list[Definition]]:
-        found: dict[int, list[Definition]] = {}
+        methods: dict[int, list[Definition]] = {}
         for every in self.callables.values():
             for definition in every:
                 if definition.struct:
-                    found.setdefault(definition.struct.id, []).append(definition)
-        return found
+                    methods.setdefault(definition.struct.id, []).append(definition)
+        return methods
 
     def methods_of(self, struct: Node) -> Sequence[Definition]:
         """Return the member functions of a class."""
@@ -135,7 +135,7 @@ class Names:
 
 
 def constructor_of(names: Names, struct: Node, count: int) -> Definition | None:
-    """Return the constructor of a class that takes so many arguments; None if it has none."""
+    """Return the constructor of a class that takes that many arguments; None if it has none."""
     own = struct.part("name").text
     fitting = [d for d in names.methods_of(struct) if d.name == own and d.fits(count)]
     return fitting[0] if fitting else None
@@ -152,8 +152,8 @@ def pointer_to_array(node: Node) -> Node:
         left = left.part("argument")
     if left.type != "call_expression":
         return NOTHING
-    given = left.arguments
-    argument = given[0].part("argument") if [node.type for node in given] == ["pointer_expression"] else NOTHING
+    indices = left.arguments
+    argument = indices[0].part("argument") if [node.type for node in indices] == ["pointer_expression"] else NOTHING
     return argument if argument.type == "identifier" else NOTHING
 
 
@@ -233,14 +233,14 @@ def shared_declarations(names: Names) -> Iterator[SharedDeclaration]:
     for node in file.nodes("declaration"):
         yield from _shared(file, node)
     for call in file.nodes("call_expression"):
-        given, statement = call.arguments, call.parent
-        if not given or statement.type != "expression_statement":
+        arguments, statement = call.arguments, call.parent
+        if not arguments or statement.type != "expression_statement":
             continue
         for macro in (d for d in names.callables.get(call.part("function").text, []) if d.macro and d.parameters):
             for node in macro.body.walk():
                 for shared in _shared(file, node) if node.type == "declaration" else ():
                     if shared.name == macro.parameters[0].text:
-                        yield replace(shared, name=given[0].text, declared=given[0], statement=statement)
+                        yield replace(shared, name=arguments[0].text, declared=arguments[0], statement=statement)
 
 
 def _shared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
@@ -270,7 +270,7 @@ def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:
 
 
 def _mistaken(declared: Node) -> tuple[Node, ...]:
-    """Return the sizes in ``float (*p)[32] = t;``, which the grammar takes for subscripts."""
+    """Return the sizes in ``float (*p)[32] = t;``, which the grammar parses as subscripts."""
     sizes, node = list[Node](), declared
     while node and node.type != "assignment_expression":
         sizes += node.arguments[:1] if node.type == "subscript_expression" else []

@@ -19,7 +19,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.edits import rebuilt
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, cubin
@@ -79,8 +79,8 @@ def measure(
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
     """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
-    found = device.devices()
-    arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
+    gpus = device.devices()
+    arch = before.family.arch or ("sm_{}{}".format(*gpus[0][1]) if gpus else ARCH)
 
     def version(target: Target, name: str) -> Kernel:
         code = folder / f"{name}.cubin"
@@ -121,7 +121,7 @@ def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain
 
 
 def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
-    """Judge one kernel: what is found before its fix, too, is not the fix's doing."""
+    """Judge one kernel: errors that it had before its fix are not the fix's fault."""
     folder = pair.both.folder
     try:
         counts = _counts([pair.alone(1)], folder, toolchain)
@@ -177,7 +177,7 @@ def _outputs(draws: Sequence[Draw]) -> Claim:
 
 
 def _time(times_ms: Mapping[str, list[float]]) -> Claim:
-    """Judge the medians; that the new one is slower is left open if chance alone often makes it so (a sign test).
+    """Judge the medians; a slower one stays open if chance alone would often make it so (a sign test).
 
     Launching limits kernels of a few microseconds, whose times then vary by a tenth and more.
     """
@@ -205,8 +205,6 @@ def measured(
 
     If it refutes one, none is offered: they share a patch.
     """
-    if device.absent():
-        return unmeasured(kernels, "no GPU")
     chosen = [number for number, kernel in enumerate(kernels) if kernel.proved or kernel.along]
     try:
         with scratch() as folder:
@@ -223,13 +221,6 @@ def measured(
     )
     name, failed = next(refuted, ("", None))
     return launched if failed is None else tuple(_withdrawn(kernel, name, failed) for kernel in launched)
-
-
-def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
-    """Return the fixes with the reason why they were not measured."""
-    return tuple(
-        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
-    )
 
 
 def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:

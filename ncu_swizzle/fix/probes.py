@@ -17,7 +17,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import Access, Frame, Pointer
+from ncu_swizzle.fix.frames import CallFrame, Pointer, SourceAccess
 from ncu_swizzle.fix.names import BYTES, SharedDeclaration, sizes_of
 from ncu_swizzle.fix.sums import SIZES, Constants
 from ncu_swizzle.fix.tiles import Members
@@ -62,7 +62,7 @@ def answers(body: str) -> Mapping[int, int]:
 
 @dataclass(eq=False, kw_only=True)
 class Known:
-    """What a source says of its arrays, as far as the compiler knows it, and what is constant in it and in a launch."""
+    """What the compiler knows of a source's arrays, and what is constant in the source or the launch."""
 
     walk: Walk
     block: Sequence[int]
@@ -85,14 +85,14 @@ class Known:
 
     # ------------------------------------------------------------------------------------ answers
 
-    def _name(self, node: Node, frame: Frame) -> int | None:
+    def _name(self, node: Node, frame: CallFrame) -> int | None:
         if node.type == "field_expression":
             sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
             return sizes.get(node.text)
-        known = self.answered.get((self.place(node, frame) or 0, node.text))
-        struct = node.above(*CLASSES) if known is None else NOTHING
+        answer = self.answered.get((self.place(node, frame) or 0, node.text))
+        struct = node.above(*CLASSES) if answer is None else NOTHING
         if not struct:
-            return known
+            return answer
         # A class's own names, such as a template's parameters, are known in its methods.
         every = {
             n
@@ -101,11 +101,11 @@ class Known:
         }
         return every.pop() if len(every) == 1 else None
 
-    def _in_launch(self, node: Node, frame: Frame) -> int | None:
-        known = self._name(node, frame)
-        if known is not None or node.type not in ("identifier", "field_expression"):
+    def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
+        value = self._name(node, frame)
+        if value is not None or node.type not in ("identifier", "field_expression"):
             grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
-            return grid.get(node.text) if known is None else known
+            return grid.get(node.text) if value is None else value
         owner, bound = frame.owner(node.text)
         if bound is None or bound.changed or (id(bound), node.text) in self._finding:
             return None
@@ -124,7 +124,7 @@ class Known:
         return self._size(f"sizeof({self._whole(declared)}{'[0]' * rank})")
 
     def row(self, declared: Node, depth: int) -> int:
-        """Return how many parts a dimension has, which so many subscripts lead to; 0 if it is unknown."""
+        """Return the size of the dimension behind that many subscripts; 0 if it is unknown."""
         whole = self._whole(declared) + "[0]" * depth
         return self._size(f"sizeof({whole}) / sizeof({whole}[0])") or 0
 
@@ -143,9 +143,9 @@ class Known:
     def _objects(self) -> dict[int, str]:
         """Expressions for the arrays in structs, by their declarations."""
         return {
-            each.pointer.members[-1].id: each.pointer.object_
-            for each in self.walk.accesses.values()
-            if each.pointer.members
+            access.pointer.members[-1].id: access.pointer.object_
+            for access in self.walk.accesses.values()
+            if access.pointer.members
         }
 
     @property
@@ -181,8 +181,8 @@ class Known:
         for pointer in {
             a.pointer.members: a.pointer for a in self.walk.accesses.values() if a.pointer.members
         }.values():
-            known = {text: self._size(text) for text in _member_questions(pointer)}
-            at, size, *levels = known.values()
+            sizes = {text: self._size(text) for text in _member_questions(pointer)}
+            at, size, *levels = sizes.values()
             if at is None or not size:
                 continue
             copies = [
@@ -200,7 +200,7 @@ class Known:
             self.asked.setdefault((at, expression), len(self.asked))
 
     def ask_all(self, arrays: Sequence[SharedDeclaration]) -> None:
-        """Ask for all that the accesses of the arrays depend on."""
+        """Add probes for everything that the arrays' accesses depend on."""
         for array in arrays:
             at = self._declared_at(array.declared)
             self.ask(at, f"sizeof({array.name}{'[0]' * array.rank})")
@@ -219,7 +219,7 @@ class Known:
         for access in self.walk.accesses.values():
             self._ask_access(access)
 
-    def _ask_access(self, access: Access) -> None:
+    def _ask_access(self, access: SourceAccess) -> None:
         pointer = access.pointer
         for step in pointer.steps:
             if step.unit not in ("", BYTES):
@@ -245,8 +245,8 @@ class Known:
                 whole = name + "[0]" * depth
                 self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])")
 
-    def _ask_names(self, node: Node, frame: Frame, depth: int = 4) -> None:
-        """Ask for the values of the names in an expression, and in what its calls stand for."""
+    def _ask_names(self, node: Node, frame: CallFrame, depth: int = 4) -> None:
+        """Add probes for the names in an expression, and in what its calls expand to."""
         for use in _named(node):
             onward = self.walk.argument(use, frame, None) if depth else None
             if onward is not None:
@@ -260,7 +260,7 @@ class Known:
             if entered is not None:
                 self._ask_names(*entered, depth - 1)
 
-    def place(self, node: Node, frame: Frame) -> int | None:
+    def place(self, node: Node, frame: CallFrame) -> int | None:
         """Return where the statement that holds a node begins; of a macro's text, that of its expansion."""
         while True:
             root = node
@@ -283,7 +283,7 @@ class Known:
         return at
 
     def _declared_after(self, use: Node, at: int) -> bool:
-        """Return whether a name is declared within the statement that it is asked for before, as a loop's is."""
+        """Return whether a name is declared inside the statement that the probe precedes, such as a loop's variable."""
         node = use
         while node.parent and node.start_byte > at:
             node = node.parent
@@ -296,7 +296,7 @@ class Known:
         return False
 
     def _declared_at(self, declared: Node) -> int | None:
-        """Return where a declared name is known: behind its declaration, or at the beginning of the function."""
+        """Return where a declared name is in scope: after its declaration, or at the beginning of the function."""
         parameter = declared.above("parameter_declaration", "optional_parameter_declaration")
         if parameter:
             body = parameter.above("function_definition", "lambda_expression").part("body")
@@ -319,7 +319,7 @@ class Known:
 
 
 def _named(node: Node) -> Iterator[Node]:
-    """Yield what stands for a value in an expression: names, those of classes' members as a whole, and sizes."""
+    """Yield what has a value in an expression: names, qualified names of class members, and sizes."""
     if node.type in ("identifier", "qualified_identifier", "sizeof_expression", "field_expression"):
         yield node
     else:
@@ -333,7 +333,7 @@ def _offset(declared: Node, pointer: Pointer) -> str:
 
 
 def _member_questions(pointer: Pointer) -> list[str]:
-    """Return what is asked of an array in structs: its distance and size, then of each level of structs their sizes."""
+    """Return the expressions to probe for an array in structs: its distance and size, then the size of each level."""
     whole = pointer.object_
     # Not offsetof, which takes a type's name: here only an object is named.
     address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{whole.partition('.')[0]})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.fix.claims import Claim, ClaimState, Proof
@@ -77,9 +78,16 @@ class KernelFix:
         return any(tile.unknown for tile in self.tiles) or bool(self.notes)
 
 
+def unmeasured(kernels: Sequence[KernelFix], reason: str) -> tuple[KernelFix, ...]:
+    """Return the fixes with the reason why they were not measured."""
+    return tuple(
+        replace(kernel, not_measured=reason) if kernel.proved or kernel.along else kernel for kernel in kernels
+    )
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TriedPatch:
-    """A text, what it does to the tiles, and what is known of it: it is proved, or no more than worth a look."""
+    """A patched text, its effect on the tiles, and its proof, which may be open: then it is only worth a look."""
 
     text: bytes
     tiles: tuple[TileFix, ...]
@@ -87,7 +95,7 @@ class TriedPatch:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is left of the excess of what moved."""
+        """Whether the moved tiles have no excess left."""
         return not self.left
 
     @property

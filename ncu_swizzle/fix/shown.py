@@ -22,7 +22,7 @@ from ncu_swizzle.fix.sources import ChangedFile, SourceFix, written_together
 from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Verdict, in_checkout
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.render.page import environment
+from ncu_swizzle.render.templates import new_environment
 from ncu_swizzle.reports.origins import COMPUTED, NCU, origin_of
 from ncu_swizzle.reports.remarks import fewer_cycles, saving
 
@@ -74,7 +74,7 @@ def _coloured(patch: str) -> Text:
 
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
-    """Yield what came of a kernel's tiles."""
+    """Yield the outcome of a kernel's tiles."""
     if kernel.along:
         yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
     elif not kernel.tiles and not kernel.notes:
@@ -192,7 +192,7 @@ def render(fixed: SourceFix) -> str:
     changed = (*fixed.files, *fixed.unproved_files)
     names = file_names(fixed, changed)
     return (
-        environment()
+        new_environment()
         .get_template("fix/page.html")
         .render(
             title=f"{fixed.source.name}, fixed" if fixed.changed else fixed.source.name,

@@ -16,15 +16,14 @@ from ncu_swizzle.base.pool import ItemOutcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
-from ncu_swizzle.fix import edits, on_gpu
+from ncu_swizzle.fix import edits
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.fix.trial import FixJob
-from ncu_swizzle.gate.linting import kernels_in
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
-from ncu_swizzle.kernels import build, device, limits, naming
+from ncu_swizzle.kernels import descriptions, device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
@@ -39,7 +38,7 @@ def anywhere(folder: Path) -> bool:  # noqa: ARG001
 
 @dataclass(frozen=True, kw_only=True)
 class FixQuery:
-    """How kernels are fixed, and what is said of it: the options of ``ncu-swizzle fix``."""
+    """How kernels are fixed and reported: the options of ``ncu-swizzle fix``."""
 
     request: Request = Request()
     description: KernelDescription = KernelDescription()
@@ -170,13 +169,10 @@ def _sampled(target: Target) -> Target:
 def _finished(
     targets: Sequence[Target], query: FixQuery, before: bytes, after: bytes, kernels: Sequence[KernelFix], project: Path
 ) -> SourceFix:
-    """Return the fix of a source with what was measured of its kernels, and what was not looked at."""
+    """Return the fix of a source with the measurements of its kernels, and a note on what was not checked."""
     finished = tuple(kernels)
     if query.on_gpu is not None and any(kernel.proved for kernel in kernels):
-        if query.on_gpu:
-            finished = on_gpu.measured(kernels, targets, after, EmulationSettings.of(query.request).toolchain)
-        else:
-            finished = on_gpu.unmeasured(kernels, "--no-gpu")
+        finished = measured(kernels, targets, after, query)
     if not any(kernel.before != kernel.after for kernel in finished):  # the GPU may refute all of it
         after = before
     source = limits.plain(targets[0].source)
@@ -193,6 +189,17 @@ def _finished(
     return SourceFix(source=targets[0].source, before=before, after=after, kernels=finished, read=read)
 
 
+def measured(
+    kernels: Sequence[KernelFix], targets: Sequence[Target], text: bytes, query: FixQuery
+) -> tuple[KernelFix, ...]:
+    """Return the fixes with what a GPU says of `text`, the source with all of them, or why none was asked."""
+    if not query.on_gpu or device.absent():
+        return unmeasured(kernels, "no GPU" if query.on_gpu else "--no-gpu")
+    from ncu_swizzle.fix import on_gpu  # with the engine that launches kernels
+
+    return on_gpu.measured(kernels, targets, text, EmulationSettings.of(query.request).toolchain)
+
+
 # Which kernels to fix: those that words name, or that ``ncu-swizzle lint`` found to conflict.
 
 
@@ -205,10 +212,10 @@ def _targets(what: str, query: FixQuery) -> list[Target]:
         )
     (named,) = naming.resolve([what], query.description, every=True)
     for skipped in named.skipped:
-        raise UsageError(f"{skipped.name}: {skipped.reason}", build.describing(what))
+        raise UsageError(f"{skipped.name}: {skipped.reason}", descriptions.describing(what))
     targets = [target.sized(query.request.problem) for target in named.targets]
     if not targets:
-        raise UsageError(f"{what} has no kernel whose launch is described", build.describing(what))
+        raise UsageError(f"{what} has no kernel whose launch is described", descriptions.describing(what))
     for target in targets:
         if not _has_source(target):
             raise UsageError(
@@ -243,6 +250,8 @@ def fixes(
     progress: Progress = silent,
 ) -> list[SourceFix]:
     """Return the fix of each of lint's sources with a kernel that a check found to conflict."""
+    from ncu_swizzle.gate.linting import kernels_in  # which has run
+
     conflicting = {check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.failed}
     by_source: dict[Path, list[Target]] = {}
     for kernel in kernels_in(files, description):
@@ -263,7 +272,7 @@ def fixes(
 
 
 def meet(one: SourceFix, other: SourceFix) -> bool:
-    """Return whether a fix changes what the other one was proved with: the next run will fix what is left."""
+    """Return whether a fix changes a file that the other one was proved with: the next run will fix what is left."""
     changed = [{limits.plain(file.path) for file in fixed.files} for fixed in (one, other)]
     return bool(changed[0] & other.read or changed[1] & one.read)
 
@@ -272,7 +281,7 @@ def meet(one: SourceFix, other: SourceFix) -> bool:
 
 
 def _real(path: Path) -> Path:
-    """Return the file that a link leads to: the source, of which the link stays."""
+    """Return the file that a symbolic link points to: it is rewritten, and the link stays a link."""
     return Path(os.path.realpath(path))
 
 

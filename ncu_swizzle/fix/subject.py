@@ -101,7 +101,7 @@ class FixSubject:
         return min(self._declared(seen) or seen.narrowest, seen.narrowest)
 
     def spelled_bytes(self, seen: TileSeen) -> int:
-        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        """Return the widest access in the source, in bytes; wider ones are the compiler's."""
         draft, most = self.draft(seen), 1
         for access in seen.tile.accesses:
             plain = access.node.type not in ("call_expression", "gnu_asm_input_operand")
@@ -142,16 +142,16 @@ class FixSubject:
 
     def _declared_rows(self, seen: TileSeen) -> set[int]:
         """Return the bytes of a row by the types of a flat tile's pointers, such as ``float (*p)[32]``."""
-        draft, found = self.draft(seen), set[int]()
+        draft, lengths = self.draft(seen), set[int]()
         for declared in seen.tile.named:
             sizes = sizes_of(declared, self.file)
             length = self.known.constants.value(sizes[-1], self.known.walk.kernel) if sizes else None
-            found |= {length * draft.declared_bytes} if length else set()
-        return found
+            lengths |= {length * draft.declared_bytes} if length else set()
+        return lengths
 
     def _strides(self, seen: TileSeen) -> set[int]:
-        """Return the strides that stand in a tile's indices of elements, in bytes."""
-        draft, found = self.draft(seen), set[int]()
+        """Return the strides that a tile's indices contain, in bytes."""
+        draft, strides = self.draft(seen), set[int]()
         drafts = draft, replace(draft, constants=self.known.launched)  # rows may be as long as the launch says
         for access in seen.tile.accesses:
             for step in (step for step in access.steps if step.rank == 1):
@@ -160,8 +160,8 @@ class FixSubject:
                 except Unfit:
                     continue
                 terms = (term for made in drafts for term in made.terms(step) if term.variable)
-                found |= {abs(term.constant) * unit for term in terms}
-        return found
+                strides |= {abs(term.constant) * unit for term in terms}
+        return strides
 
 
 def subject_of(target: Target, text: bytes, emulated: Emulated, settings: EmulationSettings) -> FixSubject:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.frames import Frame
+from ncu_swizzle.fix.frames import CallFrame
 from ncu_swizzle.fix.walking import Walk
 
 SIZES = {
@@ -20,7 +20,7 @@ SIZES = {
 }  # fmt: skip
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 NAMES = ("identifier", "type_identifier", "qualified_identifier")
-Value = Callable[[Node, Frame], "int | None"]
+Value = Callable[[Node, CallFrame], "int | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +28,17 @@ class Factor:
     """One factor of a product, and its value if that is constant; `shift` is that of ``y << 5``."""
 
     node: Node
-    frame: Frame
+    frame: CallFrame
     value: int | None
     shift: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class Summand:
     """A product; `negative` if it is subtracted."""
 
     node: Node
-    frame: Frame
+    frame: CallFrame
     factors: tuple[Factor, ...]
     negative: bool = False
 
@@ -54,16 +54,16 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The values of a file's names, as they are known in a frame, and what its expressions come to."""
+    """The values of a file's names in a frame, and of its expressions."""
 
     walk: Walk
     name: Value  # of an identifier, a size, a member such as blockDim.x
 
-    def value(self, node: Node, frame: Frame) -> int | None:
+    def value(self, node: Node, frame: CallFrame) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
         return self._value(*self._reached(node.bare, frame, None))
 
-    def _value(self, node: Node, frame: Frame) -> int | None:
+    def _value(self, node: Node, frame: CallFrame) -> int | None:
         match node.type:
             case kind if kind in (*NAMES, "field_expression"):
                 return self.name(node, frame)
@@ -79,7 +79,7 @@ class Constants:
                 return self._binary(node, frame)
         return None
 
-    def _binary(self, node: Node, frame: Frame) -> int | None:
+    def _binary(self, node: Node, frame: CallFrame) -> int | None:
         one, other = self.value(node.part("left"), frame), self.value(node.part("right"), frame)
         operator = operator_of(node)
         if one is None or other is None or (operator in "/%" and other <= 0) or (operator == "<<" and other > 30):
@@ -90,8 +90,8 @@ class Constants:
         }  # fmt: skip
         return operations[operator](one, other) if operator in operations else None
 
-    def _reached(self, node: Node, frame: Frame, home: Frame | None) -> tuple[Node, Frame]:
-        """Return what a parameter or a call stands for; with `home`, only what does not mean anything there."""
+    def _reached(self, node: Node, frame: CallFrame, home: CallFrame | None) -> tuple[Node, CallFrame]:
+        """Return what a parameter or a call expands to; with `home`, only if it has no meaning there."""
         while True:
             node = node.bare
             onward = self.walk.argument(node, frame, home) or self._expanded(node, frame)
@@ -99,8 +99,8 @@ class Constants:
                 return node, frame
             node, frame = onward
 
-    def _expanded(self, node: Node, frame: Frame) -> tuple[Node, Frame] | None:
-        """Return the only expression of what a call calls, or a macro stands for, if it depends on nothing else."""
+    def _expanded(self, node: Node, frame: CallFrame) -> tuple[Node, CallFrame] | None:
+        """Return the only expression of a called function or a macro, if it depends on nothing else."""
         entered = self.walk.expression(node, frame)
         if entered is None:
             return None
@@ -111,11 +111,13 @@ class Constants:
                 return None
         return entered
 
-    def terms(self, node: Node, frame: Frame, home: Frame | None = None, negative: bool = False) -> tuple[Term, ...]:
+    def terms(
+        self, node: Node, frame: CallFrame, home: CallFrame | None = None, negative: bool = False
+    ) -> tuple[Summand, ...]:
         """Return the sum that an expression is, in what is written in a frame."""
         return tuple(self._terms(node, frame, home, negative))
 
-    def _terms(self, node: Node, frame: Frame, home: Frame | None, negative: bool) -> Iterator[Term]:
+    def _terms(self, node: Node, frame: CallFrame, home: CallFrame | None, negative: bool) -> Iterator[Summand]:
         inner, within = self._reached(node, frame, home)
         operator = operator_of(inner)
         if operator in ("+", "-"):
@@ -124,9 +126,9 @@ class Constants:
             return
         if within is not frame and home in (None, frame) and self._value(inner, within) is not None:
             inner, within = node.bare, frame  # a constant by its name
-        yield Term(inner, within, tuple(self._factors(inner, within, home)), negative)
+        yield Summand(inner, within, tuple(self._factors(inner, within, home)), negative)
 
-    def _factors(self, node: Node, frame: Frame, home: Frame | None) -> Iterator[Factor]:
+    def _factors(self, node: Node, frame: CallFrame, home: CallFrame | None) -> Iterator[Factor]:
         value = self.value(node, frame)
         inner, within = self._reached(node, frame, home)
         if inner is not node.bare and (value is None or node.bare.type == "identifier"):

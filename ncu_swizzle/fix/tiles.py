@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.frames import Access, Obstacle
+from ncu_swizzle.fix.frames import SourceAccess, SourceObstacle
 from ncu_swizzle.fix.names import SharedDeclaration, sizes_of
 
 
@@ -39,11 +39,11 @@ class Members:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceTile:
-    """Roots that share accesses, and so a mapping; all accesses to them, and what is in the way."""
+    """Roots that share accesses, and so a mapping; all accesses to them, and the obstacles."""
 
     roots: tuple[Root, ...]
-    accesses: tuple[Access, ...]
-    obstacles: tuple[Obstacle, ...] = ()
+    accesses: tuple[SourceAccess, ...]
+    obstacles: tuple[SourceObstacle, ...] = ()
 
     @property
     def named(self) -> tuple[Node, ...]:
@@ -52,20 +52,20 @@ class SourceTile:
 
 
 def tiles_of(
-    accesses: Sequence[Access], obstacles: Sequence[Obstacle], offsets: Mapping[int, int],
+    accesses: Sequence[SourceAccess], obstacles: Sequence[SourceObstacle], offsets: Mapping[int, int],
     members: Mapping[tuple[Node, ...], Members],
 ) -> tuple[SourceTile, ...]:  # fmt: skip
     """Return the tiles; `offsets` are the declared pointers at a constant distance from their array, in bytes."""
     roots: dict[tuple[object, ...], Root] = {}
-    found: list[tuple[Root, Access]] = []
+    rooted: list[tuple[Root, SourceAccess]] = []
     for access in accesses:
         root, rest = _rooted(access, offsets)
         root = roots.setdefault((root.array.declared, root.declared), root)
-        found.append((root, rest))
+        rooted.append((root, rest))
     # Accesses that are written in the same place share a mapping, and so do all roots of one pointer.
     group = {root: {root} for root in roots.values()}
     by_node: dict[object, Root] = {}
-    for root, access in found:
+    for root, access in rooted:
         keys = [access.node, *(step.node for step in access.steps if step.node)]
         if root.member:
             keys.append(root.declared)
@@ -81,8 +81,8 @@ def tiles_of(
         arrays = {root.array for root in ordered}
         tiles.append(
             SourceTile(
-                roots=tuple(copy for root in ordered for copy in _copies(root, members, offsets, found)),
-                accesses=tuple(access for root, access in found if root in joined),
+                roots=tuple(copy for root in ordered for copy in _copies(root, members, offsets, rooted)),
+                accesses=tuple(access for root, access in rooted if root in joined),
                 obstacles=tuple(obstacle for obstacle in obstacles if obstacle.array in arrays),
             )
         )
@@ -93,7 +93,7 @@ def _order(root: Root) -> tuple[int, int, int]:
     return root.array.declared.start_byte, root.offset, root.declared.start_byte
 
 
-def _rooted(access: Access, offsets: Mapping[int, int]) -> tuple[Root, Access]:
+def _rooted(access: SourceAccess, offsets: Mapping[int, int]) -> tuple[Root, SourceAccess]:
     """Return where an access begins, and the access from there on."""
     pointer = access.pointer
     if pointer.members:
@@ -109,7 +109,7 @@ def _rooted(access: Access, offsets: Mapping[int, int]) -> tuple[Root, Access]:
 
 def _copies(
     root: Root, members: Mapping[tuple[Node, ...], Members], offsets: Mapping[int, int],
-    found: Sequence[tuple[Root, Access]],
+    found: Sequence[tuple[Root, SourceAccess]],
 ) -> list[Root]:  # fmt: skip
     """Return a root for each struct that holds the array."""
     if not root.member:

@@ -53,10 +53,10 @@ def added_hazard(old: Executable, new: Executable) -> str:
     """Return a race or deadlock that only the new kernel has, in words; empty if it has none more than the old one."""
     before: dict[tuple[str, ...], Hazard] = {}  # by code and lines
     after: dict[tuple[str, ...], Hazard] = {}
-    for found, version in ((before, old), (after, new)):
+    for hazards, version in ((before, old), (after, new)):
         for hazard in version.emulated.counts.hazards.found:
             located = [next(iter(version.stacks.get(party.offset, ())), ("", 0)) for party in hazard.parties]
-            found.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
+            hazards.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
     counts = Counter(code for code, *_ in before)
     for (code, *lines), hazard in after.items():
         counts[code] -= 1
@@ -93,16 +93,18 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Writt
     except (ProgramFailed, Contended) as error:
         return _trace(state=ClaimState.HELD, reason=f"no new hazard; results are not compared: {brief(error)}")
     same = first.address.shape == second.address.shape and bool((first.address == second.address).all())
-    known = first.known & second.known if same else np.zeros(0, bool)
-    if not same or (known & (first.value != second.value)).any():
+    both_known = first.known & second.known if same else np.zeros(0, bool)
+    if not same or (both_known & (first.value != second.value)).any():
         return _trace(state=ClaimState.FAILED, reason="in the described launch, the two versions write other results")
     blocks_write = f"{len(blocks):,} blocks write" if len(blocks) > 1 else "a block writes"
-    said = f"{int(known.sum()):,} bytes that {blocks_write} for random inputs are the same"
-    return _trace(state=ClaimState.HELD, reason=f"no new hazard; {said if known.any() else 'no results are known'}")
+    said = f"{int(both_known.sum()):,} bytes that {blocks_write} for random inputs are the same"
+    return _trace(
+        state=ClaimState.HELD, reason=f"no new hazard; {said if both_known.any() else 'no results are known'}"
+    )
 
 
 class TrialOrder(Enum):
-    """What is asked of a patch first, which is all if the answer is no: a launch takes as long as a proof."""
+    """How far a patch is checked at first, and no further if that fails: a launch takes as long as a proof."""
 
     LAUNCH = 1  # whether the described launch has fewer conflicts
     MEANING = 2  # whether its meaning is not refuted
@@ -265,8 +267,8 @@ class Stop:
         return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
 
 
-def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
-    """Return the stop of a patch whose proof does not hold; `line` is the tile's."""
+def stop_of(proof: Proof, line: Location, mapping: str) -> Stop:
+    """Return what stopped a patch: the claim that failed, else the one that is unknown; `line` is the tile's."""
     failed = (claim for claim in proof.claims if claim.state is ClaimState.FAILED)
     obstacle = next(failed, None) or proof.obstacle
     assert obstacle is not None
@@ -280,5 +282,5 @@ def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
 
 
 def furthest(one: Stop | None, other: Stop) -> Stop:
-    """Return the stop that came further; of two that came equally far the first, which is of the better mapping."""
+    """Return the stop at the later stage; of two at the same stage the first, whose mapping is better."""
     return other if one is None or other.stage > one.stage else one

@@ -1,6 +1,6 @@
 """Walk through a kernel as a thread does, and note what it does with shared arrays: every access, with its indices.
 
-A `Frame` is a block, a call or the expansion of a macro; its names mean what they mean there, so that pointers,
+A `CallFrame` is a block, a call or the expansion of a macro; its names mean what they mean there, so that pointers,
 references, lambdas, methods and objects that keep pointers need no rules of their own. Conditions are not evaluated:
 both sides are walked, and a name means all that it was ever assigned. What is not understood is an obstacle, with its
 line. Nothing rests on this: a patch that misses an access is refuted.
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ncu_swizzle.fix.cuda import CLASSES, INTEGERS, NOTHING, UNION, Node
-from ncu_swizzle.fix.frames import Access, Bound, Closure, Frame, Made, Obstacle, Pointer, Value, Values
+from ncu_swizzle.fix.frames import Bound, CallFrame, Closure, Made, Pointer, SourceAccess, SourceObstacle, Value, Values
 from ncu_swizzle.fix.names import (
     BYTES,
     Definition,
@@ -31,7 +31,7 @@ from ncu_swizzle.fix.names import (
 TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
 SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
 MATRIX = ("load_matrix_sync", "store_matrix_sync")
-# They access what they are pointed to, as wide as the pointer says or as they are told.
+# They access what their pointer arguments point to, in the pointer's width or in a width that they are given.
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 TRANSPARENT = ("parenthesized_expression", "init_statement")
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
@@ -46,13 +46,13 @@ class Walk:
 
     def __init__(self, names: Names, arrays: Sequence[SharedDeclaration], kernel: str) -> None:
         self.names, self.file = names, names.file
-        self.accesses: dict[tuple[object, ...], Access] = {}
-        self.obstacles: dict[tuple[str, int], Obstacle] = {}
+        self.accesses: dict[tuple[object, ...], SourceAccess] = {}
+        self.obstacles: dict[tuple[str, int], SourceObstacle] = {}
         self.pointers: dict[int, tuple[Node, list[Pointer]]] = {}  # that are declared, by their declared names
         self._statements: dict[int, list[SharedDeclaration]] = {}
         self._growing, self._calls = 0, 0
         self._walked, self._reached = set[int](), set[int]()  # bodies, and arrays
-        self.top = Frame()
+        self.top = CallFrame()
         self.kernel = self.top
         for array in arrays:
             self._statements.setdefault(array.statement.id, []).append(array)
@@ -60,7 +60,7 @@ class Walk:
                 self._array(array, self.top)
         for definition in names.callables.get(kernel, []):
             if not definition.macro:
-                self.kernel = Frame(definition=definition, outer=self.top)
+                self.kernel = CallFrame(definition=definition, outer=self.top)
                 for declared in filter(None, definition.parameters):
                     self.kernel.names[declared.text] = Bound(given=True)
                 # What is nested deeper than Python calls itself is left out, and so not in the patch.
@@ -75,19 +75,21 @@ class Walk:
             for method in self.names.methods_of(self._struct(object_)):
                 if method.body.id not in self._walked and array.declared.id in self._reached:
                     names = {declared.text: Bound(given=True) for declared in method.parameters if declared}
-                    self._statement(method.body, Frame(definition=method, outer=self.top, this=(object_,), names=names))
+                    self._statement(
+                        method.body, CallFrame(definition=method, outer=self.top, this=(object_,), names=names)
+                    )
 
-    def _pointer(self, array: SharedDeclaration, frame: Frame) -> Pointer:
+    def _pointer(self, array: SharedDeclaration, frame: CallFrame) -> Pointer:
         whole = f"{array.name}{'[0]' * array.rank}"
         return Pointer(array=array, home=frame, rank=array.rank, object_=whole, object_declared=array.declared)
 
-    def _array(self, array: SharedDeclaration, frame: Frame) -> None:
+    def _array(self, array: SharedDeclaration, frame: CallFrame) -> None:
         self._reached.add(array.declared.id)
         frame.names[array.name] = Bound((self._pointer(array, frame),))
 
     # ------------------------------------------------------------------------------------ statements
 
-    def _statement(self, node: Node, frame: Frame) -> Values:  # noqa: PLR0912
+    def _statement(self, node: Node, frame: CallFrame) -> Values:  # noqa: PLR0912
         """Walk through a statement; return what it returns."""
         if node.id in self._statements:
             for array in self._statements[node.id]:
@@ -96,10 +98,10 @@ class Walk:
         returned: Values = ()
         match node.type:
             case "compound_statement" if node.parent.type != "gnu_statement":
-                inner = Frame(outer=frame)
+                inner = CallFrame(outer=frame)
                 return tuple(value for child in node.named_children for value in self._statement(child, inner))
             case kind if kind in LOOPS:
-                inner = Frame(outer=frame)
+                inner = CallFrame(outer=frame)
                 for _ in range(PASSES):
                     before = self._growing
                     returned += tuple(v for child in node.named_children for v in self._statement(child, inner))
@@ -129,7 +131,7 @@ class Walk:
                 self._used(node, frame)
         return returned
 
-    def _declared(self, node: Node, declarator: Node, frame: Frame) -> None:
+    def _declared(self, node: Node, declarator: Node, frame: CallFrame) -> None:
         """Walk through one name of a declaration."""
         name = declared_name(declarator)
         value = declarator.part("value") if declarator.type == "init_declarator" else NOTHING
@@ -137,8 +139,8 @@ class Walk:
             self._used(value, frame)
             return
         if value.type == "lambda_expression":
-            made = next((d for d in self.names.callables.get(name.text, []) if d.node is value), None)
-            frame.names[name.text] = Bound((Closure(made, frame),) if made else ())
+            definition = next((d for d in self.names.callables.get(name.text, []) if d.node is value), None)
+            frame.names[name.text] = Bound((Closure(definition, frame),) if definition else ())
             return
         struct = self.file.class_named(node.part("type").text)
         plain = declarator if declarator.type != "init_declarator" else declarator.part("declarator")
@@ -155,13 +157,13 @@ class Walk:
         values = self._value(value, frame) if value else ()
         self._bind(name, self._decayed(value, values, frame, reference), value, frame)
 
-    def _bind(self, name: Node, values: Values, value: Node, frame: Frame) -> None:
-        """Have a declared name mean some values, as its declaration says what it counts."""
+    def _bind(self, name: Node, values: Values, value: Node, frame: CallFrame) -> None:
+        """Bind values to a declared name, in the units of its declaration."""
         bound = frame.names.setdefault(name.text, Bound((), value, frame, declared=name))
         self._grow(bound, [self._shaped(v, name) if isinstance(v, Pointer) else v for v in values])
 
     def _shaped(self, pointer: Pointer, name: Node) -> Pointer:
-        """Return a pointer as the declaration of a name makes it."""
+        """Return a pointer with the type of a declared name."""
         rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
         struct = self._struct(pointer)
         if struct and unit != BYTES and not self.file.class_named(unit):
@@ -177,20 +179,20 @@ class Walk:
         return shaped
 
     def _grow(self, bound: Bound, values: Sequence[Value]) -> None:
-        known = {value.key() for value in bound.values}
-        new = [value for value in values if value.key() not in known]
+        keys = {value.key() for value in bound.values}
+        new = [value for value in values if value.key() not in keys]
         bound.values = (*bound.values, *new)
         self._growing += len(new)
 
-    def _returned(self, node: Node, frame: Frame) -> Values:
+    def _returned(self, node: Node, frame: CallFrame) -> Values:
         """Return what a function returns: pointers and objects, an element if it returns a reference."""
         definition = frame.function.definition
-        given = tuple(v for child in node.named_children for v in self._value(child, frame))
+        returned = tuple(v for child in node.named_children for v in self._value(child, frame))
         declarator = definition.node.part("declarator") if definition else NOTHING
         reference = "&" in declarator.text.partition("(")[0] or "->" in declarator.text
-        return self._decayed(node.named_children[0] if node.named_children else node, given, frame, reference)
+        return self._decayed(node.named_children[0] if node.named_children else node, returned, frame, reference)
 
-    def _decayed(self, node: Node, values: Values, frame: Frame, reference: bool) -> Values:
+    def _decayed(self, node: Node, values: Values, frame: CallFrame, reference: bool) -> Values:
         """Return values as an expression has them; elements are accessed, unless a reference is bound to them."""
         kept: list[Value] = []
         for value in values:
@@ -202,11 +204,11 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ expressions
 
-    def _used(self, node: Node, frame: Frame) -> Values:
+    def _used(self, node: Node, frame: CallFrame) -> Values:
         """Walk through an expression whose value is used: an element is accessed."""
         return self._decayed(node, self._value(node, frame), frame, reference=False) if node else ()
 
-    def _value(self, node: Node, frame: Frame) -> Values:  # noqa: PLR0911, PLR0912
+    def _value(self, node: Node, frame: CallFrame) -> Values:  # noqa: PLR0911, PLR0912
         """Walk through an expression; return the values that are followed."""
         match node.type:
             case "identifier" | "type_identifier" | "field_identifier":
@@ -252,41 +254,41 @@ class Walk:
             case "sizeof_expression" | "decltype" | "lambda_expression" | "comment":
                 return ()
             case "compound_statement":
-                return self._statement(node, Frame(outer=frame))
+                return self._statement(node, CallFrame(outer=frame))
         return self._children(node, frame)
 
-    def _children(self, node: Node, frame: Frame) -> Values:
+    def _children(self, node: Node, frame: CallFrame) -> Values:
         for child in node.named_children:
             for value in self._used(child, frame):
                 self._stop(child, value, f"{{}} is used in a way that is not understood: {node.quoted(80)}")
         return ()
 
-    def _this(self, frame: Frame) -> Values:
-        inner: Frame | None = frame
+    def _this(self, frame: CallFrame) -> Values:
+        inner: CallFrame | None = frame
         while inner is not None and not inner.this:
             inner = inner.outer
         return inner.this if inner else ()
 
-    def _name(self, node: Node, frame: Frame) -> Values:
-        """Return what a name means: a pointer that is no parameter is at home where it is written."""
+    def _name(self, node: Node, frame: CallFrame) -> Values:
+        """Return the values of a name: a pointer that is not a parameter belongs to the frame where it is written."""
         bound = frame.bound(node.text)
         if bound is not None:
             return tuple(
                 v if bound.given or not isinstance(v, Pointer) else replace(v, home=frame.function)
                 for v in bound.values
             )
-        found: list[Value] = []
+        members: list[Value] = []
         for value in self._this(frame):
             if isinstance(value, Pointer):
-                found += self._member_of(value, node.text, node, home=frame.function)
-        if found:
-            return tuple(found)
+                members += self._member_of(value, node.text, node, home=frame.function)
+        if members:
+            return tuple(members)
         for definition in self.names.callables.get(node.text, []):
             if definition.macro and not definition.parameters and node.type == "identifier":
                 return self._into(definition, node, frame)
         return ()
 
-    def _subscript(self, node: Node, frame: Frame) -> Values:
+    def _subscript(self, node: Node, frame: CallFrame) -> Values:
         found: list[Value] = []
         index = node.arguments[0] if len(node.arguments) == 1 else NOTHING
         for argument in node.arguments:
@@ -299,7 +301,7 @@ class Walk:
             found += (v for made, this, outer in called for v in self._into(made, node, frame, this, outer))
         return tuple(found)
 
-    def _pointed(self, node: Node, frame: Frame) -> Values:
+    def _pointed(self, node: Node, frame: CallFrame) -> Values:
         """Walk through ``*p`` or ``&e``."""
         values, found = self._value(node.part("argument"), frame), list[Value]()
         for value in values:
@@ -314,7 +316,7 @@ class Walk:
                 found.append(replace(value, rank=value.rank + 1 if whole else max(value.rank, 1)))
         return tuple(found)
 
-    def _sum(self, node: Node, frame: Frame) -> Values:
+    def _sum(self, node: Node, frame: CallFrame) -> Values:
         left, right, operator = node.part("left"), node.part("right"), node.part("operator").text
         if operator not in ("+", "-"):
             for child in (left, right):
@@ -352,7 +354,7 @@ class Walk:
                 found.append(value)
         return tuple(found)
 
-    def _assigned(self, node: Node, frame: Frame) -> Values:
+    def _assigned(self, node: Node, frame: CallFrame) -> Values:
         left, right, operator = node.part("left"), node.part("right"), node.part("operator").text
         if operator in ("+=", "-=") and left.type == "identifier":
             self._used(right, frame)
@@ -369,7 +371,7 @@ class Walk:
                 self._stop(node, value, f"{node.quoted(80)} keeps an address of {{}} where it is not followed")
         return self._used(left, frame)
 
-    def _moved(self, left: Node, by: Node, frame: Frame, negative: bool = False) -> Values:
+    def _moved(self, left: Node, by: Node, frame: CallFrame, negative: bool = False) -> Values:
         """Walk through ``p += by`` and ``++p``."""
         bound = frame.bound(left.text) if left.type == "identifier" else None
         if bound is None:
@@ -394,7 +396,7 @@ class Walk:
             return NOTHING
         return struct if self.names.methods_of(struct) or any(map(sizes_of, members_of(struct))) else NOTHING
 
-    def _member(self, node: Node, frame: Frame) -> Values:
+    def _member(self, node: Node, frame: CallFrame) -> Values:
         found: list[Value] = []
         name = (node.part("field").part("name") or node.part("field")).text
         for value in self._value(node.part("argument"), frame):
@@ -406,8 +408,8 @@ class Walk:
                 found += self._member_of(inner, name, node, home=value.home)
         return tuple(found)
 
-    def _member_of(self, value: Pointer, name: str, node: Node, home: Frame) -> Values:
-        """Return a member of an element: an array is a tile of its own, anything else is accessed."""
+    def _member_of(self, value: Pointer, name: str, node: Node, home: CallFrame) -> Values:
+        """Return a member of an element: an array becomes a separate tile, anything else is accessed."""
         type_ = value.unit or (value.members[-1].declared_type if value.members else value.array.element)
         struct = self.file.class_named(type_, *CLASSES, UNION)
         declared = next((n for n in members_of(struct) if n.text == name), NOTHING) if struct else NOTHING
@@ -429,21 +431,21 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ calls
 
-    def _call(self, node: Node, frame: Frame) -> Values:
-        given, function = node.arguments, node.part("function")
+    def _call(self, node: Node, frame: CallFrame) -> Values:
+        arguments, function = node.arguments, node.part("function")
         if cast := node.cast_type:
-            return self._cast(node, cast, tuple(v for child in given for v in self._value(child, frame)))
+            return self._cast(node, cast, tuple(v for child in arguments for v in self._value(child, frame)))
         struct = self.file.class_named(function.text) if function.type in NAMING else NOTHING
         if struct:
             return (self._made(struct, node.part("arguments"), frame),)
         called = list(self._callees(node, frame))
         if called:
             return tuple(v for made, this, outer in called for v in self._into(made, node, frame, this, outer))
-        return self._library(node, node.called, given, frame)
+        return self._library(node, node.called, arguments, frame)
 
-    def _callees(self, node: Node, frame: Frame) -> Iterator[tuple[Definition, Values, Frame | None]]:
+    def _callees(self, node: Node, frame: CallFrame) -> Iterator[tuple[Definition, Values, CallFrame | None]]:
         """Yield what a call, or a subscript of an object, may call: with the object, and the frame of a lambda."""
-        given, function = node.arguments, node.part("function") or node.part("argument")
+        arguments, function = node.arguments, node.part("function") or node.part("argument")
         subscript = node.type == "subscript_expression"
         name = "operator[]" if subscript else "operator()"
         values: Values = ()
@@ -464,7 +466,7 @@ class Walk:
                 yield value.definition, (), value.frame
                 continue
             inner = value.stepped(0, NOTHING, frame) if isinstance(value, Pointer) and value.rank else value
-            methods = self._method_of(inner, name, len(given))
+            methods = self._method_of(inner, name, len(arguments))
             yield from ((method, (inner,), None) for method in methods)
             if not methods and isinstance(inner, Pointer) and values is not self._this(frame):
                 self._opaque(node, inner)
@@ -474,25 +476,25 @@ class Walk:
         if bound is not None and not every:  # an object of a class that is not to be seen
             every = self.names.callables.get("operator()", [])
             every = every if len(every) == 1 else []
-        yield from ((d, (), None) for d in every if d.fits(len(given)) and (bound is not None or not d.struct))
+        yield from ((d, (), None) for d in every if d.fits(len(arguments)) and (bound is not None or not d.struct))
 
     def _opaque(self, node: Node, value: Pointer) -> None:
-        """Note a use of an object of which the file does not show the class."""
+        """Note a use of an object whose class the file does not define."""
         type_ = value.unit or value.array.element
         if not self.file.class_named(type_):
             self._stop(node, value, f"{{}} is an object of {type_}, which is not defined in this file")
 
-    def _library(self, node: Node, name: str, given: Sequence[Node], frame: Frame) -> Values:
-        """Walk through a call of what the file does not define."""
-        found: list[Value] = []
+    def _library(self, node: Node, name: str, given: Sequence[Node], frame: CallFrame) -> Values:
+        """Walk through a call of a function that the file does not define."""
+        values: list[Value] = []
         for number, argument in enumerate(given):
             for value in self._used(argument, frame):
                 if not isinstance(value, Pointer):
                     continue
                 if name in TO_ADDRESS:
-                    found.append(replace(value, rank=1, unit=BYTES))
+                    values.append(replace(value, rank=1, unit=BYTES))
                 elif name in SAME:
-                    found.append(replace(value, rank=1))
+                    values.append(replace(value, rank=1))
                 elif name == "make_tensor" and len(given) == 2 and number == 0:
                     self._access(node, value, frame, layout=given[1])
                 elif name in MATRIX:
@@ -501,34 +503,34 @@ class Walk:
                     self._access(node, value, frame)
                 else:
                     self._stop(node, value, f"{{}} is handed to {name}, which this file does not define")
-        return tuple(found)
+        return tuple(values)
 
     def _method_of(self, value: Value, name: str, count: int) -> list[Definition]:
         pointed = self._struct(value) if isinstance(value, Pointer) else NOTHING
         struct = value.struct if isinstance(value, Made) else pointed
         return [d for d in self.names.methods_of(struct) if d.name == name and d.fits(count)] if struct else []
 
-    def entered(self, definition: Definition, node: Node, given: Sequence[Node], frame: Frame) -> Frame:
+    def entered(self, definition: Definition, node: Node, given: Sequence[Node], frame: CallFrame) -> CallFrame:
         """Return the frame of a call, without the values of its arguments."""
         outer = frame if definition.macro else self.top
-        inner = Frame(definition=definition, caller=frame, outer=outer, site=node)
+        inner = CallFrame(definition=definition, caller=frame, outer=outer, site=node)
         for declared, argument in zip(definition.parameters, given, strict=False):
             if declared:
                 inner.names[declared.text] = Bound((), argument, frame, given=True)
         return inner
 
     def _into(
-        self, definition: Definition, node: Node, frame: Frame, this: Values = (), outer: Frame | None = None
+        self, definition: Definition, node: Node, frame: CallFrame, this: Values = (), outer: CallFrame | None = None
     ) -> Values:
-        """Walk through what a call calls."""
-        given = node.arguments
+        """Walk through the function that a call calls."""
+        arguments = node.arguments
         self._calls += 1
         if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
         self._walked.add(definition.body.id)
-        inner = self.entered(definition, node, given, frame)
+        inner = self.entered(definition, node, arguments, frame)
         inner.this, inner.outer = this, outer or inner.outer
-        for declared, argument in zip(definition.parameters, given, strict=False):
+        for declared, argument in zip(definition.parameters, arguments, strict=False):
             values = self._value(argument, frame)
             if not declared:
                 continue
@@ -539,7 +541,7 @@ class Walk:
             inner.names[declared.text].values = tuple(
                 v if kept or not isinstance(v, Pointer) else self._shaped(v, declared) for v in values
             )
-        for argument in given[len(definition.parameters) :]:
+        for argument in arguments[len(definition.parameters) :]:
             self._used(argument, frame)
         if definition.macro and definition.expression:
             return self._value(definition.expression, inner)
@@ -549,8 +551,8 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ objects in registers
 
-    def _made(self, struct: Node, listed: Node, frame: Frame) -> Made:
-        """Return an object that is made of a list of arguments or initialisers."""
+    def _made(self, struct: Node, listed: Node, frame: CallFrame) -> Made:
+        """Return an object that is constructed from arguments or initialisers."""
         given = [  # View v(tile) has what looks like types
             child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
             for child in listed.named_children
@@ -581,23 +583,25 @@ class Walk:
     # ------------------------------------------------------------------------------------ what is found
 
     def _access(
-        self, node: Node, pointer: Pointer, frame: Frame, layout: Node = NOTHING, leading: Node = NOTHING
+        self, node: Node, pointer: Pointer, frame: CallFrame, layout: Node = NOTHING, leading: Node = NOTHING
     ) -> None:
         key = (node.id, pointer.key(), layout.id, pointer.home.path, frame.path)
-        self.accesses.setdefault(key, Access(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading))
+        self.accesses.setdefault(
+            key, SourceAccess(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading)
+        )
 
     def _stop(self, node: Node, value: Value, reason: str) -> None:
         if isinstance(value, Pointer):
             name = value.members[-1].text if value.members else value.array.name
             said = reason.replace("{}", name)
-            self.obstacles.setdefault((said, node.line), Obstacle(array=value.array, line=node.line, reason=said))
+            self.obstacles.setdefault((said, node.line), SourceObstacle(array=value.array, line=node.line, reason=said))
 
-    def transparent(self, frame: Frame) -> bool:
-        """Return whether a call stands for one expression, whose parts may be written where it is called."""
+    def transparent(self, frame: CallFrame) -> bool:
+        """Return whether a call expands to one expression, whose parts may be written in its place."""
         definition = frame.function.definition
         return definition is not None and bool(definition.expression) and frame.function.caller is not None
 
-    def home(self, access: Access) -> Frame:
+    def home(self, access: SourceAccess) -> CallFrame:
         """Return the frame that an index is written in: where its pointer is named, through calls of one expression."""
         frame = next((step.frame for step in reversed(access.steps) if step.node), access.frame).function
         while frame is not access.pointer.home.function and self.transparent(frame):
@@ -607,14 +611,14 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ what expressions stand for
 
-    def argument(self, node: Node, frame: Frame, home: Frame | None) -> tuple[Node, Frame] | None:
-        """Return what a parameter is given by its call, or a member by what made its object.
+    def argument(self, node: Node, frame: CallFrame, home: CallFrame | None) -> tuple[Node, CallFrame] | None:
+        """Return the argument of a parameter, or the initialiser of a member.
 
         None if the name means the same at `home`, or its function is more than one expression.
         """
         if node.type not in ("identifier", "field_expression"):
             return None
-        owner: Frame | None = frame
+        owner: CallFrame | None = frame
         bound: Bound | None = None
         if node.type == "field_expression":
             found = [v for v in self._value(node.part("argument"), frame) if isinstance(v, Made)]
@@ -627,7 +631,7 @@ class Walk:
             return None
         return bound.node, bound.frame
 
-    def expression(self, node: Node, frame: Frame) -> tuple[Node, Frame] | None:
+    def expression(self, node: Node, frame: CallFrame) -> tuple[Node, CallFrame] | None:
         """Return the only expression of what a call calls, with its frame; None if it is more than that."""
         if node.type == "identifier":
             macros = [d for d in self.names.callables.get(node.text, []) if d.macro and not d.parameters]
@@ -636,11 +640,11 @@ class Walk:
             return macros[0].expression, self.entered(macros[0], node, (), frame)
         if node.type not in ("call_expression", "subscript_expression"):
             return None
-        found = list(self._callees(node, frame))
-        bodies = {"".join(definition.body.text.split()) for definition, *_ in found}
-        if len(bodies) != 1 or not found[0][0].expression or len(frame.path) > DEPTH:
+        callees = list(self._callees(node, frame))
+        bodies = {"".join(definition.body.text.split()) for definition, *_ in callees}
+        if len(bodies) != 1 or not callees[0][0].expression or len(frame.path) > DEPTH:
             return None  # an overload for const objects is the same again
-        definition, this, outer = found[0]
+        definition, this, outer = callees[0]
         inner = self.entered(definition, node, node.arguments, frame)
         inner.this, inner.outer = this, outer or inner.outer
         return definition.expression, inner

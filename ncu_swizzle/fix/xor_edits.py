@@ -10,9 +10,9 @@ from ncu_swizzle.fix.accessors import EFFECTS, Accessors, atom, bits_of_row, sum
 from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.edits import Edit, called, composition
-from ncu_swizzle.fix.frames import Access, Frame, Step
+from ncu_swizzle.fix.frames import CallFrame, IndexStep, SourceAccess
 from ncu_swizzle.fix.names import BYTES
-from ncu_swizzle.fix.sums import Term
+from ncu_swizzle.fix.sums import Summand
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
 NOT_KNOWN = ": the row's number is not known where it is used"
@@ -42,7 +42,7 @@ class XorEdits:
         self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
-        """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
+        """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
         edits = [edit for access in self.draft.tile.accesses for edit in self._access(access)]
         if (self.factors or self.vectors) and not self.sums:
             return []
@@ -50,7 +50,7 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- accesses
 
-    def _access(self, access: Access) -> list[Edit]:
+    def _access(self, access: SourceAccess) -> list[Edit]:
         draft, home = self.draft, self.draft.home(access)
         if access.layout:
             return composed(draft, access, self.xor)
@@ -69,7 +69,7 @@ class XorEdits:
             raise access.node.misfit(" has no index")
         return self._index(access, step, home)
 
-    def _subscripts(self, access: Access, home: Frame) -> list[Edit]:
+    def _subscripts(self, access: SourceAccess, home: CallFrame) -> list[Edit]:
         """Return the edits of an access with a subscript for the row and one for the column."""
         draft = self.draft
         row, column = draft.row_and_column(access)
@@ -102,11 +102,11 @@ class XorEdits:
             low=low,
         )
 
-    def _readable(self, frame: Frame, home: Frame) -> bool:
-        """Return whether what is written in a frame means the same where an access is written."""
+    def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
+        """Return whether the names of an expression in a frame mean the same where an access is written."""
         return home.sees(frame.function) or frame.function is home
 
-    def _index(self, access: Access, step: Step, home: Frame) -> list[Edit]:
+    def _index(self, access: SourceAccess, step: IndexStep, home: CallFrame) -> list[Edit]:
         """Return the edits of one index of a flat array."""
         node, xor = step.node, self._counted(access, step)
         rows, others = self._split(step, home)
@@ -123,10 +123,10 @@ class XorEdits:
         name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
         return called(name, node)
 
-    def _several(self, access: Access, steps: tuple[Step, ...], home: Frame) -> list[Edit]:
+    def _several(self, access: SourceAccess, steps: tuple[IndexStep, ...], home: CallFrame) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
         rows: Summands = []
-        columns: list[Step] = []
+        columns: list[IndexStep] = []
         for step in steps:
             row_terms, others = self._split(step, home)
             if row_terms and step.advance:
@@ -153,7 +153,7 @@ class XorEdits:
             raise access.node.misfit(NO_SPLIT)
         return edits
 
-    def _in_columns(self, step: Step, rows: Summands, xor: RowXor, home: Frame) -> list[Edit] | None:
+    def _in_columns(self, step: IndexStep, rows: Summands, xor: RowXor, home: CallFrame) -> list[Edit] | None:
         """Return the edit of the part of an index that is the column; None if that is not one piece."""
         node, row = step.node, sum_of(rows)
         if EFFECTS.search(row) or self.draft.holds_use(node):
@@ -179,7 +179,7 @@ class XorEdits:
         whole = whole or self.draft.closed(start, end, others[0].node.parent if outside else node)
         return self._xored(start, end, bits_of_row(xor, row), always=not whole, low=self._kept(others, xor))
 
-    def _whole_argument(self, others: Sequence[Term]) -> bool:
+    def _whole_argument(self, others: Sequence[Summand]) -> bool:
         """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
         holders = []
         for term in others:
@@ -189,7 +189,7 @@ class XorEdits:
             holders.append(node)
         return bool(holders[0]) and all(holder is holders[0] for holder in holders)
 
-    def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
+    def _factored(self, node: Node, terms: Sequence[Summand], xor: RowXor, row: str) -> list[Edit] | None:
         """Return the edits that XOR the number of a granule instead: ``(y ^ (x & 7)) * 4 + k``.
 
         The compiler sees that the granule stays whole, and keeps its vectors. None if no factor counts granules, or
@@ -210,8 +210,8 @@ class XorEdits:
         bits = bits_of_row(replace(xor, base=0, columns=xor.columns >> xor.base), row)
         return self._xored(factor.start_byte, factor.end_byte, bits, always=True)
 
-    def _kept(self, terms: Sequence[Term], xor: RowXor) -> int:
-        """Return the mask of a column's bits within a granule, if they are to be written apart; 0 if not."""
+    def _kept(self, terms: Sequence[Summand], xor: RowXor) -> int:
+        """Return the mask of a column's bits within a granule if they are written separately; 0 if not."""
         low = (1 << xor.base) - 1
         if not self.vectors or not any(term.constant & low for term in terms):
             return 0
@@ -219,7 +219,7 @@ class XorEdits:
         return low
 
     def _xored(self, start: int, end: int, bits: str, always: bool = False, low: int = 0) -> list[Edit]:
-        """Return the edits that XOR what stands between two bytes; in parentheses as a whole with `always`.
+        """Return the edits that XOR the text between two bytes; with `always` in parentheses.
 
         All but its bits of the mask `low`, which are added, if that is not 0.
         """
@@ -235,7 +235,7 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- sums
 
-    def _counted(self, access: Access, step: Step) -> RowXor:
+    def _counted(self, access: SourceAccess, step: IndexStep) -> RowXor:
         """Return the swizzle in what a step counts."""
         bytes_, element = self.draft.size(step.unit, access.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
@@ -244,15 +244,15 @@ class XorEdits:
         # Of a flat index, the row's number may go on counting in the next tile.
         return replace(xor, rows=0) if xor.repeats else xor
 
-    def _split(self, step: Step, home: Frame) -> tuple[Summands, list[Term]]:
-        """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
+    def _split(self, step: IndexStep, home: CallFrame) -> tuple[Summands, list[Summand]]:
+        """Return the expressions of a sum that count rows, and the other terms; whole periods are left out."""
         if not step.node:  # *p: no index that could be taken apart
             return [], []
         bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes
         row_bytes = self.columns * element
         period = row_bytes << (self.xor.drop + self.xor.bits)
         rows: Summands = []
-        others: list[Term] = []
+        others: list[Summand] = []
         for term in self.draft.terms(step, home):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
@@ -266,7 +266,7 @@ class XorEdits:
                 others.append(term)
         return rows, others
 
-    def _row_number(self, term: Term, count: int) -> str:
+    def _row_number(self, term: Summand, count: int) -> str:
         """Return what a term adds to the row's number: its variable factors, times `count` rows."""
         texts = [" ".join(factor.node.text.split()) for factor in term.variable]
         if not texts:
@@ -305,7 +305,7 @@ class MatrixEdits:
                 edits += self._index(accessors, access, steps)
         return [*edits, *accessors.edits()]
 
-    def _index(self, accessors: Accessors, access: Access, steps: Sequence[Step]) -> list[Edit]:
+    def _index(self, accessors: Accessors, access: SourceAccess, steps: Sequence[IndexStep]) -> list[Edit]:
         first, last = steps[0], steps[-1]
         apart = any(step.negative or step.advance or not step.node or step.unit != first.unit for step in steps)
         if self.draft.rank > 1 or apart or (first is not last and not first.node.inside(last.node.parent)):
@@ -319,7 +319,7 @@ class MatrixEdits:
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
 
-    def _row_and_column(self, access: Access) -> list[Edit]:
+    def _row_and_column(self, access: SourceAccess) -> list[Edit]:
         row, column = (step.node for step in self.draft.row_and_column(access))
         length = self.draft.row_length()
         if length is None or length & (length - 1) or self.draft.element_bytes != self.draft.declared_bytes:
@@ -345,7 +345,7 @@ def _taken(text: str, shift: int, mask: int) -> str:
     return f"(({moved}) & {mask})" if shift else f"({text} & {mask})"
 
 
-def composed(draft: Draft, access: Access, xor: RowXor) -> list[Edit]:
+def composed(draft: Draft, access: SourceAccess, xor: RowXor) -> list[Edit]:
     """Return the edits that compose the layout; raise Unfit if no Swizzle of CuTe's does what the mapping does."""
     layout, swizzle = access.layout, xor.swizzle
     # CuTe swizzles offsets from the tensor's own pointer: after a step, that is not where the pattern starts.

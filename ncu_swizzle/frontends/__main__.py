@@ -39,7 +39,7 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
     for language in LANGUAGES:
         if language.handles(thing):
             if action == "configurations":
-                return {"configurations": [list(each) for each in language.configurations(thing)]}
+                return {"configurations": [list(configuration) for configuration in language.configurations(thing)]}
             kernel, code = language.compiled(thing, inside, request, loaded)
             write_atomically(folder / CODE, code)
             return {"kernel": kernel.as_json()}

@@ -215,11 +215,11 @@ def _argument(parameter: KernelParameter, family: Family) -> Argument:
         return Argument(name=parameter.name, dtype=parameter.dtype, value=parameter.value)
     if parameter.scratch:
         return Argument(name=parameter.name, dtype="uint8", shape=(str(parameter.scratch),), fill="zeros")
-    given = next((argument for argument in family.arguments if argument.name == parameter.name), None)
-    if given is None:  # the compiler wants none of its memory: a null pointer
+    named = next((argument for argument in family.arguments if argument.name == parameter.name), None)
+    if named is None:  # the compiler wants none of its memory: a null pointer
         return Argument(name=parameter.name, dtype=POINTER, value="0")
     mapped, box = bool(parameter.box), parameter.box
-    return replace(given, tensor_map=mapped, box=box, swizzle=parameter.swizzle, passed=parameter.passed)
+    return replace(named, tensor_map=mapped, box=box, swizzle=parameter.swizzle, passed=parameter.passed)
 
 
 def _cluster(sizes: tuple[int, ...], code: bytes, entry: str) -> tuple[int, ...]:

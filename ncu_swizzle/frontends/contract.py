@@ -1,4 +1,4 @@
-"""What the child that compiles a function is asked and answers, for every language: the file, what passes, refusals."""
+"""What every language's compiling process gets and returns: the request, the answer, and refusals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from inspect import Parameter
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.validate import from_plain
+from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.limits import LaunchShape
 
 # Import a user's Python file, which executes it, and find a name in it: only in the child process.
@@ -50,7 +51,7 @@ def module(file: Path) -> ModuleType:
         raise missing(error, file) from error
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{file.name} cannot be imported: {place(error, file)}{type(error).__name__}: {error}",
+            f"{file.name} cannot be imported: {line_prefix(error, file)}{type(error).__name__}: {error}",
             f"python3 {file} shows the traceback; what runs the kernel belongs under if __name__ == '__main__':",
         ) from error
     return loaded
@@ -78,8 +79,8 @@ def named(loaded: ModuleType, file: Path, function: str, kernels: Iterable[str])
     )
 
 
-def place(error: BaseException | None, file: Path) -> str:
-    """Return the line of the file that an error, or what caused it, comes from."""
+def line_prefix(error: BaseException | None, file: Path) -> str:
+    """Return ``line 12: `` for the line of the file that an error, or its cause, comes from; empty if it has none."""
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         if lines := [frame.lineno for frame in frames if frame.filename == str(file) and frame.lineno]:
@@ -207,6 +208,15 @@ def refuse_unknown(given: Iterable[str], parameters: Iterable[str], request: Com
             )
 
 
+def arguments_of(parameters: Collection[str], request: CompileRequest) -> dict[str, Given]:
+    """Return the arguments, and the options that are parameters, by name. Raises UsageError for any others."""
+    arguments = {argument.name: argument for argument in request.arguments}
+    options = ((name, text) for name, text in request.options.items() if name in parameters)
+    arguments |= {name: Given(name=name, dtype=LITERAL, value=text) for name, text in options}
+    refuse_unknown(arguments, parameters, request)
+    return arguments
+
+
 def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[str] = ()) -> UsageError:
     """Return the error for parameters without an argument; `constants` are those known to be numbers."""
     missing, numbers = list(names), list(constants)
@@ -219,7 +229,7 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
     said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
-    at = place(error, Path(request.file))
+    at = line_prefix(error, Path(request.file))
     return UsageError(f"{request.name} does not compile for {request.arch}:\n{at}{said}", f"fix {request.file}")
 
 

@@ -96,7 +96,7 @@ class HostCode:
         compiled(*(arguments[name] for name in compiled.execution_args.signature.parameters))
 
     def _function(self, name: str) -> Any:
-        known: dict[str, Callable[..., int]] = {
+        functions: dict[str, Callable[..., int]] = {
             "_cudaLibraryLoadData": self._loaded,
             "_cudaLibraryGetKernel": self._kernel,
             "_cudaDeviceGetAttribute": self._attribute,
@@ -104,7 +104,7 @@ class HostCode:
             "_cuTensorMapEncodeTiled": _encoded,
         }
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ADDRESS] * MOST_ARGUMENTS)
-        self._functions.append(kind(known.get(name, _nothing)))
+        self._functions.append(kind(functions.get(name, _nothing)))
         return self._functions[-1]
 
     def _loaded(self, library: int, *_: int) -> int:
@@ -124,7 +124,7 @@ class HostCode:
     def _launched(self, configuration: int, kernel: int, parameters: int, *_: int) -> int:
         assert self._cubin is not None
         entry = self._names[kernel - HANDLE]
-        given = _Configuration.from_address(configuration)
+        launched = _Configuration.from_address(configuration)
         slots = self._cubin.attributes(entry).parameters
         passed = (ADDRESS * len(slots)).from_address(parameters) if slots else ()
         contents = tuple(ctypes.string_at(at, slot.size) for at, slot in zip(passed, slots, strict=True))
@@ -132,7 +132,10 @@ class HostCode:
             HostLaunch(
                 entry=entry,
                 launch=LaunchShape(
-                    grid=tuple(given.grid), block=tuple(given.block), shared=given.shared, cluster=_cluster(given)
+                    grid=tuple(launched.grid),
+                    block=tuple(launched.block),
+                    shared=launched.shared,
+                    cluster=_cluster(launched),
                 ),
                 parameters=contents,
             )
@@ -324,7 +327,7 @@ def _symbol(bits: int, multiple: int) -> Any:
 
 
 def _words(content: bytes) -> tuple[int, ...]:
-    """Return the words of a parameter that can hold addresses: none of one that is not made of words."""
+    """Return the 64-bit words of a parameter, which may hold addresses; none if its size is not a multiple of them."""
     return struct.unpack(f"<{len(content) // WORD}Q", content) if len(content) % WORD == 0 else ()
 
 
@@ -403,8 +406,8 @@ def _mentions(host: Any, kernel: str) -> bool:
 
 
 def _refuse_geometry(request: CompileRequest) -> None:
-    for option, given in (("--grid", request.grid), ("--block", request.block), ("--shared", request.shared)):
-        if given:
+    for option, size in (("--grid", request.grid), ("--block", request.block), ("--shared", request.shared)):
+        if size:
             raise UsageError(
                 f"{request.name} launches its kernel itself: grid, block and shared memory are in its launch(…)",
                 f"leave out {option}",
@@ -415,13 +418,7 @@ def _given(
     parameters: Mapping[str, inspect.Parameter], request: CompileRequest
 ) -> tuple[dict[str, Given], dict[str, Any]]:
     """Return the arguments by name, and every parameter's default: a stream's is the usual one. Raises UsageError."""
-    given = {argument.name: argument for argument in request.arguments}
-    given |= {
-        name: Given(name=name, dtype=LITERAL, value=text)
-        for name, text in request.options.items()
-        if name in parameters
-    }
-    contract.refuse_unknown(given, parameters, request)
+    given = contract.arguments_of(parameters, request)
     defaults = {name: _stream() if _is_stream(each) else each.default for name, each in parameters.items()}
     for name, each in parameters.items():
         if _is_tensor(each) and name in given and not given[name].shape:
@@ -475,11 +472,11 @@ def _executed(
     level = f"--opt-level {options['opt_level']}" if "opt_level" in options else ""
     try:
         with with_callers():
-            made = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
-        if not made.kernel_info:
+            executable = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
+        if not executable.kernel_info:
             raise UsageError(f"{request.name} launches no kernel", "call kernel(…).launch(grid=…, block=…) in it")
-        code: bytes = made.__cubin__
-        host.execute(made, passed, Cubin(code, request.name))
+        code: bytes = executable.__cubin__
+        host.execute(executable, passed, Cubin(code, request.name))
     except NcuSwizzleError:
         raise
     except Exception as error:

@@ -69,7 +69,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
         export_kernel(kernel, [signature], out, gpu_code=request.arch.rstrip("af"), output_format="cubin")
     except NcuSwizzleError:
         raise
-    except FileNotFoundError as error:  # the assembler, which has packages of its own
+    except FileNotFoundError as error:  # the assembler, which comes in separate packages
         raise EnvironmentLacking(f"{request.name}: {error}", contract.INSTALL[PACKAGE]) from error
     except Exception as error:
         raise contract.not_compiled(request, error) from error
@@ -95,21 +95,14 @@ def _signature(constraints: Sequence[Any]) -> Any:
 
 def _values(parameters: Mapping[str, Any], request: CompileRequest, module: ModuleType) -> dict[str, Any]:
     """Return the arguments by name: arrays as they were given, numbers as values. Raises UsageError."""
-    given = {each.name: each for each in request.arguments}
-    given |= {
-        name: Given(name=name, dtype=LITERAL, value=text)
-        for name, text in request.options.items()
-        if name in parameters
-    }
-    contract.refuse_unknown(given, parameters, request)
     values = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
-    for name, each in given.items():
-        values[name] = each if each.shape else _number(each, request, module)
+    for name, argument in contract.arguments_of(parameters, request).items():
+        values[name] = argument if argument.shape else _number(argument, request, module)
     return values
 
 
 def _number(given: Given, request: CompileRequest, module: ModuleType) -> Any:
-    """Return a number, a tuple of them, or what else cuTile takes for a constant. Raises UsageError."""
+    """Return a constant of cuTile, such as a number or a tuple of them. Raises UsageError."""
     value = literal(given.value, request.sizes, module)
     if given.dtype in (LITERAL, "int32", "int64", "float32", "bool"):
         wanted = {"int32": int, "int64": int, "float32": float, "bool": bool}.get(given.dtype)
@@ -121,7 +114,7 @@ def _number(given: Given, request: CompileRequest, module: ModuleType) -> Any:
 
 
 def _constraint(value: Any, annotation: Any, request: CompileRequest) -> Any:
-    """Return what the compiler is told of an argument: what ct.launch would find out of it. Raises UsageError."""
+    """Return an argument's type and constraints, as ct.launch would derive them. Raises UsageError."""
     from cuda import tile
     from cuda.tile.compilation import ConstantConstraint, ScalarConstraint, TupleConstraint
 
@@ -140,7 +133,7 @@ def _constraint(value: Any, annotation: Any, request: CompileRequest) -> Any:
 
 
 def _array(given: Given, annotation: Any, request: CompileRequest) -> Any:
-    """Return what the compiler is told of an array: its type, and what its strides and sizes are multiples of."""
+    """Return an array's type and constraints: what its strides and sizes are multiples of."""
     from cuda import tile
     from cuda.tile.compilation import ArrayConstraint
 

@@ -143,20 +143,20 @@ def _note(blocks: Iterable[Any], called: Any, function: InlinedFunction) -> None
 
 def _location(builder: Any, frames: Iterable[Frame]) -> Any:
     """Return the debug location of inlined code, made from the outermost frame inwards."""
-    made: Any = None
+    location: Any = None
     for line, function in reversed(tuple(frames)):
         scope = _subprogram(builder, function) if function else builder.subprograms[-1]
-        operands = {"line": line, "column": 1, "scope": scope, **({"inlinedAt": made} if made else {})}
-        made = builder.module.add_debug_info("DILocation", operands, is_distinct=True)
-    return made
+        operands = {"line": line, "column": 1, "scope": scope, **({"inlinedAt": location} if location else {})}
+        location = builder.module.add_debug_info("DILocation", operands, is_distinct=True)
+    return location
 
 
 def _subprogram(builder: Any, function: InlinedFunction) -> Any:
     """Return the debug information of an inlined function, made once per module."""
-    known = vars(builder).setdefault("ncu_swizzle_functions", {})
-    if function not in known:
-        known[function] = _described_numba_lines(builder, function)
-    return known[function]
+    functions = vars(builder).setdefault("ncu_swizzle_functions", {})
+    if function not in functions:
+        functions[function] = _described_numba_lines(builder, function)
+    return functions[function]
 
 
 def _described_numba_lines(builder: Any, function: InlinedFunction) -> Any:
@@ -211,7 +211,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     contract.refuse_without_block(request)
     kinds = [_type(argument, request, module) for argument in ordered]
     major, minor = divmod(int(request.arch.strip("sm_af")), 10)
-    # Functions that a kernel calls are compiled for the current device, which is asked for nothing else.
+    # Functions that a kernel calls are compiled for the current device; nothing else asks for it.
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(major, minor))
     settings = {"lineinfo": True, **own, **options}
     try:

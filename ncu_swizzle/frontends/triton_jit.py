@@ -87,7 +87,9 @@ def _nested(line: str, frames: Sequence[Frame]) -> str:
 def _code(cubin: bytes, name: str) -> tuple[object, ...]:
     """Return the machine code and the constants of a cubin, and what the driver reads of the kernel."""
     sections = ELFFile(io.BytesIO(cubin)).iter_sections()
-    code = [(each.name, each.data()) for each in sections if each.name.startswith((".text", ".nv.constant"))]
+    code = [
+        (section.name, section.data()) for section in sections if section.name.startswith((".text", ".nv.constant"))
+    ]
     return Cubin(cubin, name).attributes(name), *code
 
 
@@ -185,7 +187,7 @@ def configurations(thing: Any) -> list[Configuration]:
     """Return the function's tuning configurations, from the outermost decorator."""
     for layer in _layers(thing):
         if hasattr(layer, "configs"):
-            return [_settings(each) for each in layer.configs]
+            return [_settings(config) for config in layer.configs]
     return []
 
 
@@ -200,16 +202,16 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
         )
     *wrappers, function = _layers(thing)
     options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
-    given = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
+    passed = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
     parameters = list(function.arg_names)
-    given |= {name: options.pop(name) for name in list(options) if name in parameters}
-    _refuse_unknown(given, options, parameters, request)
+    passed |= {name: options.pop(name) for name in list(options) if name in parameters}
+    _refuse_unknown(passed, options, parameters, request)
     rules = {name: rule for wrapper in wrappers for name, rule in getattr(wrapper, "values", {}).items()}
-    _refuse_lacking(thing, function, {*given, *rules}, request)
+    _refuse_lacking(thing, function, {*passed, *rules}, request)
     for name, rule in rules.items():
-        given[name] = rule({**given, **options})
-    kernel = _warmed(function, given, options, request)
-    return _described(kernel, given, options, request)
+        passed[name] = rule({**passed, **options})
+    kernel = _warmed(function, passed, options, request)
+    return _described(kernel, passed, options, request)
 
 
 def _layers(thing: Any) -> list[Any]:
@@ -254,7 +256,7 @@ def _refuse_unknown(
 
 def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: CompileRequest) -> None:
     """Raise UsageError if a parameter without a default has no argument; say which configurations there are."""
-    missing = [each for each in function.params if not each.has_default and each.name not in given]
+    missing = [param for param in function.params if not param.has_default and param.name not in given]
     if not missing:
         return
     tuned = configurations(thing)
@@ -317,7 +319,7 @@ def _described(
 
     metadata, target = kernel.metadata, _target(request)
     code = with_callers(kernel, make_backend(target), target.arch)
-    names = {**{each.name: given.get(each.name, each.default) for each in kernel.src.fn.params}, **options}
+    names = {**{param.name: given.get(param.name, param.default) for param in kernel.src.fn.params}, **options}
     grid = grid_values(request, names)
     clusters = metadata.num_ctas
     attributes = Cubin(code, request.name).attributes(metadata.name)

@@ -147,7 +147,9 @@ def with_earlier_kernels(kernels: Sequence[KernelLint], base: Base) -> Iterator[
         left[before.name].append(before)
     for now in kernels:
         candidates = left[now.name]
-        chosen = next((each for each in candidates if each.launch == now.launch), next(iter(candidates), None))
+        chosen = next(
+            (candidate for candidate in candidates if candidate.launch == now.launch), next(iter(candidates), None)
+        )
         if chosen:
             candidates.remove(chosen)
         if now.checks:

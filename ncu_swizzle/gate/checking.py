@@ -114,7 +114,7 @@ def judge_profiles(gather: Gather, rules: Policy, request: Request) -> Verdict:
     engine = gate_engine(request)
     profiles = gather(replace(request, races=True, cycles=NEVER), engine)
     verdict = judge(profiles, rules, baseline=saved, note=engine.reason, here=files_in(Path.cwd()))
-    checks = (replace(each, place=each.place and moved(each.place, Path.cwd())) for each in verdict.checks)
+    checks = (replace(check, place=check.place and moved(check.place, Path.cwd())) for check in verdict.checks)
     hiding = Suppressions(rules.ignored, readable(), request.timeout_s)
     marked = tuple(hiding.marked(checks))
     names = frozenset(profile.kernel.name for profile in profiles)

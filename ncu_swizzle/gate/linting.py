@@ -54,7 +54,7 @@ from ncu_swizzle.gate.verdict import (
     moved,
     with_rule_origin,
 )
-from ncu_swizzle.kernels import build, fills, limits, naming
+from ncu_swizzle.kernels import descriptions, fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target, split_name
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Skipped, Unlaunched
@@ -66,9 +66,6 @@ from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.smem.access import ALLOCATED
-from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.crew import results_of
-from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 MEMORY = "ncu-swizzle capture --memory also keeps the contents of memory"
@@ -148,7 +145,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", build.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", descriptions.describing(*files))
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:
@@ -252,7 +249,17 @@ def _all_linted(
             work = replace(work, settings=replace(work.settings, jobs=1))
         for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, EMULATOR)):
             yield from outcome.result()
-        return
+    else:
+        yield from _linted_by_fleet(work, items, on_progress, fleet)
+
+
+def _linted_by_fleet(
+    work: LintWork, items: Sequence[Linted], on_progress: Progress, fleet: FleetOptions
+) -> Iterator[KernelLint]:
+    from ncu_swizzle.sweep import worker  # with what keeps many workers busy
+    from ncu_swizzle.sweep.crew import results_of
+    from ncu_swizzle.sweep.worker import FleetJob, FleetTask
+
     files = [Path(file).absolute() for file in work.captured]  # a worker needs those that are here: lines name them
     tasks = []
     for item in items:
@@ -560,7 +567,7 @@ def _judged(work: LintWork, emulated: Emulated, hint: str, hints: Mapping[str, s
 
 def _instructed(profile: Profile, roots: Sequence[str]) -> frozenset[tuple[str, int]]:
     """Return the files, as places name them, and lines that have instructions of a kernel."""
-    lines = {frame for stack in {each.stack for each in profile.instructions} for frame in stack}
+    lines = {frame for stack in {instruction.stack for instruction in profile.instructions} for frame in stack}
     here = {file: moved(Place(file), Path.cwd(), roots).file for file, _ in lines}
     return frozenset((here[file], line) for file, line in lines)
 

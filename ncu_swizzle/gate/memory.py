@@ -56,7 +56,7 @@ def judge_memory(profile: Profile, rules: Policy, here: Here = nowhere) -> Itera
         if line.ratio <= (rule.limit if rule else NOTICED):
             continue
         failed = rule is not None and not line.unknown
-        unaligned = all(each.unaligned and not each.gaps for each in line.patterns) and bool(line.patterns)
+        unaligned = all(pattern.unaligned and not pattern.gaps for pattern in line.patterns) and bool(line.patterns)
         yield replace(
             check(MAX_SECTORS if failed else MEMORY, Outcome.failed if failed else Outcome.warning,
                   sectors_and_remedy(line), line.line),
@@ -83,7 +83,7 @@ def _check(profile: Profile, criterion: str, outcome: Outcome, message: str, lin
 
 
 def _codes(profile: Profile, instructions: Iterable[Instruction]) -> tuple[str, ...]:
-    offsets = {each.pc for each in instructions}
+    offsets = {instruction.pc for instruction in instructions}
     reasons = (why.code for why in profile.unknown_traffic if offsets.intersection(why.offsets))
     return tuple(dict.fromkeys(reasons)) or (codes.NOT_COLLECTED,)
 
@@ -162,9 +162,9 @@ def worst_ratio(
     for profile in profiles:
         lines = [line for line in memory_lines(profile, here) if access in ("", line.access)]
         missing = [each for line in lines for each in line.unknown]
-        if missing or not any(each.traffic.known for each in profile.instructions):
+        if missing or not any(instruction.traffic.known for instruction in profile.instructions):
             unknown += _codes(profile, missing)
-        total = Traffic.total(each.traffic for line in lines for each in line.instructions)
+        total = Traffic.total(instruction.traffic for line in lines for instruction in line.instructions)
         taken = (total.sectors or 0) / total.ideal if total.ideal else 1.0
         if taken >= ratio and lines:
             ratio, worst = taken, max(lines, key=lambda line: line.total.excessive or 0)

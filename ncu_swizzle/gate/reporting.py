@@ -20,7 +20,6 @@ from ncu_swizzle.base.codes import RuleCode
 from ncu_swizzle.base.errors import GateFailed, Hint, NcuSwizzleError, NotComparable, Typed, UsageError, as_word
 from ncu_swizzle.base.files import not_writable, note_finished
 from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
-from ncu_swizzle.engines.machine import System
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.verdict import (
     WORST_FIRST,
@@ -155,6 +154,8 @@ SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def render_sarif(verdict: Verdict) -> str:
     """Return the log as JSON. A check without a location is a notification: code scanning rejects such results."""
+    from ncu_swizzle.engines.machine import System
+
     reported = [check for check in verdict.checks if check.outcome is not Outcome.passed]
     version = System().package_version("ncu-swizzle")  # unknown in a checkout that is not installed
     rules = sorted({check.code for check in reported})
@@ -239,7 +240,9 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction], rules
         "locations": [_location(place)],
         **({"relatedLocations": related} if related else {}),
         **({"fixes": fixes} if fixes else {}),
-        **({"suppressions": [_hidden(each) for each in check.suppressions]} if check.suppressions else {}),
+        **(
+            {"suppressions": [_hidden(suppression) for suppression in check.suppressions]} if check.suppressions else {}
+        ),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": cache.sha256_of_texts(check.title)},
     }

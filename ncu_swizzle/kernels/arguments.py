@@ -80,9 +80,9 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
     label = f"argument {number} ({text!r})"
     kind, _, value = rest.partition(":")
     if kind.strip() in (STRUCT, fills.MAP):
-        made = fills.struct if kind.strip() == STRUCT else fills.tensor_map
+        parser = fills.struct if kind.strip() == STRUCT else fills.tensor_map
         given = name or f"arg{number}"
-        return made(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
+        return parser(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
     if buffer := _BUFFER.fullmatch(rest):
         return _buffer(name or f"arg{number}", buffer, label, folder)
     scalar = _SCALAR.fullmatch(rest)
@@ -298,8 +298,8 @@ def _arguments(
 def _refuse_record(name: str, value: str) -> None:
     """Raise UsageError for a dtype that is not one of ours, nor close to one: the file may have a structured one."""
     dtype, _, shape = (part.strip(" ]") for part in value.partition("["))
-    known = (*DTYPES, *ALIASES, *_BY_VALUE)
-    if dtype in known or difflib.get_close_matches(dtype, known, n=1):
+    types = (*DTYPES, *ALIASES, *_BY_VALUE)
+    if dtype in types or difflib.get_close_matches(dtype, types, n=1):
         return
     raise UsageError(
         f"argument {name}: unknown dtype {dtype!r}",
@@ -322,5 +322,5 @@ def _is_typed(value: str) -> bool:
     typed = _TYPED.fullmatch(value)
     if typed is None:
         return False
-    known = (*DTYPES, *ALIASES, *_BY_VALUE)
-    return typed["dtype"] in known or bool(difflib.get_close_matches(typed["dtype"], known, n=1, cutoff=0.8))
+    types = (*DTYPES, *ALIASES, *_BY_VALUE)
+    return typed["dtype"] in types or bool(difflib.get_close_matches(typed["dtype"], types, n=1, cutoff=0.8))

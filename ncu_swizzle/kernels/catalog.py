@@ -154,7 +154,7 @@ class Catalog:
         return ((family, kernel) for family, kernel in self if not family.never_run)
 
     def targets(self) -> Iterator[Target]:
-        """Yield the kernels at their default sizes, but for the libraries', whose source is not available."""
+        """Yield the kernels at their default sizes, except those of libraries, whose source is not available."""
         return (Target(family, kernel, family.problem()) for family, kernel in self if not kernel.library)
 
     def named(self, name: str) -> tuple[Family, Kernel]:
@@ -201,7 +201,7 @@ def shipped() -> Catalog:
 
 
 def load(*folders: Path) -> Catalog:
-    """Read every family.toml one level below folders of ours; what one says is not questioned, but for its form."""
+    """Read every family.toml one level below folders of ours; only its form is checked."""
     return merge(_read(file) for folder in folders for file in sorted(folder.resolve().glob("*/family.toml")))
 
 

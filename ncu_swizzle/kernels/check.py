@@ -184,8 +184,8 @@ def _table(slot_sizes: Sequence[int], types: Sequence[str], arguments: Sequence[
         parameter = (
             f"{types[number] or 'parameter'}, {slot_sizes[number]} bytes" if number < len(slot_sizes) else "none"
         )
-        given = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
-        rows.append(f"  {number + 1}. {parameter} <- {given}")
+        argument = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
+        rows.append(f"  {number + 1}. {parameter} <- {argument}")
     return "\n".join(rows)
 
 
@@ -218,7 +218,7 @@ def _corrected(argument: Argument, parameter: SignatureParameter, known: str) ->
     if (parameter.pointee is not None) != bool(argument.shape) or argument.dtype in (BYTES, STRUCT) or argument.box:
         return None
     if not argument.shape and dtype.startswith(("int", "uint")) and argument.dtype.startswith("float"):
-        return None  # 1.5 is no integer
+        return None  # 1.5 is not an integer
     return replace(argument, dtype=dtype)
 
 

@@ -81,7 +81,7 @@ class Declaration:
         if match is None:
             return []
         inner = self.head[match.end() : closing_angle(self.head, match.end())]
-        return [part for part in (" ".join(each.split()) for each in split_arguments(inner)) if part]
+        return [part for part in (" ".join(argument.split()) for argument in split_arguments(inner)) if part]
 
 
 def _without_template(head: str) -> str:
@@ -182,7 +182,7 @@ class PreprocessedUnit:
 
     def offsets(self, file: str, line: int) -> list[int]:
         """Return where a file's line is in the text: nowhere, once, or as often as the file was included."""
-        found = []
+        starts = []
         for number, region in enumerate(self._regions):
             if region.file != file or region.line > line:
                 continue
@@ -193,8 +193,8 @@ class PreprocessedUnit:
                 if at == 0:
                     break
             if at and at < end:
-                found.append(at)
-        return found
+                starts.append(at)
+        return starts
 
     def covering(self, file: str, line: int) -> list[Declaration]:
         """Return the declarations that a file's line is a part of."""

@@ -6,18 +6,169 @@ values take the place of the others'.
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.base.errors import BadFile, Hint, LaunchLacking, NcuSwizzleError, Typed, UsageError, as_word
-from ncu_swizzle.base.files import is_file, is_same_file
-from ncu_swizzle.kernels import build, headers
+from ncu_swizzle.base.files import is_file, is_same_file, read_bytes
+from ncu_swizzle.base.texts import encodable
+from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.catalog import Catalog, merge, shipped
-from ncu_swizzle.kernels.family import FILES, PYTHON, SOURCE, Family, Parameter, Target
+from ncu_swizzle.kernels.family import (
+    BINARIES,
+    FILES,
+    PYTHON,
+    SOURCE,
+    Family,
+    Kernel,
+    LaunchTexts,
+    Parameter,
+    Target,
+    split_name,
+)
+from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, LaunchOptions
-from ncu_swizzle.kernels.project import KernelSpec, Project, declared, project_file, specs
+from ncu_swizzle.kernels.project import KernelSpec, Project, Variant, declared, project_file, specs
+
+# A single kernel as its user describes it, on the command line or in ncu-swizzle.toml, and the family it becomes.
+
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
+
+def family_of_spec(spec: KernelSpec) -> Family:
+    """Return the kernel as a family whose kernels are its variants. Raises UsageError, which says what is wrong."""
+    from ncu_swizzle.kernels.arguments import family as python_family  # which takes NumPy; most commands need none
+    from ncu_swizzle.kernels.arguments import parse_arguments
+
+    source = Path(os.path.normpath(spec.source.absolute()))
+    if not is_file(source):
+        raise BadFile(f"{spec.source} does not exist", "name the .cu file that holds the kernel")
+    for name in (spec.name, *(variant.name for variant in spec.variants)):
+        if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
+            raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
+    problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
+    launch = spec.launch
+    refuse_bad_architecture(launch.arch)
+    if source.suffix == PYTHON:
+        return _with_variants(python_family(spec, source, problem), spec, launch.entry)
+    refuse_without_launch(spec)
+    grid, block = limits.three(launch.grid, "grid"), limits.three(launch.block, "block")
+    limits.refuse_bad_sizes(grid, "grid", problem)
+    limits.refuse_bad_sizes(block, "block", problem)
+    if not 0 <= evaluate(launch.shared or "0", problem) <= limits.MOST_SHARED:
+        raise UsageError(
+            f"shared is {launch.shared}, which is not a number of bytes up to {limits.MOST_SHARED:,}",
+            Typed("--shared 49152"),
+        )
+    entry = launch.entry or only_kernel(source, spec.options)
+    arguments = parse_arguments(launch.args, spec.args_folder, problem, spec.tolerance)
+    for argument in arguments:
+        if spec.args_checkout and argument.file:
+            spec.args_checkout.path(argument.file, f"the argument {argument.name}")
+    texts = LaunchTexts(grid=grid, block=block, shared=launch.shared or "0")
+    described = spec.as_family(source, spec.name, texts, arguments)
+    capability = tuple(int(part) for part in spec.compute_capability.split("."))
+    return _with_variants(replace(described, compute_capability=capability), spec, entry)
+
+
+def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:
+    """Return a family with the kernels that are its variants."""
+    variants = spec.variants or (Variant(name="", options=(), title=spec.title, lesson=spec.lesson),)
+    return replace(described, kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants))
+
+
+def refuse_bad_architecture(arch: str) -> None:
+    """Raise UsageError for what is not an architecture's name; none is fine."""
+    if arch and not _ARCHITECTURE.fullmatch(arch):
+        raise UsageError(f"{arch!r} is not an architecture", Typed("--arch sm_90"))
+
+
+def refuse_without_launch(spec: KernelSpec) -> None:
+    """Raise LaunchLacking if a kernel has no grid or block, or its entry has a TODO."""
+    refuse_to_do(spec)
+    if missing := [what for what in ("grid", "block") if not getattr(spec.launch, what)]:
+        raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
+
+
+def refuse_to_do(spec: KernelSpec) -> None:
+    """Raise LaunchLacking if an entry has a TODO."""
+    if to_do := spec.to_do:
+        raise LaunchLacking(f"{spec.name} has TODO in {', '.join(to_do)}", f"replace each TODO in {spec.origin}")
+
+
+def lacking(spec: KernelSpec, message: str) -> LaunchLacking:
+    """Return the error for a kernel without a launch; `build.completed` compiles it before the error is shown."""
+    init = shlex.join(["ncu-swizzle", "init", as_word(str(spec.source))])
+    error = LaunchLacking(message, Hint(Typed(init)))
+    error.spec = spec
+    return error
+
+
+def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
+    given = encodable(" ".join(variant.options))
+    name = variant.name or spec.name
+    return Kernel(
+        name=name,
+        title=variant.title or (f"With {given}" if given else encodable(spec.source.name)),
+        lesson=variant.lesson,
+        baseline="" if variant is first else (first.name or spec.name),
+        file=spec.source.name,
+        function=entry,
+        options=variant.options,
+    )
+
+
+def only_kernel(source: Path, given: Sequence[str]) -> str:
+    """Return the only kernel that a source, or else its headers, declares; raise UsageError if there are several."""
+    names = kernels_in(source, given)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise UsageError(
+            f"{source.name} declares no __global__ function",
+            Hint("if a macro declares it, name it with ", Typed("--kernel NAME")),
+        )
+    init = shlex.join(["ncu-swizzle", "init", as_word(str(source))])
+    raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
+
+
+def describing(*files: Path | str) -> str:
+    """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
+    sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
+    if sources:
+        return shlex.join(["ncu-swizzle", "init", *map(as_word, sources)])
+    first, entry = split_name(str(files[0]))
+    lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
+    return Hint(lint, Typed("--grid 128 --arg …"))
+
+
+def several(source: Path, names: Sequence[str]) -> str:
+    """Return that a file has several kernels."""
+    return f"{source.name} has {len(names)} kernels: {', '.join(names)}"
+
+
+def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
+    """Return the kernels that a source, or else its headers, declares; of a compiled file, their mangled names."""
+    if source.suffix in BINARIES:
+        return _compiled(source)
+    texts = [text for _, text in limits.texts([source], limits.folders(given))]
+    own = names.declared_kernels(texts[0])
+    return own or list(dict.fromkeys(name for text in texts[1:] for name in names.declared_kernels(text)))
+
+
+def _compiled(source: Path) -> list[str]:
+    """Return the mangled names of the kernels in a cubin or PTX file."""
+    data = read_bytes(source)
+    if source.suffix == ".cubin":
+        return list(Cubin(data, source.name).kernels)
+    return re.findall(r"\.entry\s+([\w$.]+)", data.decode("utf-8", "replace"))
+
 
 # The catalogue: what a kernel's name is looked up in.
 
@@ -45,7 +196,7 @@ def with_project(project: Project | None, without: Sequence[Path] = ()) -> Catal
 
 def _project_family(spec: KernelSpec, project: Project) -> Family:
     try:
-        return build.family_of(spec)
+        return family_of_spec(spec)
     except NcuSwizzleError as error:
         located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
         if isinstance(located, LaunchLacking):
@@ -58,12 +209,12 @@ def refuse_unfinished(names: Sequence[str], project: Project | None) -> None:
     """Raise LaunchLacking if a name is that of an entry with a TODO."""
     for spec in specs(project) if project and names else ():
         if spec.name in names:
-            build.refuse_unfinished(spec)
+            refuse_to_do(spec)
 
 
 def targets_in(source: Path, sources: CatalogOptions) -> list[Target]:
     """Return the kernels of a source that itself, else the catalogue or the nearest project describes."""
-    own = Catalog(tuple(build.family_of(spec) for spec in declared(source, sources.trust)))
+    own = Catalog(tuple(family_of_spec(spec) for spec in declared(source, sources.trust)))
     described = own if own.families else catalogue(sources, source.resolve().parent)
     # Who names a file wants it compiled, even if that means that a Python file is executed.
     return [
@@ -87,7 +238,7 @@ def family_of(source: Path, description: KernelDescription, project: Sequence[Ke
     spec = None if _is_complete(source, description.launch, here) else _named_spec(source, description, here)
     spec = _with_typed(spec or _only_kernel(source, description), description)
     try:
-        family = build.family_of(spec)
+        family = family_of_spec(spec)
     except LaunchLacking as error:
         raise error if spec.to_do else _with_init(error, description) from error
     if source.suffix == PYTHON:  # naming a file on the command line asks for its compilation
@@ -127,22 +278,26 @@ def _only_kernel(source: Path, description: KernelDescription) -> KernelSpec:
     launch = description.launch
     if launch.entry:
         return _bare_spec(source, launch.entry, LaunchOptions(entry=launch.entry))
-    names = build.kernels_in(source, description.options)
+    names = kernels_in(source, description.options)
     if len(names) > 1 and not (launch.grid and launch.block):
         spec = _with_typed(_bare_spec(source, source.stem), description)
-        raise _with_init(build.lacking(spec, f"{build.several(source, names)}; no launch is described"), description)
-    only = build.only_kernel(source, description.options)
+        raise _with_init(lacking(spec, f"{several(source, names)}; no launch is described"), description)
+    only = only_kernel(source, description.options)
     return _bare_spec(source, only, LaunchOptions(entry=only))
 
 
 def _bare_spec(source: Path, name: str, launch: LaunchOptions = LaunchOptions()) -> KernelSpec:
     """Return the spec of a source that nothing describes, with the options that its build passes to the compiler."""
-    options, origin = headers.build_options(source) if source.suffix == SOURCE else ((), "")
+    if source.suffix != SOURCE:
+        return KernelSpec(name=name, source=source, launch=launch)
+    from ncu_swizzle.kernels import headers  # most kernels are described
+
+    options, origin = headers.build_options(source)
     return KernelSpec(name=name, source=source, launch=launch, options=options, origin=origin)
 
 
 def _with_init(error: LaunchLacking, description: KernelDescription) -> LaunchLacking:
-    """Return the error for a kernel without a launch, with what writes that down: a command with all that was typed."""
+    """Return the error for a kernel without a launch, with `init` and all that was typed as its hint."""
     spec = error.spec
     if isinstance(spec, KernelSpec):
         typed = replace(description, launch=replace(description.launch, arch="", sample=None))
@@ -199,7 +354,7 @@ def _before_and_after(family: Family, description: KernelDescription) -> Family:
 
 def for_compiler(family: Family, typed: LaunchOptions) -> Family:
     """Return a family with what can be typed for any kernel: an architecture and a sample. Raises UsageError."""
-    build.refuse_bad_architecture(typed.arch)
+    refuse_bad_architecture(typed.arch)
     sample = family.sample if typed.sample is None else typed.sample
     return replace(family, arch=typed.arch or family.arch, sample=sample)
 

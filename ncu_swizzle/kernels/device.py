@@ -147,11 +147,11 @@ class Buffers:
 
     def parameters(self, family: Family, kernel: Kernel, problem: Problem) -> list[bytes]:
         """Return the values of the kernel's parameters."""
-        given = list(zip(family.arguments, self.device, strict=True))
-        addresses = {argument.name: int(pointer) for argument, pointer in given if argument.shape}
+        pairs = list(zip(family.arguments, self.device, strict=True))
+        addresses = {argument.name: int(pointer) for argument, pointer in pairs if argument.shape}
         return [
             fills.pointing(argument, _parameter(argument, value, kernel, problem), addresses)
-            for argument, value in given
+            for argument, value in pairs
             if argument.passed
         ]
 
@@ -262,8 +262,8 @@ class ReadyKernel:
     buffers: Buffers
 
     def __call__(self) -> None:
-        given = (self.parameters,) if self.parameters.itemsize else ()
-        self.function(*given, grid=self.launch.grid, block=self.launch.block, shared=self.launch.shared)
+        parameters = (self.parameters,) if self.parameters.itemsize else ()
+        self.function(*parameters, grid=self.launch.grid, block=self.launch.block, shared=self.launch.shared)
 
 
 def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> ReadyKernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 # A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 #
 # Shipped families come from ``kernels/*/family.toml``, see `catalog`; a user's ``.cu`` becomes a family too, see
-# `build.family_of`.
+# `descriptions.family_of_spec`.
 
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
@@ -314,6 +315,11 @@ class Target:
             shared=evaluate(own.shared or usual.shared, self.problem),
             cluster=own.cluster or usual.cluster,
         )
+
+    @property
+    def threads(self) -> int:
+        """How many threads a launch has."""
+        return math.prod(self.launch.grid) * math.prod(self.launch.block)
 
     def is_called(self, name: str) -> bool:
         """Return whether this is its name, or its function's."""

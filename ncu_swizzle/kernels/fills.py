@@ -19,7 +19,7 @@ import numpy as np
 from ncu_swizzle.base.errors import BadFile, Hint, Typed, UsageError, reason, remedy
 from ncu_swizzle.base.files import brief, read_bytes
 from ncu_swizzle.base.validate import parse_integer
-from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
+from ncu_swizzle.kernels.family import BYTES, ML_DTYPES, STRUCT, Argument, Family, Target
 from ncu_swizzle.kernels.limits import evaluate
 
 # What a kernel's buffers and scalars hold before a launch: arrays made on the host.
@@ -38,6 +38,7 @@ NAMED = {"zeros": 0, "ones": 1}
 KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
 Inputs = dict[str, np.ndarray]
 DRAWN = 1 << 16
+MOST_ELEMENTS, MOST_LANES = 1 << 18, 1 << 17  # of all buffers, and threads, of a small launch
 FLAGS = 4  # small integers that are drawn in place of zeros or ones
 MOST_PARAMETER = 32764  # bytes of all parameters together, from CUDA 12.1 on
 MOST_BYTES = 1 << 40  # of a buffer: no GPU has as much memory
@@ -49,9 +50,15 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name in ML_DTYPES:
         import ml_dtypes
 
-        made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return made
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
     return np.dtype(name)
+
+
+def is_small(target: Target) -> bool:
+    """Return whether a launch is executed on the CPU in some seconds."""
+    elements = sum(math.prod(shape(each, target.problem)) for each in target.family.arguments if each.shape)
+    return elements <= MOST_ELEMENTS and target.threads <= MOST_LANES
 
 
 def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The git commit of a kernel's sources: git is asked for what HEAD holds, and the files are compared here."""
+"""The git commit of a kernel's sources: git lists what HEAD holds, and the files are compared here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILE, LINK, TREE = b"100", b"120", b"040"  # how modes start; the others are sub
 
 MOST_PRINTED = 64 << 20  # bytes of an answer; a tree of ten trees of ten trees … would be listed forever
 READING_S = 120.0  # for the contents of some files
-AT_ONCE = 256, 64 << 20  # files that git is asked for together, and their bytes
+AT_ONCE = 256, 64 << 20  # files that git returns in one call, and their bytes
 LARGEST_FILE = 256 << 20  # bytes; what is larger is not unpacked
 MOST_BYTES = 4 << 30  # that are unpacked
 LONGEST_PATH, DEEPEST = 1024, 100  # bytes, folders
@@ -80,8 +80,8 @@ def _answer(
 
 def top(folder: Path) -> Path | None:
     """Return the top folder of the checkout that a folder is in; None outside of git."""
-    found = os.fsdecode(said(folder, "rev-parse", "--show-toplevel").removesuffix(b"\n"))
-    return Path(found) if found else None
+    top_level = os.fsdecode(said(folder, "rev-parse", "--show-toplevel").removesuffix(b"\n"))
+    return Path(top_level) if top_level else None
 
 
 def commit_named(folder: Path, name: str) -> str:
@@ -102,7 +102,7 @@ def branched_from(folder: Path, name: str) -> str:
 
 
 def blobs(folder: Path, commit: str = "HEAD") -> Sequence[Blob]:
-    """Return every file and link of a commit, but for those that no checkout can hold."""
+    """Return every file and link of a commit, except those that no checkout can hold."""
     return _checked_out(said(folder, "ls-tree", "-r", "-z", "--full-tree", commit))
 
 

@@ -43,7 +43,7 @@ KIND = "halves"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class TranslationUnit:
     """A translation unit: its source, and the options, include folders and architectures that it is compiled with."""
 
     source: Path
@@ -65,7 +65,7 @@ class Halves:
     """A unit compiled for one architecture. Names of internal symbols, and paths, are the same in every copy."""
 
     ptx: str  # unoptimised; empty if the unit is not CUDA
-    host: str  # what the host's compiler makes of it, but for the fat binary; empty for the device's half alone
+    host: str  # the host compiler's output without the fat binary; empty for the device's half alone
     read: tuple[Path, ...]  # in the copy
 
 
@@ -88,7 +88,7 @@ class Tree:
         """Return where a file of the project is."""
         return self.root / path.relative_to(self.project) if path.is_relative_to(self.project) else path
 
-    def unit(self, unit: Unit) -> Unit:
+    def unit(self, unit: TranslationUnit) -> TranslationUnit:
         """Return a unit of the project as it is compiled here."""
         if self.is_original:
             return unit
@@ -107,10 +107,10 @@ class Tree:
         return text if self.is_original else text.replace(f"{self.root}/", f"{self.project}/")
 
 
-def of_target(target: Target) -> Unit:
+def of_target(target: Target) -> TranslationUnit:
     """Return the unit of a kernel. Raises what its options and headers raise."""
     family, kernel = target.family, target.kernel
-    return Unit(
+    return TranslationUnit(
         source=limits.plain(toolchain.source(family, kernel)),
         options=tuple(_kept(toolchain.options(family, kernel))),
         include=tuple(map(limits.plain, toolchain.include_folders(family))),
@@ -123,7 +123,7 @@ def architecture(asked: str) -> str:
     return asked or f"{ARCH}a"
 
 
-def compiled(unit: Unit, arch: str, toolchain: Toolchain, tree: Tree, cached: bool = True) -> Halves:
+def compiled(unit: TranslationUnit, arch: str, toolchain: Toolchain, tree: Tree, cached: bool = True) -> Halves:
     """Return a unit's halves for an architecture, from the cache if its sources are known and unchanged.
 
     `unit` is the project's, and is compiled in the tree. Raises UsageError if it does not compile.
@@ -135,7 +135,7 @@ def compiled(unit: Unit, arch: str, toolchain: Toolchain, tree: Tree, cached: bo
 class Compilation:
     """One unit for one architecture, in one tree."""
 
-    unit: Unit
+    unit: TranslationUnit
     arch: str
     toolchain: Toolchain
     tree: Tree
@@ -181,17 +181,19 @@ class Compilation:
         if any(character in str(source) for character in '"\\\n\r'):
             raise UsageError(f"nvcc cannot handle the path {str(source)!r}", "rename the file or its folder")
         try:
-            made = self.toolchain.translate(f'#include "{source}"\n', source.suffix, self.options, self.unit.include)
+            translated = self.toolchain.translate(
+                f'#include "{source}"\n', source.suffix, self.options, self.unit.include
+            )
         except Refused as error:
             told = self.tree.told(str(error))
             raise UsageError(f"nvcc could not compile {source.name}:\n{told}", f"correct {source.name}") from error
         # The compiler's name for the unit is a digest of the path that it was compiled at; names keep their lengths.
-        module = made.module.removeprefix("_")
+        module = translated.module.removeprefix("_")
 
         def alike(text: str) -> str:
             return self.tree.told(text.replace(module, "0" * len(module)) if module else text)
 
-        return Halves(ptx=alike(made.ptx), host=alike(_FAT_BINARY.sub("", made.host)), read=made.read)
+        return Halves(ptx=alike(translated.ptx), host=alike(_FAT_BINARY.sub("", translated.host)), read=translated.read)
 
 
 def _of_json(kept: bytes) -> Halves:
@@ -210,7 +212,7 @@ def command_files(project: Path) -> list[Path]:
     return sorted(file for file in (project / COMMANDS, *project.glob(f"*/{COMMANDS}")) if file.is_file())
 
 
-def of_commands(file: Path, trusted: bool = False) -> Iterator[tuple[Path, Unit | UsageError]]:
+def of_commands(file: Path, trusted: bool = False) -> Iterator[tuple[Path, TranslationUnit | UsageError]]:
     """Yield each source that the file names, with its unit, or why that is not compiled. Raises BadFile."""
     try:
         entries = read_json(file)
@@ -230,7 +232,9 @@ def of_commands(file: Path, trusted: bool = False) -> Iterator[tuple[Path, Unit 
             yield source, UsageError(f"{file}: {source.name}: {error}", "let the build write it again")
 
 
-def _of_command(entry: Mapping[str, Any], source: Path, folder: Path, checkout: Checkout, origin: str) -> Unit:
+def _of_command(
+    entry: Mapping[str, Any], source: Path, folder: Path, checkout: Checkout, origin: str
+) -> TranslationUnit:
     arguments = entry.get("arguments")
     words = list(map(str, arguments)) if isinstance(arguments, list) else shlex.split(str(entry.get("command", "")))
     nvcc = bool(words) and Path(words[0]).name.startswith("nvcc")
@@ -239,7 +243,7 @@ def _of_command(entry: Mapping[str, Any], source: Path, folder: Path, checkout: 
     if not nvcc:
         kept = list(_for_nvcc(kept))
     options = checkout.options(nvcc_options.split([shlex.join(kept)], folder), origin)
-    return Unit(source=source, options=options, archs=archs or (architecture(""),), origin=origin)
+    return TranslationUnit(source=source, options=options, archs=archs or (architecture(""),), origin=origin)
 
 
 def _without_architectures(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -287,7 +291,7 @@ def _for_nvcc(words: Sequence[str]) -> Iterator[str]:
             yield f"-Xcompiler={word}"
 
 
-def like(unit: Unit, source: Path) -> Unit:
+def like(unit: TranslationUnit, source: Path) -> TranslationUnit:
     """Return the unit of a source without known compiler options: those of another unit."""
     return replace(unit, source=source, origin=f"the options of {unit.source.name}", undescribed=True)
 

@@ -35,7 +35,7 @@ PACKAGES = {
 
 
 class _Texts:
-    """The texts of a checkout, for one question: what is no regular file of it, or too much, reads as empty."""
+    """The texts of a checkout; what is not a regular file in it, or exceeds the limit, reads as empty."""
 
     def __init__(self, source: Path) -> None:
         self.checkout = Checkout(source.absolute().parent)
@@ -75,16 +75,16 @@ def _distance(folder: Path, other: Path) -> tuple[int, str]:
 @lru_cache(maxsize=4)
 def _files(root: Path) -> dict[str, list[str]]:
     """Return the folders of a checkout's files by their names: a header may be called anything."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     count = 0
     for folder, inner, names in os.walk(root):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in names:
-            found.setdefault(name, []).append(folder)
+            by_name.setdefault(name, []).append(folder)
         count += len(names)
         if count > MOST_FILES:
             break
-    return found
+    return by_name
 
 
 def folder_in_packages(header: str) -> Path | None:
@@ -96,11 +96,11 @@ def folder_in_packages(header: str) -> Path | None:
 def _package_folders() -> tuple[Path, ...]:
     site = Path(sysconfig.get_path("purelib"))
     patterns = ("nvidia/*/include", "nvidia/*/include/cccl", "cutlass_library/source/include", "torch/include")
-    found = [folder for pattern in patterns for folder in sorted(site.glob(pattern))]
+    folders = [folder for pattern in patterns for folder in sorted(site.glob(pattern))]
     spec = importlib.util.find_spec("pybind11")
-    found += [Path(place) / "include" for place in (spec.submodule_search_locations or ())] if spec else []
+    folders += [Path(location) / "include" for location in (spec.submodule_search_locations or ())] if spec else []
     torch = site / "torch/include/torch/csrc/api/include"
-    return (*found, *([torch] if torch.is_dir() else []))
+    return (*folders, *([torch] if torch.is_dir() else []))
 
 
 def remedy(header: str, source: Path) -> str:
@@ -212,13 +212,13 @@ def macros_of_build(source: Path, given: Sequence[str], arch: str, refused: str)
     led = {word for text in (own, *others) if not words.isdisjoint(_declared(text)) for word in _tested(text)} | words
     ours = {re.split("=", option[2:])[0] for option in given if option.startswith("-D")}
     ours |= {word for text in (own, *others) for word in re.findall(r"#[ \t]*+define[ \t]++(\w++)", text)}
-    found: dict[str, tuple[str, Path]] = {}
+    macros: dict[str, tuple[str, Path]] = {}
     for file in _build_files(texts.checkout.root, source):
         for name, value in _macro_definitions(texts.of(file), re.sub(r"\D", "", arch)):
             if name not in ours and not _OTHER_MACHINES.search(name):
-                found.setdefault(name, (f"-D{name}={value or 1}", file))
+                macros.setdefault(name, (f"-D{name}={value or 1}", file))
     sets = [
-        dict(found[name] for name in sorted(found) if name in wanted) for wanted in (before, led, led | _tested(own))
+        dict(macros[name] for name in sorted(macros) if name in wanted) for wanted in (before, led, led | _tested(own))
     ]
     return [options for number, options in enumerate(sets) if options and options not in sets[:number]]
 
@@ -249,7 +249,7 @@ def _declared(text: str) -> set[str]:
 
 def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
     """Yield the macros that a build file defines for an architecture: names and values."""
-    for line in (each for each in text.splitlines() if not each.lstrip().startswith("#")):
+    for line in (raw for raw in text.splitlines() if not raw.lstrip().startswith("#")):
         named = _ARCHITECTURE.findall(line)
         if not named or arch in named:
             yield from _DEFINED.findall(line)
@@ -259,11 +259,11 @@ def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
 
 def _build_files(root: Path, source: Path) -> list[Path]:
     """Return the files of a checkout that may say how it is built, the nearest first."""
-    found: list[Path] = []
+    files: list[Path] = []
     for folder, inner, names in os.walk(root):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
-        found += (Path(folder, name) for name in sorted(names) if _BUILD.fullmatch(name))
-    near = sorted(found, key=lambda file: _distance(file.parent, source.absolute().parent))
+        files += (Path(folder, name) for name in sorted(names) if _BUILD.fullmatch(name))
+    near = sorted(files, key=lambda file: _distance(file.parent, source.absolute().parent))
     return [file for file in near[:MOST_TEXTS] if is_file(file)]
 
 

@@ -151,15 +151,15 @@ class Instances:
 
     def _named(self, template: Declaration, needed: Sequence[str] = ()) -> list[tuple[str, ...]]:
         """Return the template arguments that the text has for a template, each once; `needed`: its parameters."""
-        made: dict[tuple[str, ...], None] = {}
+        instances: dict[tuple[str, ...], None] = {}
         for reference in self.references(template.name):
-            if len(made) < MOST_OF_ONE:
+            if len(instances) < MOST_OF_ONE:
                 resolved = self._resolved(reference, MOST_DEEP)
-                made.update(
+                instances.update(
                     dict.fromkeys(one for each in resolved for one in self._with_deduced(each, needed, reference))
                 )
-        made.pop((), None)
-        return list(itertools.islice(made, MOST_OF_ONE))
+        instances.pop((), None)
+        return list(itertools.islice(instances, MOST_OF_ONE))
 
     def references(self, name: str) -> Iterator[Reference]:
         """Yield where the text names a template with arguments, or launches it without any."""
@@ -188,28 +188,28 @@ class Instances:
         """Return the types that the function around a reference has other names for, before it."""
         if reference.inside is None:
             return {}
-        found: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         for statement in re.split(r"[;{}]", self.unit.text[reference.inside.start : reference.offset]):
             words = " ".join(statement.split())
             if words.startswith("using ") and "=" in words:
                 name, _, text = words.removeprefix("using ").partition("=")
-                found[name.strip()] = text.strip()
+                aliases[name.strip()] = text.strip()
             elif words.startswith("typedef "):
                 text, _, name = words.removeprefix("typedef ").rpartition(" ")
-                found[name] = text
-        return found
+                aliases[name] = text
+        return aliases
 
     def _bindings(self, reference: Reference, depth: int) -> list[dict[str, str]]:
         """Return what parameters of the template around a reference are: as the text instantiates it, else usual."""
         own = reference.inside
         if own is None or not (names := parameter_names(own)):
             return [{}]
-        made: dict[tuple[str, ...], None] = {}
+        bindings: dict[tuple[str, ...], None] = {}
         for outer in self.references(own.name) if depth and own.name else ():
-            if outer.arguments and len(made) < MOST_OF_ONE:
-                made.update(dict.fromkeys(self._resolved(outer, depth - 1)))
-        if made:
-            return [dict(zip(names, arguments, strict=False)) for arguments in itertools.islice(made, MOST_OF_ONE)]
+            if outer.arguments and len(bindings) < MOST_OF_ONE:
+                bindings.update(dict.fromkeys(self._resolved(outer, depth - 1)))
+        if bindings:
+            return [dict(zip(names, arguments, strict=False)) for arguments in itertools.islice(bindings, MOST_OF_ONE)]
         usual = [self._usual(parameter, reference) for parameter in own.template_parameters]
         return [
             {name: value for name, value in zip(names, values, strict=True) if value}

@@ -49,7 +49,7 @@ _STANDARD = "".join(
     f"#include <{name}>\n" for name in ("algorithm", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint",
                                        "cstdio", "cstdlib", "cstring", "limits", "type_traits")
 )  # fmt: skip
-# What a compiler says when it is asked for less than the source needs, and the option that asks for more.
+# What a compiler prints if the source needs a newer standard or more features, and the option that enables them.
 _NEEDED = (
     (re.compile(r"expt-relaxed-constexpr"), "--expt-relaxed-constexpr"),
     (re.compile(r"(?:expt-)?extended-lambda"), "--extended-lambda"),
@@ -121,11 +121,11 @@ def read(family: Family, kernel: Kernel, arch: str, tools: Toolchain) -> ReadSou
     """Return a kernel's file preprocessed. Raises UsageError if that fails for another reason than a missing header."""
     source = toolchain.source(family, kernel)
     given, include = toolchain.options(family, kernel), toolchain.include_folders(family)
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     missing: list[str] = []
     with scratch() as folder:
         for _ in range(MOST_HEADERS):
-            options = (*given, *(f"-I{each}" for each in found))
+            options = (*given, *(f"-I{each}" for each in folders))
             try:
                 text = tools.preprocess(toolchain.unit(family, kernel), options, arch, [*include, folder])
             except Refused as refused:
@@ -133,14 +133,14 @@ def read(family: Family, kernel: Kernel, arch: str, tools: Toolchain) -> ReadSou
                 if not header or header in missing or ".." in Path(header).parts or Path(header).is_absolute():
                     raise toolchain.failure(family, kernel, str(refused)) from refused
                 place = headers.folder_in_checkout(header, source) or headers.folder_in_packages(header)
-                if place is not None and place not in found:
-                    found[place] = None
+                if place is not None and place not in folders:
+                    folders[place] = None
                 else:
                     missing.append(header)
                     _stand_in(folder, header)
             else:
                 unit = PreprocessedUnit(text, _owned(source))
-                return ReadSource(unit=unit, options=options, found=tuple(found), missing=tuple(missing))
+                return ReadSource(unit=unit, options=options, found=tuple(folders), missing=tuple(missing))
     raise UsageError(f"{source.name} includes too many headers that are not here", "--include FOLDER")
 
 
@@ -153,7 +153,7 @@ def _stand_in(folder: Path, header: str) -> None:
 
 
 class _owned:  # noqa: N801 - a predicate
-    """Whether a file is the user's: of the source's checkout, or beside it."""
+    """Whether a file is the user's: in the source's checkout, or next to the source."""
 
     def __init__(self, source: Path) -> None:
         self.roots = (str(Checkout(source.parent).root), str(source.absolute().parent))
@@ -175,14 +175,14 @@ def compiled(family: Family, kernel: Kernel, arch: str, tools: Toolchain, cached
     while ways and (best is None or best.lacks):
         way = ways.popleft()
         try:
-            made = _compiled(way.family, way.kernel, arch, tools, cached)
+            compiled_way = _compiled(way.family, way.kernel, arch, tools, cached)
         except UsageError as error:
             failed = failed or error
             said = f"{error}"
         else:
-            said = " ".join(reason for _, reason in made.lacking)
-            if best is None or made.lacks < best.lacks:
-                best = replace(made, notes=(*([way.note] if way.note else ()), *made.notes), way=way)
+            said = " ".join(reason for _, reason in compiled_way.lacking)
+            if best is None or compiled_way.lacks < best.lacks:
+                best = replace(compiled_way, notes=(*([way.note] if way.note else ()), *compiled_way.notes), way=way)
         if not way.note and (best is None or best.lacks):
             ways.extend(_other_ways(way, arch, said))
     if best is None:
@@ -290,7 +290,7 @@ def _notes_on_whole(file: Path, source: ReadSource | None, added: Sequence[str])
 
 
 def _lacks(code: bytes, entry: str) -> bool:
-    """Return whether a cubin lacks the kernel that is asked for."""
+    """Return whether a cubin lacks the requested kernel."""
     try:
         cubin = Cubin(code, "kernel.cubin")
         if entry not in ("", ANY):
@@ -303,7 +303,7 @@ def _lacks(code: bytes, entry: str) -> bool:
 
 
 def _declares(family: Family, entry: str) -> bool:
-    """Return whether the sources declare the kernel that is asked for, be it a template without an instance."""
+    """Return whether the sources declare the requested kernel, even as a template without an instance."""
     texts = family.included().values()
     return entry in ("", ANY) or any(names.function(entry) in names.declared_kernels(text) for text in texts)
 
@@ -326,12 +326,12 @@ def _cached(build: _Build, cached: bool) -> Compiled:
         content = json.loads(kept)
         lacking = tuple(map(tuple, content["lacking"]))
         return Compiled(code, tuple(content["notes"]), lacking, tuple(content["supposed"]))
-    made = build.run()
+    fresh = build.run()
     if key:
-        cache.save(KIND, key, made.code)
-        content = {"notes": made.notes, "lacking": made.lacking, "supposed": made.supposed}
+        cache.save(KIND, key, fresh.code)
+        content = {"notes": fresh.notes, "lacking": fresh.lacking, "supposed": fresh.supposed}
         cache.save(NOTES, key, json.dumps(content).encode())  # noqa: TID251
-    return made
+    return fresh
 
 
 class _Build:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.cubin import names
 from ncu_swizzle.kernels.declarations import Declaration, PreprocessedUnit, closing_angle, split_arguments
+from ncu_swizzle.kernels.limits import OPERATORS
 
 _LAUNCHED = re.compile(r"cudaLaunch(?:Cooperative)?Kernel\s*\(")
 _LAUNCHED_EX = re.compile(r"(?<!\w)cudaLaunchKernelEx\w*+\s*+\(")
@@ -64,8 +65,8 @@ class WrittenLaunch:
 def sites(unit: PreprocessedUnit) -> list[LaunchSite]:
     """Return all launches of a text, in order."""
     within = sorted((each for each in unit.declarations if each.has_body), key=lambda each: each.start)
-    found = [*_chevrons(unit.text), *_calls(unit.text)]
-    return sorted((_placed(site, within) for site in found), key=lambda site: site.offset)
+    calls = [*_chevrons(unit.text), *_calls(unit.text)]
+    return sorted((_placed(site, within) for site in calls), key=lambda site: site.offset)
 
 
 def _placed(site: LaunchSite, within: Sequence[Declaration]) -> LaunchSite:
@@ -193,16 +194,16 @@ def _values(texts: Iterable[str]) -> dict[str, str]:
 
 def _defined(text: str) -> Iterator[tuple[str, str]]:
     """Yield the constants, dim3 and enumerators that a text defines."""
-    found = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
+    values = [(match["name"], match["value"] or match["braced"]) for match in _CONSTANT.finditer(text)]
     for match in _DIM3.finditer(text):
         for part in split_arguments(text[match.end() : match.end() + _LONGEST].partition(";")[0]):
             if declared := _DECLARATOR.fullmatch(part):
                 value = declared[2].removeprefix("=").strip()
-                found.append((declared[1], value if declared[2].startswith("=") else f"dim3{value}"))
+                values.append((declared[1], value if declared[2].startswith("=") else f"dim3{value}"))
     for match in _ENUMERATOR.finditer(text):
         pairs = (part.partition("=") for part in match["body"].split(","))
-        found += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
-    yield from ((name, value.strip()) for name, value in found)
+        values += [(name.strip(), value.strip()) for name, _, value in pairs if value.strip()]
+    yield from ((name, value.strip()) for name, value in values)
 
 
 def _assigned(body: str) -> Iterator[tuple[str, str]]:
@@ -237,12 +238,7 @@ def evaluated(text: str, names: Mapping[str, str], depth: int = 0) -> int | None
         return None
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+_OPERATORS = OPERATORS | {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_,

@@ -55,13 +55,19 @@ def _modules(folder: Path, name: str) -> Iterator[Path]:
 
 # Integer arithmetic over a problem's sizes, as written in family.toml: ``"seq // 64"``.
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+
+
+class _NoSize(ValueError):
+    def __init__(self, size: str) -> None:
+        super().__init__(f"there is no size {size!r}")
+        self.size = size
 
 
 def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
@@ -74,16 +80,17 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
         return _value(ast.parse(stripped_text(text), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         shown = str(expression) if isinstance(expression, str) else "a number"
-        raise BadCatalog(
+        failure = BadCatalog(
             f"cannot evaluate {shown[:100]!r}: {_why(error)}",
             f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
-        ) from error
+        )
+        failure.size = error.size if isinstance(error, _NoSize) else ""
+        raise failure from error
 
 
 def undefined(error: BadCatalog) -> str:
     """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
-    lacking = re.search(r"there is no size '(\w+)'$", str(error))
-    return Hint("define it: ", Typed(f"--problem {lacking[1]}=1024")) if lacking else error.hint
+    return Hint("define it: ", Typed(f"--problem {error.size}=1024")) if error.size else error.hint
 
 
 def _why(error: Exception) -> str:
@@ -99,12 +106,12 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.Name(id=name):
-            raise ValueError(f"there is no size {name!r}")
+            raise _NoSize(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
         # Intermediate values are bounded too: nested products would take any time and memory.
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return within_64_bits(_OPERATORS[type(op)](_value(left, names), _value(right, names)))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return within_64_bits(OPERATORS[type(op)](_value(left, names), _value(right, names)))
     raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")
 
 
@@ -235,7 +242,8 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         if file.suffix == ".py":
             waiting += beside(file, text)
         else:
-            waiting += [header for name, beside in named(text) if (header := located(name, beside, file, folders))]
+            headers = (included_file(name, quoted, file, folders) for name, quoted in named(text))
+            waiting += filter(None, headers)
 
 
 def has_computed_include(text: str) -> bool:
@@ -256,10 +264,10 @@ def named(text: str) -> Iterator[tuple[str, bool]]:
         yield match["beside"] or match["system"], match["beside"] is not None
 
 
-def located(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
-    """Return the file that an ``#include`` in another one names, if it is there."""
-    places = [*([file.parent] if beside else []), *folders]
-    return next((plain(folder / name) for folder in places if (folder / name).is_file()), None)
+def included_file(name: str, quoted: bool, file: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the file that an ``#include`` in `file` names, which is searched next to it if the name is `quoted`."""
+    searched = [file.parent, *folders] if quoted else folders
+    return next((plain(folder / name) for folder in searched if (folder / name).is_file()), None)
 
 
 def plain(path: Path) -> Path:

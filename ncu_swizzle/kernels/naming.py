@@ -19,7 +19,7 @@ from pathlib import Path
 from ncu_swizzle.base.errors import BadFile, Hint, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError, as_word
 from ncu_swizzle.base.files import exists, is_file, is_folder, is_same_file
 from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.kernels import build, descriptions
+from ncu_swizzle.kernels import descriptions
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target, is_kernel_file, split_name
 from ncu_swizzle.kernels.options import LAUNCHES, RUN_MANIFEST, KernelDescription
@@ -228,7 +228,7 @@ def _every_kernel(word: str, description: KernelDescription, alone: bool) -> Nam
         targets = tuple(target for target in descriptions.with_project(project).targets() if not target.family.shipped)
         unfinished = [spec for spec in specs(project) if spec.to_do]
         if unfinished and not targets:
-            build.refuse_unfinished(unfinished[0])
+            descriptions.refuse_to_do(unfinished[0])
         skipped = tuple(Skipped(spec.name, f"TODO in {', '.join(spec.to_do)}") for spec in unfinished)
     else:
         nearest = project_file(sources.config, Path.cwd(), sources.trust)
@@ -254,14 +254,14 @@ def _in_source(word: str, description: KernelDescription, alone: bool) -> Named:
         return Named(targets=described)
     try:
         if file.suffix == PYTHON and not entry:
-            raise UsageError(f"{file.name}: no launch of its functions is described", build.describing(file))
+            raise UsageError(f"{file.name}: no launch of its functions is described", descriptions.describing(file))
         return resolve([word], description)[0]
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
         if description.typed or alone:
             raise
-        how = "" if file.suffix == PYTHON else f"; {build.describing(file)} describes it"
+        how = "" if file.suffix == PYTHON else f"; {descriptions.describing(file)} describes it"
         return Named(skipped=(Skipped(str(file), f"{error}{how}"),))
 
 

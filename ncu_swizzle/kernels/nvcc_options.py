@@ -28,7 +28,7 @@ from ncu_swizzle.base.files import LARGEST_SOURCE, is_file, read_bytes
 OURS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file")
 
 # Options whose values nvcc puts in double quotes for its shell, and the spelling that they get here. Their paths are
-# relative to the folder of whoever gives them: the compiler runs in its own folder.
+# relative to the folder in which they are given: the compiler runs in its own folder.
 QUOTED = {
     "-D": "-D", "--define-macro": "-D", "-U": "-U", "--undefine-macro": "-U",
     "-I": "-I", "--include-path": "-I", "-isystem": "-isystem=", "--system-include": "-isystem=",
@@ -84,26 +84,26 @@ def refuse_missing_folders(options: Sequence[str], origin: str) -> None:
             if word.startswith(option) and not os.path.isdir(folder):  # noqa: PTH112 - a name may hold a NUL
                 kind = "is not a folder" if os.path.exists(folder) else "does not exist"  # noqa: PTH110
                 named = f"the include folder {folder or repr('')} ({option.rstrip('=')})"
-                place = f"{origin}: " if origin else ""
-                raise UsageError(f"{place}{named} {kind}", "name the folder that the headers are in")
+                prefix = f"{origin}: " if origin else ""
+                raise UsageError(f"{prefix}{named} {kind}", "name the folder that the headers are in")
 
 
 def refuse_shell(options: Sequence[str]) -> None:
-    """Raise UsageError for an option that nvcc's shell would execute a part of, whoever gives it."""
+    """Raise UsageError for an option of which nvcc's shell would execute a part."""
     for word in options:
         quoted = word.startswith((*JOINED, *FOLDERS, HEADER))
-        if found := _RUNS_QUOTED.search(word) or (None if quoted else _RUNS_BARE.search(word)):
+        if match := _RUNS_QUOTED.search(word) or (None if quoted else _RUNS_BARE.search(word)):
             raise UsageError(
-                f"nvcc would pass {found[0]!r} in the option {word!r} to a shell, which may execute it",
+                f"nvcc would pass {match[0]!r} in the option {word!r} to a shell, which may execute it",
                 "leave it out, or rename the folder; a #define in the source can hold any character",
             )
 
 
 def refuse_shell_in_folder(folder: Path) -> None:
     """Raise UsageError for an include folder that nvcc's shell would execute a part of."""
-    if found := _RUNS_IN_PATHS.search(str(folder)):
+    if match := _RUNS_IN_PATHS.search(str(folder)):
         raise UsageError(
-            f"nvcc would pass {found[0]!r} in the folder {str(folder)!r} to a shell, which may execute it",
+            f"nvcc would pass {match[0]!r} in the folder {str(folder)!r} to a shell, which may execute it",
             "rename the folder",
         )
 

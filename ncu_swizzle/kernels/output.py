@@ -244,8 +244,8 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
             "return a dictionary with every output; y=float32[n]:out is one",
         )
     expected = {}
-    for name, given in answer.items():
-        index, values = given if isinstance(given, tuple) else (..., given)
+    for name, received in answer.items():
+        index, values = received if isinstance(received, tuple) else (..., received)
         # One element seen as all of them: tries the index on the output's shape without taking its memory.
         whole = np.broadcast_to(np.empty((), bool), fills.shape(outputs[name], problem))
         array = np.asarray(values).astype(np.float64)

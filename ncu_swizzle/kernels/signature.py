@@ -161,7 +161,7 @@ KINDS = {"f": {2: "float16", 4: "float32", 8: "float64"}, "": {1: "int8", 2: "in
 
 
 def arguments(parameters: Sequence[SignatureParameter]) -> list[tuple[str, str]]:
-    """Return an argument for each parameter, as --arg takes it but for what is to be done, and what that is."""
+    """Return a --arg text for each parameter, with TODO for what is not known, and what that is."""
     names = [parameter.name or f"a{number}" for number, parameter in enumerate(parameters, 1)]
     distinct = [name if names.count(name) == 1 else f"a{number}" for number, name in enumerate(names, 1)]
     return [_argument(parameter, name) for parameter, name in zip(parameters, distinct, strict=True)]

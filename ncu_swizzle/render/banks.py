@@ -96,7 +96,7 @@ def bank_board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request
     named = list(titles) + [bank_map.title for bank_map in bank_maps[len(titles) :]]
     starts = [worst_request([each]) if first is None else first for each in bank_maps]
     phases = [tuple(islice(loads(each, start), MOST_STEPS)) for each, start in zip(bank_maps, starts, strict=True)]
-    tallest = max((load.busiest for each in phases for load in each), default=1)
+    tallest = max((load.busiest for phase in phases for load in phase), default=1)
     drawn = tuple(picture(*each, tallest) for each in zip(bank_maps, named, repeat(rows), phases, strict=False))
     count = min((len(each.steps) for each in drawn), default=0)
     names = [{each.steps[number].name for each in drawn} for number in range(count)]
@@ -158,7 +158,7 @@ Key = tuple[int, str, str]  # of an access: its tile's number, its name, its ope
 def _worst(tiles: Sequence[Sequence[Tile]], costs: Sequence[dict[Key, int]]) -> list[Key | None]:
     """Return the access to show of each profile; None if none of its accesses is known."""
     common = [key for key in costs[0] if all(key in others for others in costs)]
-    if common and len({len(each) for each in tiles}) == 1:
+    if common and len({len(tile) for tile in tiles}) == 1:
         return [max(common, key=lambda key: max(cost[key] for cost in costs))] * len(costs)
     return [max(cost, key=lambda key: cost[key]) if cost else None for cost in costs]
 

@@ -223,8 +223,8 @@ def _figures(comparison: Comparison) -> str:
     figures = summary.figures(comparison)
     *before, after = [in_markdown(comparison.labels[number]) for number in comparison.judged]
     if not before:
-        return _table(["", after, ""], [[each.title, in_markdown(each.after), each.note] for each in figures])
-    rows = [[each.title, in_markdown(each.before), in_markdown(each.after), each.note] for each in figures]
+        return _table(["", after, ""], [[figure.title, in_markdown(figure.after), figure.note] for figure in figures])
+    rows = [[figure.title, in_markdown(figure.before), in_markdown(figure.after), figure.note] for figure in figures]
     return _table(["", *before, after, ""], rows)
 
 

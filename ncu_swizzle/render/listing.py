@@ -17,11 +17,10 @@ from ncu_swizzle.base.texts import in_code, in_markdown, in_words, one_line
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
-from ncu_swizzle.render import findings
-from ncu_swizzle.reports.pack import LaunchFindings
 
 if TYPE_CHECKING:
     from ncu_swizzle.reports.comparison import TimedFamily
+    from ncu_swizzle.reports.pack import LaunchFindings
 
 # Lines and tables for an 80-column terminal; no text in them is read as markup, or takes more than its line.
 
@@ -64,6 +63,8 @@ def plain_table(title: str, *columns: str) -> PlainTable:
 
 def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
     """Print the rule pack's findings for each launch."""
+    from ncu_swizzle.render import findings
+
     for label, told in launches:
         console.print(table_line((label, "bold"), "" if told else ": no findings."))
         for finding in told:

@@ -315,7 +315,7 @@ def of_wgmma(comparison: Comparison) -> tuple[UnitCounter, ...]:
 
     def total(field: str) -> tuple[str, ...]:
         counts = [[getattr(i, field) for i in p.instructions if i.opcode.startswith(WGMMA)] for p in profiles]
-        return tuple(text.count(None if None in each else sum(each)) for each in counts)
+        return tuple(text.count(None if None in count else sum(count)) for count in counts)
 
     return (
         UnitCounter(name="inst_executed", meaning="wgmma executed, by warps", values=total("executed")),

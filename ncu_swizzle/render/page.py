@@ -1,4 +1,4 @@
-"""The report: a `Comparison` as one HTML file. Only this module imports Jinja.
+"""The report: a `Comparison` as one HTML file.
 
 The page is complete without JavaScript; its content security policy allows one script, by hash. The templates read
 the comparison and its profiles, format numbers by the filters of `text`, and call the sections' modules by name.
@@ -14,24 +14,24 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: TID251 - this is the one
 from markupsafe import Markup
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import slug
-from ncu_swizzle.base.texts import on_page
 from ncu_swizzle.kernels.catalog import Tile
 from ncu_swizzle.kernels.tiles import declared as declared_of
 from ncu_swizzle.render import banks, findings, mix, source, summary, tables, text
 from ncu_swizzle.render.banks import Board
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
+from ncu_swizzle.render.templates import new_environment
 from ncu_swizzle.reports import attribution, memory, model, pairing, remarks
 from ncu_swizzle.reports.comparison import Comparison, compare
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.bankmap import BankMap
 
 if TYPE_CHECKING:
+    from jinja2 import Environment  # noqa: TID251 - a type
     from swizzle_pack.finding import Finding
 
 
@@ -52,16 +52,8 @@ MODULES = (findings, pairing, memory, mix, remarks, source, summary, tables, tex
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja environment: autoescape on, undefined names are errors."""
-    templates = Environment(
-        loader=FileSystemLoader(paths.reports()),
-        autoescape=True,
-        finalize=on_page,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    """Return the environment with what the report's templates call."""
+    templates = new_environment()
     templates.filters.update(FILTERS)
     templates.tests["few"] = text.too_few_samples
     templates.globals.update({module.__name__.rpartition(".")[2]: module for module in MODULES})

@@ -229,7 +229,7 @@ def setting(comparison: Comparison) -> str:
         lambda p: _when(p)[:10],
     )
     values = [{get(profile) for profile in comparison.profiles if get(profile)} for get in gets]
-    return " · ".join(next(iter(each)) for each in values if len(each) == 1)
+    return " · ".join(next(iter(value)) for value in values if len(value) == 1)
 
 
 def recorded(comparison: Comparison) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ncu_swizzle.reports import pack
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Total
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
-from ncu_swizzle.reports.side_by_side import METRICS
+from ncu_swizzle.reports.side_by_side import DEGREE, METRICS
 
 COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `METRICS`
 DECIMALS = {"%": 1, "GHz": 2}
@@ -45,7 +45,7 @@ def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
         spans = [None if (ms := text.finite(value)) is None else ms * text.MS.nanoseconds for value in values]
         scale = text.time_unit(spans)
         return MetricRow(title=title, unit=scale.name, values=tuple(map(scale.show, spans)), change=change)
-    decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
+    decimals = 2 if title == DEGREE else DECIMALS.get(unit, 0)
     shown = tuple(text.fixed(value, decimals) for value in values)
     return MetricRow(title=title, unit=unit, values=shown, change=change)
 

@@ -110,6 +110,8 @@ def _show_kernels(result: JobResult, console: Console) -> None:
     console.print(kernel_list(result.comparisons))
     for note in result.notes:
         console.print(table_line(("Note:", "yellow"), f" {note}"))
+    for line in pairing.outputs(result.comparisons):
+        console.print(table_line(line))
     worst = [result.comparisons[index] for index in pairing.worst(result.comparisons, KERNELS_SHOWN)]
     conflicting = [comparison for comparison in worst if pairing.excessive(comparison)]
     for comparison in conflicting:

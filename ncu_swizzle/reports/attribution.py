@@ -14,7 +14,7 @@ from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem import operations, subsets
+from ncu_swizzle.smem import floors, operations
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_together
 from ncu_swizzle.smem.operations import ATOMIC, COPY
@@ -174,7 +174,9 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
 
 def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
     """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
-    search_together([(tile, constraints(each)) for each in profiles for tile in tiles(each) if tile.excessive], jobs)
+    search_together(
+        [(tile, constraints(profile)) for profile in profiles for tile in tiles(profile) if tile.excessive], jobs
+    )
 
 
 def most_ways(profile: Profile) -> Mapping[int, int]:
@@ -190,7 +192,7 @@ def _most_ways(saved: tuple[SavedRequests, ...]) -> Mapping[int, int]:
     ways_by_offset = {}
     for requests_of in (requests_of for requests_of in saved if requests_of.complete):
         requests = requests_of.unpacked()
-        ways = subsets.most_ways(requests.op, requests.addresses, requests.active, requests.source)
+        ways = floors.most_ways(requests.op, requests.addresses, requests.active, requests.source)
         if ways is not None:
             ways_by_offset[requests_of.pc] = ways
     return ways_by_offset
@@ -210,7 +212,7 @@ def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
     return {
         pc: operations.find(made.op).kind not in (ATOMIC, COPY)
         for pc, made in unpacked
-        if subsets.is_unavoidable(made.op, made.addresses, made.active, made.source)
+        if floors.is_unavoidable(made.op, made.addresses, made.active, made.source)
     }
 
 

@@ -1,4 +1,4 @@
-"""The container of a .ncu-rep file: check that it is complete, and return its results; the facts file beside it.
+"""The container of a .ncu-rep file: check that it is complete, and return its results; and the facts file next to it.
 
 NVIDIA's reader silently loads damaged files, with fewer kernels or none. So this module walks the container to the last
 byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is documented by the

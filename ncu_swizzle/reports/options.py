@@ -117,7 +117,7 @@ class WrittenFormats:
 
     @property
     def named(self) -> dict[str, str]:
-        """The file of each format that is asked for."""
+        """The file of each requested format."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value and isinstance(value, str)}
 

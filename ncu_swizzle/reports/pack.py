@@ -76,7 +76,7 @@ def facts(profile: Profile) -> Facts:
 
 def _simulation(profile: Profile, simulated: Simulated, ownership: FrameOwners) -> dict[str, Any]:
     """Return a simulation's fields in the pack's types, with warps' time by source line."""
-    named = {each.pc: ownership.named(each) for each in profile.instructions}
+    named = {instruction.pc: ownership.named(instruction) for instruction in profile.instructions}
     lines: dict[str, dict[str, float]] = {}
     for waits in simulated.waits:
         if line := named.get(waits.offset):

@@ -8,7 +8,7 @@ changed tile size or type.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -249,6 +249,16 @@ def worst(comparisons: Sequence[Comparison], most: int) -> list[int]:
 
 def _badness(comparison: Comparison) -> tuple[int, float]:
     return -(excessive(comparison) or 0), -max(profile.duration_ns or 0.0 for profile in comparison.profiles)
+
+
+def outputs(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield of how many launches the outputs were compared, and what of them is wrong or unknown."""
+    found = [(each.title, each.profiles[-1].checked) for each in comparisons if each.profiles[-1].checked]
+    if found:
+        right = sum(not any(each.wrong or each.unknown for each in checked) for _, checked in found)
+        yield f"Outputs were compared of {len(found)} of {len(comparisons)} launches; of {right} all are right."
+    for title, checked in found:
+        yield from (f"{title}: {each}." for each in checked if each.wrong or each.unknown)
 
 
 def verdict(comparisons: Sequence[Comparison]) -> str:

@@ -2,7 +2,8 @@
 
 A run is built in a hidden folder next to its destination and moved there when complete, so that an interrupted one
 leaves nothing behind. A run of many launches is filled in its place instead: whatever ends it, each profile that was
-finished is there, and the same command goes on with the others.
+finished is there, and the same command goes on with the others. So it does if it makes a run of each of several
+kernels: until all are there, each says which command made it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -45,7 +47,7 @@ class Run:
     profiles: tuple[Profile, ...]
     rows: tuple[Row, ...] = ()
     columns: tuple[str, ...] = ()
-    launches: int = 0  # of a program, if it was not finished: how many there are to be
+    launches: int = 0  # of a program that has not ended: how many launches are expected
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -189,18 +191,46 @@ def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile
 
 
 def finish(
-    staged: Path, kernel: str, profiles: Sequence[str], columns: Sequence[str] = (), rows: Sequence[Row] = ()
+    staged: Path,
+    kernel: str,
+    profiles: Sequence[str],
+    columns: Sequence[str] = (),
+    rows: Sequence[Row] = (),
+    depends_on: str = "",
 ) -> None:
     """Write the manifest; `profiles` are the file names of the saved profiles, the baseline first.
 
-    For a program, they are those in `rows`, left to right and top to bottom.
+    For a program, they are those in `rows`, left to right and top to bottom. `depends_on` is for `made_before`.
     """
     content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
+    if depends_on:
+        content[OF_SEVERAL] = depends_on
     if rows:
         names = iter(profiles)
         named = [[None if profile is None else next(names) for profile in row] for row in rows]
         content |= {"columns": list(columns), "rows": named}
     write_json(staged / MANIFEST, content)
+
+
+OF_SEVERAL = "of_several"
+
+
+def made_before(kernel: str, destination: Destination, depends_on: str) -> Path | None:
+    """Return the folder of a kernel's run that the same command for several kernels made before it was ended."""
+    for folder in [destination.export] if destination.export else _of_name(kernel):
+        with contextlib.suppress(BadFile, DamagedFile, LookupError, TypeError):
+            if read_json(folder / MANIFEST)[OF_SEVERAL] == depends_on:
+                return folder
+    return None
+
+
+def all_made(folders: Sequence[Path]) -> None:
+    """Note in the runs of several kernels that their command is done: the next one makes new runs."""
+    for folder in folders:
+        with contextlib.suppress(BadFile, DamagedFile, LookupError, TypeError):
+            content = read_json(folder / MANIFEST)
+            del content[OF_SEVERAL]
+            write_json(folder / MANIFEST, content)
 
 
 def publish(staged: Path, kernel: str, destination: Destination) -> Path:
@@ -237,13 +267,16 @@ def _numbered(kernel: str, number: int) -> Path:
     return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
 
 
+def _of_name(kernel: str) -> Iterator[Path]:
+    """Yield the folders of this name in swizzle-out."""
+    numbered = (_numbered(kernel, number) for number in itertools.count(1))
+    return itertools.takewhile(Path.exists, numbered)
+
+
 def _last_run(kernel: str) -> Path | None:
     """Return the last run of this name in swizzle-out; None without one, or if it is not a run's folder."""
-    number = 1
-    while _numbered(kernel, number).exists():
-        number += 1
-    last = _numbered(kernel, number - 1)
-    return last if number > 1 and (last / MANIFEST).is_file() else None
+    *_, last = (None, *_of_name(kernel))
+    return last if last is not None and (last / MANIFEST).is_file() else None
 
 
 def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:

@@ -18,6 +18,7 @@ COUNT, RATIO = "Int64", "Float64"  # the types of columns whose values can be un
 
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+DEGREE = "Degree (actual / ideal)"
 
 # The rows of the metric table: title, unit, and how to get the value from a profile.
 METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
@@ -25,7 +26,7 @@ METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
     ("Shared wavefronts", "", lambda p: p.total.wavefronts),
     ("Ideal shared wavefronts", "", lambda p: p.total.ideal),
     ("Excessive shared wavefronts", "", lambda p: p.total.excessive),
-    ("Degree (actual / ideal)", "", lambda p: p.total.degree),
+    (DEGREE, "", lambda p: p.total.degree),
     ("Shared pipe, share of peak", "%", lambda p: p.number(SHARED_PIPE)),
     ("Hardware conflict counter, loads", "", lambda p: p.number(f"{HARDWARE}_op_ld.sum")),
     ("Hardware conflict counter, stores", "", lambda p: p.number(f"{HARDWARE}_op_st.sum")),
@@ -100,8 +101,8 @@ def memory(named: Named) -> pd.DataFrame:
 
 def _sums(accesses: Sequence[Instruction]) -> dict[str, int | None]:
     """Return the counts of accesses together, None if any of them lacks it."""
-    columns = {name: [getattr(each.traffic, name) for each in accesses] for name in SECTORS[1:]}
-    columns["executed"] = [each.executed for each in accesses]
+    columns = {name: [getattr(access.traffic, name) for access in accesses] for name in SECTORS[1:]}
+    columns["executed"] = [access.executed for access in accesses]
     sums = {name: None if None in counts else sum(counts) for name, counts in columns.items()}
     return {name: _countable(count) for name, count in sums.items()}
 

@@ -146,7 +146,7 @@ def _split(rows: Sequence[Row]) -> Iterator[Row]:
             yield row
             continue
         others = {name: value for name, value in row.items() if name != long}
-        rest = [{long: part} for part in _parts(row[long])]
+        rest = [{long: chunk} for chunk in _chunks(row[long])]
         yield from _split([{**others, **rest[0]}])
         yield from rest[1:]
 
@@ -156,17 +156,18 @@ def _length(text: str) -> int:
     return len(in_json(text))
 
 
-def _parts(text: str) -> Iterator[str]:
-    part, length = "", 0
+def _chunks(text: str) -> Iterator[str]:
+    """Split a text at the ends of lines, and longer lines anywhere, into chunks that one field may hold."""
+    chunk, length = "", 0
     for line in text.splitlines(keepends=True):
         step = LONGEST_TEXT if _length(line) <= LONGEST_TEXT else LONGEST_TEXT // 16
         for piece in (line[start : start + step] for start in range(0, len(line), step)):
-            if part and length + _length(piece) > LONGEST_TEXT:
-                yield part
-                part, length = "", 0
-            part, length = part + piece, length + _length(piece)
-    if part:
-        yield part
+            if chunk and length + _length(piece) > LONGEST_TEXT:
+                yield chunk
+                chunk, length = "", 0
+            chunk, length = chunk + piece, length + _length(piece)
+    if chunk:
+        yield chunk
 
 
 def _lines(rows: Sequence[Row]) -> list[str]:

@@ -87,10 +87,10 @@ def judge(caller: Caller, before: str, after: str, launch: LaunchGiven = LaunchG
     description = launch.description(caller.entries(words, launch))
     for named in naming.resolve(words, description):
         caller.folders.target(named.targets[-1])
-    found = judging.judged(words, description, caller.request(launch, "emulated"))
-    facts = {key: value for key, value in found.to_json().items() if key != "cases"}
-    summary = f"{found.after}: {found.outcome}" + "".join(f", {reason}" for reason in found.reasons)
-    return Answer(summary=summary, rows=tuple(found.to_json()["cases"]), facts=facts)
+    judgement = judging.judged(words, description, caller.request(launch, "emulated"))
+    facts = {key: value for key, value in judgement.to_json().items() if key != "cases"}
+    summary = f"{judgement.after}: {judgement.outcome}" + "".join(f", {reason}" for reason in judgement.reasons)
+    return Answer(summary=summary, rows=tuple(judgement.to_json()["cases"]), facts=facts)
 
 
 def _judged_answer(verdict: Verdict, following: Call | None) -> Answer:
@@ -172,7 +172,7 @@ def fix(
 def rewrite(caller: Caller, file: str) -> Answer:
     """Answer the full texts of the files that `fix` would change, a row each; none without a fix."""
     fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
-    rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
+    rows = ({"file": str(changed.path), "text": changed.after.decode("utf-8", "replace")} for changed in fixed.files)
     return Answer(summary=_summary(fixed), rows=tuple(rows))
 
 

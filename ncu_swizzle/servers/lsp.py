@@ -104,11 +104,11 @@ def _of_row(row: Row, lines: list[str]) -> types.Diagnostic:
     severity = types.DiagnosticSeverity.Information if row["outcome"] == Outcome.inconclusive else judged
     counted = f"{row['wavefronts']:,} wavefronts, {row['ideal']:,} ideal: " if row.get("wavefronts") is not None else ""
     access = f", {row['access']}" if "access" in row else ""
-    made = _diagnostic(f"{row['kernel']}{access}: {counted}{row['message']}", row["line"] - 1, lines, severity)
+    diagnostic = _diagnostic(f"{row['kernel']}{access}: {counted}{row['message']}", row["line"] - 1, lines, severity)
     if code := row.get("code", ""):
-        made.code, made.code_description = code, types.CodeDescription(codes.uri(code))
-    made.data = {"kernel": row["kernel"]}
-    return made
+        diagnostic.code, diagnostic.code_description = code, types.CodeDescription(codes.uri(code))
+    diagnostic.data = {"kernel": row["kernel"]}
+    return diagnostic
 
 
 def _diagnostic(message: str, line: int, lines: list[str], severity: types.DiagnosticSeverity) -> types.Diagnostic:
@@ -365,7 +365,7 @@ class Editor:
         return list(actions(source, list(params.context.diagnostics))) if source else []
 
     async def fix(self, file: str) -> None:
-        """Rewrite a source if the result is proved; else tell what is in the way."""
+        """Rewrite a source if the result is proved; else say what prevents the proof."""
         uri = uris.from_fs_path(str(file)) or ""
         path, text = self._path(uri), self._text(uri)
         if not path or text != _on_disk(path):

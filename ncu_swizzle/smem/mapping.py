@@ -229,7 +229,7 @@ class Places:
 
     @cached_property
     def stays_in_row(self) -> bool:
-        """Whether each line holds only cells of its own row, so that column numbers are enough."""
+        """Whether each line holds cells of one row only, so that column numbers are enough."""
         line = np.arange(len(self.rows))[:, None]
         return bool(((self.rows == line) | (self.rows < 0)).all())
 

@@ -233,7 +233,7 @@ def _joined(options: FleetOptions) -> Any:
 
 @contextmanager
 def _own(options: FleetOptions) -> Iterator[Any]:
-    """Yield a cluster of this machine that nobody else can connect to: it has its own certificate."""
+    """Yield a cluster of this machine that no one else can connect to: it has its own certificate."""
     import distributed
     from distributed.security import Security
 

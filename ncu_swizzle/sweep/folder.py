@@ -133,8 +133,8 @@ def is_unfinished(plan: Plan, destination: Destination) -> bool:
         return False
     with contextlib.suppress(NcuSwizzleError, LookupError, TypeError):
         points = _read(choose(plan.family.name, destination, resume=True) / MANIFEST)["points"]
-        same = [(each["kernel"], each["problem"]) for each in points] == [(p.kernel, p.sizes) for p in plan.points]
-        return same and any(each["state"] == "open" for each in points)
+        same = [(point["kernel"], point["problem"]) for point in points] == [(p.kernel, p.sizes) for p in plan.points]
+        return same and any(point["state"] == "open" for point in points)
     return False
 
 

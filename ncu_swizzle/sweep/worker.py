@@ -298,7 +298,7 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
 
 
 def performed(job: FleetJob, given: Any, say: Progress) -> Returned:
-    """Do one task in a folder of its own, and return what it left there."""
+    """Do one task in a separate folder, and return what it left there."""
     started = time.monotonic()
     with scratch() as folder:
         value = job.work(job.common, given, folder, say)

@@ -49,6 +49,36 @@ def test_a_bug_of_the_work_is_raised_with_its_traceback() -> None:
     assert "in work" in caught.value.__notes__[0]
 
 
+def test_one_nursery_serves_a_block_and_ends_with_it() -> None:
+    asked = "[set(outcome.value for _, outcome in pool.outcomes(work, did, ['pid', 'pid'], 2)) for did in ('a', 'b')]"
+    program = f"""
+from tests.base.test_pool import below
+from tests.base.work import work
+from ncu_swizzle.base import pool
+import os
+with pool.ahead(("tests.base.work",), 2):
+    before = below(os.getpid())
+    first, second = {asked}
+    assert len(before) == 1 and below(os.getpid()) & before == before, "the same nursery"
+    assert {{each.split()[0] for each in first | second}} == {{"a", "b"}}, "each with its own common value"
+    assert {{each.split()[1] for each in first | second}} == {{str(*before)}}, "its workers"
+assert not below(os.getpid())
+with pool.ahead(("tests.base.work",), 2):
+    pass
+assert not below(os.getpid())
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_what_is_done_meanwhile_is_done_once_the_workers_are_busy() -> None:
+    heard: list[str] = []
+    hear, meanwhile = (lambda what, _: heard.append(what)), (lambda: heard.append("meanwhile"))
+    assert len(list(pool.outcomes(work, "did", ["a", "b"], 2, hear, meanwhile=meanwhile))) == 2
+    assert heard[0] == "meanwhile"
+    assert len(list(pool.outcomes(work, "did", ["a"], 2, hear, meanwhile=meanwhile))) == 1
+    assert heard.count("meanwhile") == 1, "in this process there is nothing to wait for"
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_outlives_the_command(end: signal.Signals) -> None:
     command = [sys.executable, "-c", MAIN.format(LONG)]

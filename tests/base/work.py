@@ -22,6 +22,8 @@ def work(common: str, item: str, hear: Callable[[str, Any], None]) -> str:
     match item:
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "pid":
+            return f"{common} {os.getppid()}"
         case "late":
             raise Late(item, 30)
         case "memory":

@@ -16,6 +16,7 @@ import pytest
 from bench.attacks import capture_stress
 from ncu_swizzle.base.errors import (
     EnvironmentLacking,
+    NotComparable,
     NothingProfiled,
     ProgramFailed,
     TimeLimit,
@@ -315,3 +316,61 @@ def test_tensor_maps_are_encoded_as_a_driver_did(tmp_path: Path) -> None:
         assert content.raw.hex() == one["map"], one
         checked += 1
     assert checked > 150
+
+
+def executed(folder: Path, *argv: str, out: Path) -> Manifest:
+    wanted = Wanted(memory_limit=MEMORY_MIB, dry=True, execute=True)
+    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``app``, which checks its results."""
+    folder = tmp_path_factory.mktemp("results")
+    built(RUNTIME / "results.cu", folder, "-arch=sm_90", "-lineinfo", "-cudart", "shared")
+    return folder
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_a_program_that_checks_its_results_gets_them(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = executed(results, "./app", "right", out=tmp_path / "x.launches")
+    assert capsys.readouterr().out.strip() == "results: 0 wrong"
+    assert [function(demangle(launch.kernel)) for launch in manifest.launches] == ["scale", "scale"]
+    assert not any("no kernel ran" in note for note in manifest.notes)
+    with pytest.raises(ProgramFailed, match=r"(?s)exited with status 1; its last lines:.*results: 1 wrong"):
+        executed(results, "./app", "wrong", out=tmp_path / "x.launches")
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_what_a_program_may_not_read_is_refused_and_a_fault_is_named(results: Path, tmp_path: Path) -> None:
+    for how, error, said in (
+        ("unwritten", NotComparable, "1024 bytes at 0x.*memory that nothing wrote"),
+        ("clock", NotComparable, "256 bytes at 0x.*: CS2R"),
+        (
+            "beyond",
+            ProgramFailed,
+            r"scale.*results.cu:1[567].*4 bytes right past the end of parameter \d \(1,024 bytes\)",
+        ),
+    ):
+        with pytest.raises(error, match=said):
+            executed(results, "./app", how, out=tmp_path / "x.launches")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+@NEEDS_ALL
+def test_what_launches_find_is_what_an_h100_found(shared_programs: Path, tmp_path: Path) -> None:
+    ours = executed(shared_programs, "./counting", out=tmp_path / "x.launches")
+    with open_launches(captures.recorded("counting")) as file:
+        theirs = file.manifest
+    for here, there in zip(ours.launches, theirs.launches, strict=True):
+        found = [
+            [each.contents.sha256 for each in sorted(launch.buffers, key=lambda part: part.address)]
+            for launch in (here, there)
+        ]
+        assert all(one == other for one, other in zip(*found, strict=True) if one), here.kernel
+    assert ours.launches[2].contents == tuple(each for each in ours.launches[2].contents if each.sha256), "all is known"

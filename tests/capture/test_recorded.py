@@ -240,8 +240,8 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
         manifest_of(tmp_path)
     with pytest.raises(BadFile, match=r"it has no manifest\.json"):
         manifest_of(pack(file, {"word/document.xml": b"<x/>"}))
-    with pytest.raises(BadFile, match="has schema 2; this ncu-swizzle reads schema 1"):
-        manifest_of(changed(recorded("driver"), file, lambda manifest: manifest.update(schema=2)))
+    with pytest.raises(BadFile, match="has schema 3; this ncu-swizzle reads schema 2"):
+        manifest_of(changed(recorded("driver"), file, lambda manifest: manifest.update(schema=3)))
 
 
 def test_entries_other_than_the_manifest_s_are_refused(tmp_path: Path) -> None:

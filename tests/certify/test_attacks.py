@@ -7,9 +7,9 @@ is not, the table says so.
 import pytest
 
 from ncu_swizzle.certify.checker import certify
-from ncu_swizzle.certify.verdict import Outcome
+from ncu_swizzle.certify.verdict import ProofOutcome
 from ncu_swizzle.kernels import halves
-from ncu_swizzle.kernels.halves import Tree, Unit
+from ncu_swizzle.kernels.halves import TranslationUnit, Tree
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
@@ -34,7 +34,7 @@ def versions() -> list[str]:
     """The kernels as unoptimised PTX, one text for each version."""
     source = DATA / "certify" / "attacks.cu"
     tree = Tree(source.parent, source.parent)
-    units = [Unit(source=source, options=(f"-DV={n}", "-std=c++17"), device_only=True) for n in range(3)]
+    units = [TranslationUnit(source=source, options=(f"-DV={n}", "-std=c++17"), device_only=True) for n in range(3)]
     return [halves.compiled(unit, "sm_90a", Toolchain(), tree, cached=False).ptx for unit in units]
 
 
@@ -42,4 +42,4 @@ def versions() -> list[str]:
 def test_a_wrong_change_is_never_proved_and_a_right_one_is(name: str, versions: list[str]) -> None:
     for after, expected in zip(versions[1:], KERNELS[name], strict=True):
         found = certify(versions[0], after, kernel=f"k_{name}", block=(32, 8, 1), dynamic=(8192, 8192))
-        assert (found.outcome is Outcome.PROVED) == (expected == "+"), found.obstacle
+        assert (found.outcome is ProofOutcome.PROVED) == (expected == "+"), found.obstacle

@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.certify.certificate import queries, written
 from ncu_swizzle.certify.change import ChangeVerdict, UnitVerdict
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Outcome, Query
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, ProofOutcome, Query
 from ncu_swizzle.commands.api import prove
 from tests.support.marks import NEEDS_ALL
 
@@ -23,7 +23,7 @@ PROVED = ChangeVerdict(
             kernels=(
                 KernelVerdict(
                     kernel="_Z1av",
-                    outcome=Outcome.PROVED,
+                    outcome=ProofOutcome.PROVED,
                     block=(32, 8, 1),
                     assumptions=(Assumption.IN_BOUNDS, Assumption.NO_WRAP),
                     queries=(Query(says='it is "in" bounds', line=("/a.cu", 3), smt=SMT),) * 2,
@@ -50,7 +50,7 @@ def test_a_certificate_says_what_it_shows() -> None:
 def test_a_second_solver_agrees(turns: Path) -> None:
     z3 = pytest.importorskip("z3")
     change = prove(turns / "before.cu", turns / "right.cu", block=(32, 8), queries=True)
-    assert change.outcome is Outcome.PROVED
+    assert change.outcome is ProofOutcome.PROVED
     scripts = [script for _, script in queries(written(change))]
     assert scripts
     for script in scripts:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.certify.checker import certify
-from ncu_swizzle.certify.flow import TensorMap
+from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.ptx import parse
 from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Outcome
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, ProofOutcome
 
 pytest.importorskip("bitwuzla")
 
@@ -95,7 +95,7 @@ def verdict(before: str, after: str, block: tuple[int, int, int] | None = BLOCK,
 )
 def test_one_mapping_of_all_accesses_is_proved(before: str, after: str) -> None:
     found = verdict(before, after)
-    assert (found.outcome, found.mapped) == (Outcome.PROVED, ("tile",))
+    assert (found.outcome, found.mapped) == (ProofOutcome.PROVED, ("tile",))
     assert found.assumptions == ()
     assert found.accesses == 2
 
@@ -115,7 +115,7 @@ def test_one_mapping_of_all_accesses_is_proved(before: str, after: str) -> None:
 )
 def test_a_mapping_that_differs_or_is_not_one_to_one_is_refuted(after: str) -> None:
     found = verdict(exchange(), after)
-    assert found.outcome is Outcome.REFUTED
+    assert found.outcome is ProofOutcome.REFUTED
     assert found.counterexample is not None
     assert {access.line[1] for access in found.counterexample.accesses} <= {7, 9}
     for access in found.counterexample.accesses:
@@ -133,18 +133,18 @@ def test_a_counterexample_is_what_the_kernels_do() -> None:
 
 
 def test_the_shape_of_blocks_is_needed_where_threads_would_share_a_column() -> None:
-    assert verdict(exchange(), exchange(XOR, XOR), None).outcome is not Outcome.PROVED
+    assert verdict(exchange(), exchange(XOR, XOR), None).outcome is not ProofOutcome.PROVED
     within = "and.b32 %r7, %r7, 31; and.b32 %r6, %r6, 31;"
     assert (
         verdict(exchange(within + PLAIN, within + PLAIN), exchange(within + XOR, within + XOR), None).outcome
-        is Outcome.PROVED
+        is ProofOutcome.PROVED
     )
 
 
 def test_a_column_that_a_parameter_decides_is_assumed_to_be_in_bounds() -> None:
     row = "add.s32 %r6, %r6, %r3;"
     found = verdict(exchange(row + PLAIN, row + PLAIN), exchange(row + XOR, row + XOR))
-    assert (found.outcome, Assumption.IN_BOUNDS in found.assumptions) == (Outcome.PROVED, True)
+    assert (found.outcome, Assumption.IN_BOUNDS in found.assumptions) == (ProofOutcome.PROVED, True)
 
 
 LOOKED_UP = """
@@ -153,11 +153,13 @@ LOOKED_UP = """
 """
 
 
-@pytest.mark.parametrize(("entries", "outcome"), [(32, Outcome.PROVED), (24, Outcome.REFUTED)])
-def test_a_column_from_a_table_is_what_the_table_has_and_anything_outside_of_it(entries: int, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("entries", "outcome"), [(32, ProofOutcome.PROVED), (24, ProofOutcome.REFUTED)])
+def test_a_column_from_a_table_is_what_the_table_has_and_anything_outside_of_it(
+    entries: int, outcome: ProofOutcome
+) -> None:
     table = f".const .align 4 .u32 t[{entries}] = {{{', '.join(str(5 * n % 32) for n in range(entries))}}};"
     found = verdict(exchange(module=table), exchange(LOOKED_UP, LOOKED_UP, module=table))
-    assert (found.outcome, Assumption.TABLES in found.assumptions) == (outcome, outcome is Outcome.PROVED)
+    assert (found.outcome, Assumption.TABLES in found.assumptions) == (outcome, outcome is ProofOutcome.PROVED)
 
 
 # Differences that are none of addresses.
@@ -232,17 +234,17 @@ def test_what_else_differs_is_not_proved(
 ) -> None:
     texts = [template.format(**each) if isinstance(each, dict) else template.format(*each) for each in (one, other)]
     first, second = (exchange(XOR, XOR, extra=text) for text in texts)
-    assert verdict(exchange(extra=texts[0]), first).outcome is Outcome.PROVED
+    assert verdict(exchange(extra=texts[0]), first).outcome is ProofOutcome.PROVED
     if first != second:
-        assert verdict(exchange(extra=texts[0]), second).outcome is Outcome.UNPROVED
+        assert verdict(exchange(extra=texts[0]), second).outcome is ProofOutcome.UNPROVED
 
 
 def test_what_the_module_says_of_memory_and_launches_is_compared() -> None:
     reads = EXCHANGE.format(store=address(XOR), load=address(XOR)) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
     modules = [f".const .align 4 .b8 c[8] = {{1, 2, {n}}};" for n in (3, 4)]
     plain = EXCHANGE.format(store=address(), load=address()) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is Outcome.PROVED
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is Outcome.UNPROVED
+    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is ProofOutcome.PROVED
+    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is ProofOutcome.UNPROVED
     bounds = [f".maxntid {n}, 1, 1" for n in (1024, 512)]
     assert verdict(kernel(plain, modules[0], launch=bounds[0]), kernel(reads, modules[0], launch=bounds[1])).obstacle
 
@@ -277,7 +279,7 @@ DESCRIBED = """
 @pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, DESCRIBED])
 def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> None:
     found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
-    assert found.outcome is Outcome.UNPROVED
+    assert found.outcome is ProofOutcome.UNPROVED
     assert found.obstacle is not None
     if extra is DESCRIBED:
         assert "descriptor" in found.obstacle.reason
@@ -285,8 +287,10 @@ def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> 
 
 
 def test_the_size_of_shared_memory_is_the_same_unless_an_array_grows() -> None:
-    assert verdict(exchange(extra=SIZED), exchange(XOR, XOR, extra=SIZED)).outcome is Outcome.PROVED
-    assert verdict(exchange(extra=SIZED), exchange(pitch=33, size=33 * 128, extra=SIZED)).outcome is Outcome.UNPROVED
+    assert verdict(exchange(extra=SIZED), exchange(XOR, XOR, extra=SIZED)).outcome is ProofOutcome.PROVED
+    assert (
+        verdict(exchange(extra=SIZED), exchange(pitch=33, size=33 * 128, extra=SIZED)).outcome is ProofOutcome.UNPROVED
+    )
 
 
 def test_arrays_that_may_be_elsewhere_are_not_seen_to_be() -> None:
@@ -295,10 +299,10 @@ def test_arrays_that_may_be_elsewhere_are_not_seen_to_be() -> None:
         exchange(extra=two + STORED.replace("tile", "other")),
         exchange(pitch=33, size=33 * 128, extra=two + STORED.replace("tile", "other")),
     )
-    assert verdict(before, after).outcome is Outcome.UNPROVED
+    assert verdict(before, after).outcome is ProofOutcome.UNPROVED
     wide = two + "mov.u32 %r20, other; ld.shared.v4.f32 {%f3, %f4, %f5, %f6}, [%r20]; st.f32 [%rd2+8], %f3;"
     odd = verdict(exchange(extra=wide), exchange(pitch=33, size=4100 + 124 + 4, extra=wide))
-    assert odd.outcome is Outcome.UNPROVED
+    assert odd.outcome is ProofOutcome.UNPROVED
 
 
 def test_lost_alignment_and_other_widths_are_refuted() -> None:
@@ -307,8 +311,8 @@ def test_lost_alignment_and_other_widths_are_refuted() -> None:
         for mask in ("and.b32 %r7, %r7, 28;",)
         for each in (PLAIN, XOR, "and.b32 %r9, %r6, 7; shl.b32 %r9, %r9, 2; xor.b32 %r8, %r7, %r9;")
     ]
-    assert verdict(vector[0], vector[1]).outcome is Outcome.REFUTED
-    assert verdict(vector[0], vector[2]).outcome is Outcome.PROVED
+    assert verdict(vector[0], vector[1]).outcome is ProofOutcome.REFUTED
+    assert verdict(vector[0], vector[2]).outcome is ProofOutcome.PROVED
 
 
 def test_a_loop_that_walks_through_both_layouts() -> None:
@@ -331,9 +335,9 @@ $L_end:
 	st.f32 [%rd2], %f2;
 """
     plain, xored = (kernel(body.format(turns=32, address=address(each))) for each in (PLAIN, XOR))
-    assert verdict(plain, xored, (32, 8, 1)).outcome is Outcome.PROVED
+    assert verdict(plain, xored, (32, 8, 1)).outcome is ProofOutcome.PROVED
     shifted = kernel(body.format(turns=32, address=address(XOR)).replace("%r20, 8;", "%r20, 7;", 1))
-    assert verdict(plain, shifted, (32, 8, 1)).outcome is not Outcome.PROVED
+    assert verdict(plain, shifted, (32, 8, 1)).outcome is not ProofOutcome.PROVED
 
 
 COPY = """
@@ -361,8 +365,8 @@ CALLED = """
 """
 
 
-@pytest.mark.parametrize(("load", "outcome"), [(XOR, Outcome.PROVED), (PLAIN, Outcome.REFUTED)])
-def test_loops_of_functions_that_are_called(load: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("load", "outcome"), [(XOR, ProofOutcome.PROVED), (PLAIN, ProofOutcome.REFUTED)])
+def test_loops_of_functions_that_are_called(load: str, outcome: ProofOutcome) -> None:
     texts = [
         EXCHANGE.format(store=address(store), load=address(column)).replace("ld.f32 %f2, [%rd11];", CALLED)
         for store, column in ((PLAIN, PLAIN), (XOR, load))
@@ -396,8 +400,8 @@ def test_a_local_variable_ends_with_its_function() -> None:
 def test_an_instruction_is_read_whatever_stands_between_its_words(store: str) -> None:
     place = "shl.b32 %r20, %r1, 2; {move} mov.u32 %r21, tile; add.s32 %r20, %r20, %r21; {store};"
     before, after = (exchange(extra=place.format(move=move, store=store)) for move in ("", "xor.b32 %r20, %r20, 4;"))
-    assert verdict(before, before).outcome is Outcome.PROVED
-    assert verdict(before, after).outcome is Outcome.REFUTED
+    assert verdict(before, before).outcome is ProofOutcome.PROVED
+    assert verdict(before, after).outcome is ProofOutcome.REFUTED
 
 
 def test_what_is_not_read_is_not_proved() -> None:
@@ -409,7 +413,51 @@ def test_what_is_not_read_is_not_proved() -> None:
     with pytest.raises(ValueError, match="twice"):
         verdict(twice, twice)
     wide = "{ .reg .v2 .b32 two; mov.b64 %rd9, two; st.u64 [%rd2], %rd9; }"
-    assert verdict(exchange(extra=wide), exchange(XOR, XOR, extra=wide)).outcome is Outcome.UNPROVED
+    assert verdict(exchange(extra=wide), exchange(XOR, XOR, extra=wide)).outcome is ProofOutcome.UNPROVED
+
+
+# What only the solver, or nobody, can tell apart: each pair of statements is what both versions have besides the tile.
+BELOW = "add.u64 %rd20, %rd2, {}; ld.global.u32 %r20, [%rd20{}]; st.u32 [%rd2+4], %r20;"
+WIDEN = "cvt.{}.s32 %rs1, %r3; cvt.u32.u16 %r20, %rs1; st.u32 [%rd2+4], %r20;"
+WINDOW = "mov.u64 %rd20, tile; cvta.shared.u64 %rd21, %rd20; sub.u64 %rd22, %rd21, %rd20;"
+ZERO = "mov.u64 %rd20, tile; setp.eq.u64 %p2, %rd20, 0; @!%p2 bra $L_on; st.u32 [%rd2+4], {}; $L_on:"
+WRAPS = """mov.u32 %r20, tile; ld.u32 %r21, [%rd2+8]; add.u32 %r22, %r20, %r21; cvt.u64.u32 %rd20, %r20;
+	cvt.u64.u32 %rd21, %r22; cvt.s64.s32 %rd22, %r21; sub.u64 %rd23, %rd21, %rd20; sub.u64 %rd23, %rd23, %rd22;
+	st.u64 [%rd2+16], {};"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BELOW.format(32, "+-4"), BELOW.format(32, "+-8")),
+        (BELOW.format(32, "+-4"), BELOW.format(64, "+-4")),
+        (WIDEN.format("u8"), WIDEN.format("s8")),
+        (f"{WINDOW} st.u64 [%rd2+8], %rd22;", f"{WINDOW} mov.u64 %rd22, 0; st.u64 [%rd2+8], %rd22;"),
+        (ZERO.format(1), ZERO.format(2)),
+        (WRAPS.format("%rd23"), WRAPS.format("0")),
+    ],
+)  # fmt: skip
+def test_what_differs_besides_the_tile_is_not_proved(before: str, after: str) -> None:
+    assert verdict(exchange(extra=before), exchange(XOR, XOR, extra=after)).outcome is not ProofOutcome.PROVED
+    assert verdict(exchange(extra=before), exchange(extra=after)).outcome is not ProofOutcome.PROVED
+
+
+def test_an_address_below_a_pointer_is_followed() -> None:
+    below = BELOW.format(32, "+-4")
+    assert verdict(exchange(extra=below), exchange(XOR, XOR, extra=below)).outcome is ProofOutcome.PROVED
+
+
+@pytest.mark.parametrize("base", ["", "st.u64 [%rd2+16], %rd22; ld.u64 %rd22, [%rd2+16];"])
+def test_an_address_that_is_made_from_where_shared_memory_begins_is_not_followed(base: str) -> None:
+    made = f"""{WINDOW} ld.u64 %rd23, [%rd2+8]; {base} add.u64 %rd23, %rd23, %rd22;
+        ld.u32 %r20, [%rd23]; st.u32 [%rd2+4], %r20;"""
+    assert verdict(exchange(extra=made), exchange(XOR, XOR, extra=made)).outcome is ProofOutcome.UNPROVED
+
+
+@pytest.mark.parametrize("register", ["%r99+7x", "%nonsense", "%ctaid"])
+def test_an_operand_that_is_not_read_is_not_followed(register: str) -> None:
+    odd = f"mov.u32 %r20, {register}; st.u32 [%rd2+4], %r20;"
+    assert verdict(exchange(extra=odd), exchange(XOR, XOR, extra=odd)).outcome is ProofOutcome.UNPROVED
 
 
 # TMA writes a box of 32 rows of 128 bytes; a warp reads 16 bytes a lane of it: of row %r6 the chunk {chunk} of %r7.
@@ -445,12 +493,12 @@ def boxed(
 @pytest.mark.parametrize(("before", "after"), [(0, 128), (128, 0)])
 def test_a_box_that_tma_swizzles_is_read_through_the_same_swizzle(before: int, after: int) -> None:
     found = boxed(before, after, after)
-    assert found.outcome is Outcome.PROVED
+    assert found.outcome is ProofOutcome.PROVED
     assert found.assumptions == (Assumption.TENSOR_MAPS,)
     assert found.mapped == ("tile",)
-    assert boxed(before, after, before).outcome is Outcome.REFUTED  # the reader was left as it is
-    assert boxed(before, after, 64).outcome is Outcome.REFUTED
-    assert boxed(before, before, after).outcome is Outcome.REFUTED  # the tensor map was left as it is
+    assert boxed(before, after, before).outcome is ProofOutcome.REFUTED  # the reader was left as it is
+    assert boxed(before, after, 64).outcome is ProofOutcome.REFUTED
+    assert boxed(before, before, after).outcome is ProofOutcome.REFUTED  # the tensor map was left as it is
     assert boxed(before, before, before).mapped == ()
 
 
@@ -464,14 +512,28 @@ def test_a_box_that_tma_swizzles_is_read_through_the_same_swizzle(before: int, a
     ],
 )
 def test_a_box_that_is_not_known_to_be_the_same_is_not_proved(difference: dict[str, Any]) -> None:
-    assert boxed(0, 128, 128, **difference).outcome is Outcome.UNPROVED
+    assert boxed(0, 128, 128, **difference).outcome is ProofOutcome.UNPROVED
+
+
+def test_a_box_that_moves_is_not_proved_wherever_its_readers_are() -> None:
+    assert boxed(0, 0, 0).outcome is ProofOutcome.PROVED
+    assert boxed(0, 0, 0, moved="add.s32 %r20, %r20, 128;").outcome is ProofOutcome.UNPROVED
+    assert boxed(0, 0, 0, box=2048).outcome is ProofOutcome.UNPROVED
+
+
+@pytest.mark.parametrize("after", [((0, TensorMap(4096, 128, 128)),), ()])
+def test_what_is_not_compared_as_a_box_has_the_same_tensor_map(after: Maps) -> None:
+    same = kernel(BOX.format(chunk=SPANS[0], kind=".multicast::cluster", moved=""), align=1024)
+    before = ((0, TensorMap(4096, 128, 0)),)
+    assert verdict(same, same, (256, 1, 1), maps=(before, before)).outcome is ProofOutcome.PROVED
+    assert verdict(same, same, (256, 1, 1), maps=(before, after)).outcome is ProofOutcome.UNPROVED
 
 
 def test_a_swizzle_wider_than_a_boxs_rows_is_not_followed() -> None:
     versions = [kernel(BOX.format(chunk=SPANS[span], kind="", moved=""), align=1024) for span in (0, 128)]
     maps = tuple(((0, TensorMap(4096, 64, span)),) for span in (0, 128))
-    assert verdict(*versions, (256, 1, 1), maps=maps).outcome is Outcome.UNPROVED
-    assert verdict(*versions, (256, 1, 1)).outcome is Outcome.UNPROVED  # nor one that nothing describes
+    assert verdict(*versions, (256, 1, 1), maps=maps).outcome is ProofOutcome.UNPROVED
+    assert verdict(*versions, (256, 1, 1)).outcome is ProofOutcome.UNPROVED  # nor one that nothing describes
 
 
 def test_that_a_descriptor_has_the_layout_is_said_with_what_differs() -> None:
@@ -486,7 +548,7 @@ def test_that_a_descriptor_has_the_layout_is_said_with_what_differs() -> None:
 def test_a_call_through_a_pointer_is_not_followed() -> None:
     extra = "{ .param .b32 param0; st.param.b32 [param0+0], %r1; call %rd1, (param0), prototype_0; }"
     found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
-    assert found.outcome is Outcome.UNPROVED
+    assert found.outcome is ProofOutcome.UNPROVED
     assert found.obstacle is not None
     assert found.obstacle.reason == "a function is called through a pointer"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.certify.replay import replayed
-from ncu_swizzle.certify.verdict import Access, Counterexample, KernelVerdict, Outcome
+from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, MovedAccess, ProofOutcome
 from ncu_swizzle.kernels import halves
-from ncu_swizzle.kernels.halves import Tree, Unit
+from ncu_swizzle.kernels.halves import TranslationUnit, Tree
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_ALL
 
@@ -17,29 +17,31 @@ SYMBOL = "_Z4turnPKfPfi"
 FOUND = Counterexample(
     what="two accesses meet",
     array="tile",
-    accesses=(Access(thread=(5, 3, 0), line=("turn.cu", 4), width=4, write=True, before=0, after=0),),
+    accesses=(MovedAccess(thread=(5, 3, 0), line=("turn.cu", 4), width=4, write=True, before=0, after=0),),
     block=(1, 1, 0),
     values={f"{SYMBOL}_param_2": 100},
 )
 
 
 def ptx(folder: Path, name: str) -> str:
-    return halves.compiled(Unit(source=folder / f"{name}.cu"), "sm_90a", Toolchain(), Tree(folder, folder)).ptx
+    return halves.compiled(
+        TranslationUnit(source=folder / f"{name}.cu"), "sm_90a", Toolchain(), Tree(folder, folder)
+    ).ptx
 
 
 @pytest.mark.parametrize(
     ("version", "outcome", "said"),
     [
-        ("right", Outcome.UNPROVED, "not confirmed by the emulator"),
-        ("padded", Outcome.UNPROVED, "not confirmed by the emulator"),
-        ("wrong", Outcome.REFUTED, "other values are stored"),
-        ("outside", Outcome.REFUTED, "other values are stored"),
+        ("right", ProofOutcome.UNPROVED, "not confirmed by the emulator"),
+        ("padded", ProofOutcome.UNPROVED, "not confirmed by the emulator"),
+        ("wrong", ProofOutcome.REFUTED, "other values are stored"),
+        ("outside", ProofOutcome.REFUTED, "other values are stored"),
     ],
 )
 def test_a_candidate_is_a_refutation_if_the_emulator_shows_it(
-    version: str, outcome: Outcome, said: str, turns: Path
+    version: str, outcome: ProofOutcome, said: str, turns: Path
 ) -> None:
-    candidate = KernelVerdict(kernel=SYMBOL, outcome=Outcome.REFUTED, counterexample=FOUND, block=(32, 8, 1))
+    candidate = KernelVerdict(kernel=SYMBOL, outcome=ProofOutcome.REFUTED, counterexample=FOUND, block=(32, 8, 1))
     verdict = replayed(candidate, ptx(turns, "before"), ptx(turns, version), None, Toolchain())
     assert verdict.outcome is outcome
     assert verdict.counterexample is not None

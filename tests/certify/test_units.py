@@ -9,8 +9,8 @@ import pytest
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.certify.changes import Side, compare_sides, compare_texts
 from ncu_swizzle.certify.units import Checking
-from ncu_swizzle.certify.verdict import Outcome
-from ncu_swizzle.kernels import build, catalog
+from ncu_swizzle.certify.verdict import ProofOutcome
+from ncu_swizzle.kernels import catalog, descriptions
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.long, NEEDS_ALL]
 def compared(folder: Path, changed: Mapping[str, tuple[str, str]]) -> ChangeVerdict:
     """Return the verdict on src/own.cu with texts of files replaced in a copy; the files stay as they are."""
     launch = LaunchOptions(entry="own", grid="1", block="32,32", args=("p=float32[32]:out",))
-    family = build.family_of(KernelSpec(name="own", source=folder / "src/own.cu", launch=launch))
+    family = descriptions.family_of_spec(KernelSpec(name="own", source=folder / "src/own.cu", launch=launch))
     texts = {}
     for name, (old, new) in changed.items():
         text = (folder / name).read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_a_patch_is_compared_in_a_copy(units: Path) -> None:
     assert by_unit(change) == {"own.cu": "proved"} | {"other.cu": "not proved"}
     (shape,) = {kernel.obstacle.reason for kernel in change.kernels if kernel.obstacle}
     assert "every shape" in shape
-    assert change.outcome is Outcome.UNPROVED
+    assert change.outcome is ProofOutcome.UNPROVED
     wrong = compared(units, {"include/tile.cuh": ("[column]", "[column & 15]")})
     assert by_unit(wrong)["own.cu"] == "refuted"
     host = compared(units, {"include/tile.cuh": ("return 7", "return 8")})
@@ -76,7 +76,7 @@ def test_only_units_that_read_a_changed_file_count(units: Path) -> None:
     (units / "src/alone.cu").write_text('nonsense\n#include "tiles.inl"\n')
     change = compared(units, {"src/tiles.inl": ("= 1", "= 1 + 0")})
     assert by_unit(change) == {"whole.cu": "proved", "alone.cu": "nvcc could not compile alone.cu:"}
-    assert change.outcome is Outcome.UNPROVED
+    assert change.outcome is ProofOutcome.UNPROVED
 
 
 def test_a_path_around_the_copy_is_noticed(units: Path) -> None:
@@ -94,7 +94,7 @@ def test_options_of_a_build_are_not_trusted(units: Path) -> None:
     swizzled = {"include/tile.cuh": ("[column]", "[column ^ row]")}
     change = compared(units, swizzled)
     assert "needs your trust" in by_unit(change)["other.cu"]
-    assert change.outcome is Outcome.UNPROVED
+    assert change.outcome is ProofOutcome.UNPROVED
     commands.write_text("nonsense")
     assert "is damaged" in by_unit(compared(units, swizzled))["compile_commands.json"]
 
@@ -106,4 +106,4 @@ def test_tensor_maps_are_those_that_each_version_is_described_with() -> None:
         compare_sides(Side.of(before), Side.of(after), Checking()).outcome
         for before, after in ((plain, swizzled), (swizzled, swizzled), (plain, forgotten), (swizzled, forgotten))
     ]
-    assert outcomes == [Outcome.PROVED] * 2 + [Outcome.UNPROVED] * 2  # the last one's code is the same
+    assert outcomes == [ProofOutcome.PROVED] * 2 + [ProofOutcome.UNPROVED] * 2  # the last one's code is the same

@@ -39,8 +39,8 @@ ODD = os.fsdecode(b"k\xff")
 
 def commands() -> list[str]:
     """Return every command, and every command of a group."""
-    alone = [str(each.name) for each in cli.app.registered_commands]
-    groups = [(group.name, group.typer_instance) for group in cli.app.registered_groups]
+    alone = [str(each.name) for each in cli.command_line().registered_commands]
+    groups = [(group.name, group.typer_instance) for group in cli.command_line().registered_groups]
     return alone + [
         f"{name} {each.name or getattr(each.callback, '__name__', '')}"
         for name, group in groups

@@ -56,7 +56,7 @@ ENDINGS = {  # what ends with another exit code than 0, because of what the fold
     ("docs/programs.md", "ncu-swizzle check ci/app.launches --cubin app.cubin --sarif check.sarif"): 1,
 }
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
-PROGRAM: Any = typer.main.get_command(cli.app)
+PROGRAM: Any = typer.main.get_command(cli.command_line())
 CODES = {name for name in NAMES if name.startswith("docs/rules/")}  # test_rules.py types the lines of theirs
 ADDED = "CONTRIBUTING.md"  # whose commands are about a variant that it adds: below
 

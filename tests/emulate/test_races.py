@@ -87,9 +87,9 @@ def test_a_deadlock_names_all_who_wait() -> None:
 
 def test_a_phase_that_never_completes_says_what_it_lacks() -> None:
     (hazard,) = hazards("phase_never").found
-    assert hazard.what.endswith(
-        "waits for the mbarrier at 0x500, whose phase of parity 0 cannot complete: 1 of 65 arrivals is missing"
-    )
+    told = hazard.described(["a.cu:1"] * len(hazard.parties), lambda at: f"bar + {at - 0x4F0:#x}")
+    waits = "waits for the mbarrier at 0x500 (bar + 0x10)"
+    assert f"{waits}, whose phase of parity 0 cannot complete: 1 of 65 arrivals is missing" in told
     assert "was the last to arrive" in {party.does for party in hazard.parties}
 
 

@@ -10,7 +10,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.engines import executed
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.kernels import catalog, naming
+from ncu_swizzle.kernels import catalog, fills, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription
 from ncu_swizzle.reports.model import Profile, violations
@@ -127,7 +127,7 @@ def test_without_a_reference_there_is_nothing_to_compare_with(typed: Typed) -> N
 
 def test_a_large_launch_is_checked_in_some_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described(tmp_path)
-    monkeypatch.setattr(executed, "MOST_LANES", 2 * 1024)
+    monkeypatch.setattr(fills, "MOST_LANES", 2 * 1024)
     monkeypatch.setattr(executed, "checked_size", lambda target: target)
     (output,) = executed.check_outputs(of_project(tmp_path), EmulationSettings())
     assert (output.blocks, output.all_blocks, output.checked, output.wrong) == (2, 4, 2048, "")

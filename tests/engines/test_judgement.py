@@ -9,7 +9,11 @@ import pytest
 import ncu_swizzle
 from bench.attacks import results
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.engines import executed
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.executed import ReadyTarget
 from ncu_swizzle.engines.judgement import Judged
+from ncu_swizzle.kernels.family import Target
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 from tests.support.process import Typed
@@ -70,7 +74,18 @@ def test_the_command_ends_with_the_verdict(
 ) -> None:
     results.judged(tmp_path, results.source(body))  # writes the two
     typed = Typed(tmp_path, monkeypatch, capsys)
-    assert typed("judge before after --json found.json").returncode == status
+    compiled: list[str] = []
+    compile_ = executed.compiled
+
+    def counted(target: Target, settings: EmulationSettings) -> ReadyTarget:
+        compiled.append(target.name)
+        return compile_(target, settings)
+
+    monkeypatch.setattr(executed, "compiled", counted)
+    done = typed("judge before after --no-cache --json found.json")
+    assert done.returncode == status
+    assert compiled == ["before", "after"], "once each, for eight runs"
+    assert ("type again: ncu-swizzle judge before after" in done.stderr) is bool(status)
     found = json.loads((tmp_path / "found.json").read_text("utf-8"))
     assert found["outcome"] == ("refused" if status else "same")
     assert bool(found["reasons"]) is bool(status)

@@ -17,9 +17,9 @@ from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import longer
 from ncu_swizzle.fix.edits import Edit, Overlap, Spliced, edited, parted, splice, unified
 from ncu_swizzle.fix.excess import Lines
-from ncu_swizzle.fix.frames import Frame
+from ncu_swizzle.fix.frames import CallFrame
 from ncu_swizzle.fix.names import Names
-from ncu_swizzle.fix.sums import Constants, Term
+from ncu_swizzle.fix.sums import Constants, Summand
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 from tests.support.places import table
@@ -86,11 +86,11 @@ def test_what_is_no_plain_include_stays() -> None:
         assert spliced(line).text == line
 
 
-def terms(expression: str) -> tuple[Term, ...]:
+def terms(expression: str) -> tuple[Summand, ...]:
     file = cuda.parse(f"int f() {{ return {expression}; }}".encode(), "test.cu")
     (returned,) = file.nodes("return_statement")
     constants = Constants(walk=Walk(Names(file), (), "f"), name=lambda node, frame: {"W": 32, "H": 8}.get(node.text))
-    return constants.terms(returned.named_children[0], Frame())
+    return constants.terms(returned.named_children[0], CallFrame())
 
 
 def test_the_constant_of_each_product() -> None:

@@ -11,7 +11,7 @@ from ncu_swizzle.fix.edits import BEGIN, END, edited, splice
 from ncu_swizzle.fix.named import declared_layouts, renamings
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
-from ncu_swizzle.fix.trial import Stop, furthest, unproved
+from ncu_swizzle.fix.trial import Stop, furthest, stop_of
 from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.reports.model import Profile
@@ -24,8 +24,8 @@ def test_of_the_candidates_the_one_that_came_furthest_says_why_nothing_is_proved
     left = Claim(about=About.EXCESS, state=ClaimState.FAILED, reason="8 are left")
     open_ = Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason="it depends", line=("body.cuh", 9))
     unfit = Stop(stage=0, reason="p escapes", line=("k.cu", 7), mapping="the best")
-    failed = unproved(Proof(claims=(rebuilt, left)), ("k.cu", 3), "another")
-    unknown = unproved(Proof(claims=(rebuilt, open_)), ("k.cu", 3), "another")
+    failed = stop_of(Proof(claims=(rebuilt, left)), ("k.cu", 3), "another")
+    unknown = stop_of(Proof(claims=(rebuilt, open_)), ("k.cu", 3), "another")
     assert furthest(unfit, failed) is furthest(failed, unfit) is failed
     assert furthest(failed, unknown) is unknown
     assert furthest(unfit, unfit) is unfit

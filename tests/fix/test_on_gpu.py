@@ -16,7 +16,7 @@ from ncu_swizzle.engines.measured import LaunchJob
 from ncu_swizzle.fix import on_gpu, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.result import KernelFix, TileFix
-from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.fix.sources import FixQuery, SourceFix, measured
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Target, write
 from ncu_swizzle.kernels.family import read as read_family_json
@@ -102,10 +102,11 @@ def test_what_the_gpu_refutes_is_not_offered(launched: Launched) -> None:
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "absent", lambda: "no driver")
     fix = KernelFix(kernel="k", source=Path("k.cu"), before=b"before", after=b"after", proof=PROVED)
-    (unmeasured,) = on_gpu.measured([fix], [], b"after", Toolchain())
-    assert (unmeasured.proved, unmeasured.not_measured) == (True, "no GPU")
+    for wanted, why in ((True, "no GPU"), (False, "--no-gpu")):
+        (kept,) = measured([fix], [], b"after", FixQuery(on_gpu=wanted))
+        assert (kept.proved, kept.not_measured) == (True, why)
     refused = replace(fix, after=fix.before)
-    assert on_gpu.unmeasured([refused], "no GPU") == (refused,)
+    assert measured([refused], [], b"after", FixQuery(on_gpu=True)) == (refused,)
 
 
 @NEEDS_ALL

@@ -12,14 +12,14 @@ from tree_sitter import Node as ParsedNode
 
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
-from ncu_swizzle.certify.verdict import Outcome
+from ncu_swizzle.certify.verdict import ProofOutcome
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.cuda import NOTHING, Unfit
-from ncu_swizzle.fix.frames import Access
+from ncu_swizzle.fix.frames import SourceAccess
 from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import halves
-from ncu_swizzle.kernels.halves import Tree, Unit
+from ncu_swizzle.kernels.halves import TranslationUnit, Tree
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.smem.swizzle import Swapped
 from tests.support.marks import NEEDS_ALL
@@ -35,7 +35,7 @@ def in_kernel(body: str) -> Walk:
     return walked(KERNEL.format(body=body))
 
 
-def name_of(access: Access) -> str:
+def name_of(access: SourceAccess) -> str:
     return access.pointer.members[-1].text if access.pointer.members else access.pointer.array.name
 
 
@@ -133,7 +133,7 @@ def test_what_a_patch_misses_is_not_proved(source: Path, tmp_path: Path) -> None
     except Unfit:
         return
     (tmp_path / source.name).write_text(text, encoding="utf-8")
-    units = (Unit(source=file) for file in (source, tmp_path / source.name))
+    units = (TranslationUnit(source=file) for file in (source, tmp_path / source.name))
     try:
         before, after = (
             halves.compiled(unit, "sm_90a", Toolchain(), Tree(unit.source.parent, unit.source.parent)).ptx
@@ -143,7 +143,7 @@ def test_what_a_patch_misses_is_not_proved(source: Path, tmp_path: Path) -> None
         assert not right
         return
     proved = [
-        certify(before, after, kernel=kernel, block=(32, 32, 1)).outcome is Outcome.PROVED
+        certify(before, after, kernel=kernel, block=(32, 32, 1)).outcome is ProofOutcome.PROVED
         for kernel in re.findall(r"\.entry (\w+)", before)
     ]
     assert right or not all(proved)

@@ -16,8 +16,10 @@ import ncu_swizzle
 from ncu_swizzle import capture
 from ncu_swizzle.capture.launches import Manifest, open_launches
 from ncu_swizzle.cubin import names
-from ncu_swizzle.engines import machine, reader
+from ncu_swizzle.engines import machine, reader, replay
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
+from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.reports.model import Profile
 from tests.support import process
 from tests.support.places import DATA
@@ -217,6 +219,22 @@ def test_launches_of_other_kinds(programs: Path, tmp_path: Path) -> None:
     strides = [launch.parameters[-1].bytes[0] for launch in manifest.launches[2:]]
     assert strides == [4, 2, 4, 16], "a node's parameters were changed before the second launch"
     assert [launch.graph for launch in manifest.launches] == [False, False, *[True] * 4]
+
+
+@pytest.mark.parametrize("program", ["./several --size 128", "./several --size 128 --graph"])
+def test_what_a_launch_leaves_is_captured_and_what_executing_it_leaves_is_the_same(
+    program: str, programs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "app.launches"
+    manifest = captured(programs, out, "--outputs", "--", *program.split())
+    settings = ReplaySettings(emulation=EmulationSettings(check=True))
+    with replay.opened(out, settings) as launches:
+        profiles = launches.profiles()
+    for launch, profile in zip(manifest.launches, profiles, strict=True):
+        assert bool(launch.outputs) is bool(profile.checked) is not launch.graph, launch.kernel
+        assert [each.wrong + each.unknown for each in profile.checked] == [""] * len(profile.checked)
+    first = manifest.launches[0]
+    assert first.graph or first.outputs != first.contents, "it changes something"
 
 
 def test_every_process_is_captured_and_of_a_program_that_fails_nothing_is_kept(programs: Path, tmp_path: Path) -> None:

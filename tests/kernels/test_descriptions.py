@@ -14,7 +14,7 @@ from ncu_swizzle.commands.describe_kernel import ProjectEntry
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends.compiled import overridden
-from ncu_swizzle.kernels import build, catalog, descriptions, limits, naming, project, toolchain
+from ncu_swizzle.kernels import catalog, descriptions, limits, naming, project, toolchain
 from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import LITERAL, Family, Target, is_kernel_file, read, split_name, write
 from ncu_swizzle.kernels.launch_sites import WrittenLaunch
@@ -338,7 +338,9 @@ def test_an_entry_says_what_is_known_and_what_is_to_be_done(kind: str, tmp_path:
     assert not written.complete
     assert [text.partition("=")[0] for text in entry["args"]] == ["in", "out", "c", "stride", "scale", "corner"]
     launch = LaunchOptions(grid=entry["grid"], block=entry["block"], args=tuple(entry["args"]))
-    assert "TODO in grid, args" in refused(build.family_of, KernelSpec(name="k", source=spec.source, launch=launch))
+    assert "TODO in grid, args" in refused(
+        descriptions.family_of_spec, KernelSpec(name="k", source=spec.source, launch=launch)
+    )
 
 
 def test_hostile_names_stay_in_their_strings() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ncu_swizzle.base.errors import BadFile, Untrusted
 from ncu_swizzle.kernels import halves
-from ncu_swizzle.kernels.halves import Tree, Unit
+from ncu_swizzle.kernels.halves import TranslationUnit, Tree
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.marks import NEEDS_NVCC
 
@@ -41,7 +41,7 @@ def test_what_a_build_passes_is_kept_if_it_changes_the_code(
     file.write_text(json.dumps([entry]))
     ((source, unit),) = halves.of_commands(file)
     assert source == tmp_path / "a.cu"
-    assert isinstance(unit, Unit), unit
+    assert isinstance(unit, TranslationUnit), unit
     assert unit.options == tuple(options.format(folder=tmp_path).split())
     assert unit.archs == archs
 
@@ -76,7 +76,7 @@ int main() { kernel<<<1, 1>>>(nullptr); cudaMemcpyToSymbol(table, "x", 2); std::
         folder = tmp_path / name
         folder.mkdir()
         (folder / "a.cu").write_text(text)
-        unit = Unit(source=tmp_path / "one" / "a.cu", options=("-std=c++17",))
+        unit = TranslationUnit(source=tmp_path / "one" / "a.cu", options=("-std=c++17",))
         made.append(halves.compiled(unit, "sm_90a", Toolchain(), Tree(folder, tmp_path / "one"), cached=False))
     assert made[0].ptx == made[1].ptx
     assert made[0].host == made[1].host

@@ -154,7 +154,7 @@ class Sources:
     def of(cls, unit: str, options: Sequence[str], include: Sequence[Path]) -> Sources | None:
         """Return the sources; None if not all that they include is known, or their folders cannot stand elsewhere."""
         searched = [*include, *limits.folders(options)]
-        named = [limits.located(name, False, Path(), searched) or Path(name) for name, _ in limits.named(unit)]
+        named = [limits.included_file(name, False, Path(), searched) or Path(name) for name, _ in limits.named(unit)]
         own = [file for file in named if file.is_absolute()]
         files = dict(limits.texts(own, searched))
         needed = [*(file.parent for file in files), *map(limits.plain, searched)]

@@ -10,6 +10,8 @@ from tests.support import kept, loaded  # noqa: F401
 
 page.prepare({})
 kept.install()  # what the tests' kernels are compiled to
-CliRunner().invoke(cli.app, ["profile", "--nonsense"])  # typer keeps what it finds out with the first command
+CliRunner().invoke(
+    cli.command_line(), ["profile", "--nonsense"]
+)  # typer keeps what it finds out with the first command
 gc.collect()
 gc.freeze()  # a fork then leaves these objects' pages shared

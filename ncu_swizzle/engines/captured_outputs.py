@@ -1,0 +1,204 @@
+"""What a captured launch left in memory on the GPU, compared bit for bit with what executing it leaves."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.base import cache
+from ncu_swizzle.base.errors import NcuSwizzleError
+from ncu_swizzle.capture.dry import Left
+from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
+from ncu_swizzle.emulate.counts import Buffer, Launch
+from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
+from ncu_swizzle.engines import module_image
+from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
+from ncu_swizzle.reports.model import CheckedOutput, Profile
+from ncu_swizzle.smem.operations import Bools, Ints
+
+WITHOUT = "the file does not hold what they are after the launch: ncu-swizzle capture --outputs keeps it"
+MOST_BYTES = 64 << 20  # of all buffers of a launch that is executed: a byte takes 18
+WORD = 4  # bytes that are compared at once
+
+
+@dataclass(frozen=True)
+class Remains:
+    """Where a buffer or a variable lies in the emulator, and what it held before and after the launch."""
+
+    buffer: Buffer
+    before: Contents
+    after: Contents
+
+
+def with_check(
+    profile: Profile,
+    file: LaunchesFile,
+    captured: CapturedLaunch,
+    binary: Binary,
+    launch: Launch,
+    settings: EmulationSettings,
+) -> Profile:
+    """Return a launch's profile with what it leaves in memory checked: what each output holds, and notes.
+
+    What differs is a finding, unless an instruction that is not bit-exact reaches it: then a note.
+    """
+    notes: list[str] = []
+    outputs: tuple[CheckedOutput, ...] = ()
+    try:
+        outputs = tuple(checked_outputs(file, captured, binary, launch, settings))
+    except NcuSwizzleError as error:
+        notes.append(f"outputs were not checked: {error}")
+    notes += [str(each) for each in outputs if each.wrong and each.inexact]
+    return replace(
+        profile,
+        checked=outputs,
+        errors={each.name: each.error for each in outputs if each.error is not None},
+        notes=(*profile.notes, *(f"{profile.kernel.name}: {note}." for note in notes)),
+        findings=(*profile.findings, *(wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact)),
+    )
+
+
+def checked_outputs(
+    file: LaunchesFile, captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings
+) -> Iterator[CheckedOutput]:
+    """Execute a launch, and yield how each part of memory that it writes, here or on the GPU, compares.
+
+    Raises NcuSwizzleError with the reason if it cannot be executed, as where it accesses what was not captured.
+    """
+    if not captured.outputs:
+        raise NcuSwizzleError(WITHOUT)
+    outputs = tuple(outputs_of(captured, binary))
+    size = sum(each.buffer.size for each in outputs)
+    if size > MOST_BYTES:
+        raise NcuSwizzleError(f"its buffers have {size:,} bytes, more than {MOST_BYTES:,}")
+    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
+    for output in outputs:
+        where = ran.execution.memory.span(output.buffer.address, output.buffer.size)
+        changed = output.after.sha256 not in ("", output.before.sha256)
+        if changed or ran.execution.memory.by[where].any():
+            yield _compared(file, ran, output, where)
+
+
+def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings) -> Left:
+    """Execute a launch, and return what it leaves: for a program that waits for it."""
+    whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
+    outputs = tuple(outputs_of(whole, binary))
+    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    try:
+        ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
+    except (MemoryFault, Stuck, Circling) as error:
+        return Left(fault=str(error))
+    except NcuSwizzleError as error:
+        return Left(why=str(error))
+    memory, known = ran.execution.memory, []
+    numbers = {variable.name: number for number, variable in enumerate(captured.variables)}
+    for output in outputs:
+        where = memory.span(output.buffer.address, output.buffer.size)
+        edges = np.flatnonzero(np.diff(memory.known[where], prepend=0, append=0))
+        for first, end in edges.reshape(-1, 2).tolist():
+            at = numbers.get(output.buffer.name, output.buffer.address + first)
+            known.append((at, memory.content[where][first:end].tobytes()))
+    everything = slice(0, len(memory.content))
+    return Left(known=tuple(known), why=why_unknown(ran), inexact=ran.execution.reasons(everything))
+
+
+def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:
+    """Yield allocations that came in pieces, known and unknown ones."""
+    pieces = sorted(buffers, key=lambda each: each.address)
+    while pieces:
+        first = pieces.pop(0)
+        while pieces and pieces[0].address == first.address + first.bytes:
+            first = CapturedBuffer(first.address, first.bytes + pieces.pop(0).bytes)
+        yield first
+
+
+def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
+    """Yield the launch's buffers and its variables in global memory."""
+    words = {
+        word: f"parameter {number}" if len(parameter.bytes) == 8 else f"parameter {number}+{at}"
+        for number, parameter in reversed([*enumerate(captured.parameters)])
+        for at in range(0, len(parameter.bytes) - 7, 8)
+        for (word,) in (struct.unpack_from("<Q", parameter.bytes, at),)
+    }
+    variables = module_image.variables(binary.cubin)
+    outputs = captured.outputs or (Contents(),) * len(captured.parts)
+    for part, after in zip(captured.parts, outputs, strict=True):
+        if isinstance(part, CapturedBuffer):
+            inside = (name for word, name in words.items() if part.address <= word < part.address + part.bytes)
+            name = next(inside, f"buffer at {part.address:#x}")
+            yield Remains(Buffer(name, part.address, part.bytes), part.contents, after)
+        elif part.name in variables:
+            yield Remains(Buffer(part.name, *variables[part.name]), part.contents, after)
+
+
+def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
+    """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
+    yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
+    start = module_image.GLOBALS
+    for section in module_image.GLOBAL_SECTIONS:
+        if size := binary.cubin.size(section):
+            yield Buffer(section, start, size)
+        start += module_image.APART + size
+
+
+def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:
+    memory, size = ran.execution.memory, output.buffer.size
+    unit = WORD if size % WORD == 0 else 1
+    found = memory.content[where]
+    known: Bools = np.asarray(memory.known[where].reshape(-1, unit).all(axis=1))
+    wrong, inexact = "", ran.execution.reasons(where)
+    if not output.after.sha256:
+        known[:] = False
+    elif output.after.sha256 in file.manifest.memory:
+        wanted = np.frombuffer(file.memory(output.after.sha256), np.uint8)
+        differ = known & (found != wanted).reshape(-1, unit).any(axis=1)
+        if differ.any():
+            wrong, inexact = _first_difference(ran, where, unit, np.flatnonzero(differ), wanted)
+    elif not known.all():
+        known[:] = False  # of what was captured there is only the digest
+    elif cache.sha256(found.tobytes()) != output.after.sha256:
+        wrong = "it differs from the GPU's, of which the file has only the SHA-256"
+    lost = int(np.count_nonzero(~known))
+    return CheckedOutput(
+        name=output.buffer.name,
+        problem={},
+        checked=len(known) - lost,
+        elements=len(known),
+        blocks=ran.execution.ran,
+        all_blocks=math.prod(ran.launch.grid),
+        error=None if wrong else 0.0,
+        tolerance=0.0,
+        wrong=wrong,
+        inexact=inexact,
+        unknown=f"{lost:,} elements: {output.after.why or why_unknown(ran)}" if lost else "",
+    )
+
+
+def _first_difference(
+    ran: ExecutedLaunch, where: slice, unit: int, words: Ints, wanted: np.ndarray
+) -> tuple[str, tuple[str, ...]]:
+    """Say how many words differ, and which one first; and what is not bit-exact if that reaches all of them.
+
+    Where it does not, the first word that it does not reach is named.
+    """
+    memory = ran.execution.memory
+    writers = memory.by[where.start + words * unit]
+    unexplained = [by for by in np.unique(writers).tolist() if by <= 0 or not ran.execution.marks.get(by - 1)]
+    shown = words[np.isin(writers, unexplained)] if unexplained else words
+    at = int(shown[0]) * unit
+    place = where.start + at
+    number = f"0x%0{2 * unit}x"
+    here, there = (
+        number % int.from_bytes(each.tobytes(), "little")
+        for each in (memory.content[place : place + unit], wanted[at : at + unit])
+    )
+    writer = ran.writer_at(place) or "which nothing has written here"
+    inexact = () if unexplained else ran.execution.reasons(where.start + words * unit)
+    return f"{len(words):,} differ from the GPU's: at +{at:#x} is {here}, not {there}, {writer}", inexact
