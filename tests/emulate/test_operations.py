@@ -253,7 +253,7 @@ def test_a_number_is_the_same_from_a_register_a_uniform_register_and_a_constant(
 
 RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
 # Not emulated: their results are unknown.
-UNKNOWN = frozenset(("lg2.approx.f32", "lg2.approx.ftz.f32", "min.xorsign.abs.f32"))
+UNKNOWN = frozenset(("lg2.approx.f32", "lg2.approx.ftz.f32"))
 BLOCKS, THREADS = 16, 256
 WORDS = st.integers(0, (1 << 32) - 1)
 
