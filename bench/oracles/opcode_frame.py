@@ -18,7 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-REGISTERS, UNIFORM, LANES, DATASETS = 250, 52, 32, 6
+# Compilers use registers up to R252, and an H100 refuses R253: the two pointers are in front of it.
+REGISTERS, UNIFORM, LANES, DATASETS = 244, 52, 32, 6
+TO, FROM = 244, 246
 PREDICATES, UPREDICATES, UNIFORMS, SHARED, ROWS = 250, 251, 256, 320, 384  # rows of what is stored, 32 words each
 GLOBAL = -1  # in place of a row: the array that lanes access
 SET = 256 + 60  # rows that are drawn together
@@ -70,11 +72,11 @@ def address(low: int, constant: int) -> list[Word]:
 
 
 def load(register: int, row: int) -> Word:
-    return timed((row * 128 << 40 | 0x3C << 32 | 252 << 24 | register << 16 | 0x7981, 0xC1E1900), write=0)
+    return timed((row * 128 << 40 | 0x3C << 32 | FROM << 24 | register << 16 | 0x7981, 0xC1E1900), write=0)
 
 
 def store(register: int, row: int) -> Word:
-    return timed((row * 128 << 40 | register << 32 | 250 << 24 | 0x7986, 0xC10193C), read=1)
+    return timed((row * 128 << 40 | register << 32 | TO << 24 | 0x7986, 0xC10193C), read=1)
 
 
 def uniform(register: int, constant: int, wide: bool = False) -> Word:
@@ -224,7 +226,7 @@ def program(sample: Word, way: str = WAYS[0], access: Access | None = None) -> b
     memory = access is not None and access.in_shared is not None
     read_lane = timed((0x7919, 0x2100), write=0)  # S2R R0, SR_TID.X
     descriptor = uniform(60, 0x208, wide=True)
-    code = [read_lane, WAIT, *address(252, PARAMETERS), *address(250, PARAMETERS + 8), descriptor]
+    code = [read_lane, WAIT, *address(FROM, PARAMETERS), *address(TO, PARAMETERS + 8), descriptor]
     code += shared_rows(setting=True) if memory else []
     code += local_rows(setting=True) if access is not None and access.in_local else []
     if left_out < 3:

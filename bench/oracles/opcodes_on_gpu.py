@@ -191,7 +191,7 @@ def why_not(text: str) -> str:
     instruction = parse_instruction(Sass(0, text))
     row, access, special = instruction.row, Access.of(text), re.search(r"SR_(\S+)", text)
     registers = (max(map(int, re.findall(rf"\b{kind}(\d+)\b", text)), default=0) for kind in ("R", "UR"))
-    needs_frame = any(number > most for number, most in zip(registers, (244, UNIFORM - 2), strict=True))
+    needs_frame = any(number > most for number, most in zip(registers, (REGISTERS - 6, UNIFORM - 2), strict=True))
     computes = row.name in COMPILERS or row.products or row.name == "MOVM"
     reasons = {
         "branches, waits or orders": row.control or row.synchronises or row.arrives or row.orders,
