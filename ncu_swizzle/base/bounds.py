@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import signal
@@ -126,7 +127,9 @@ def answer_of(program: str, question: Any, seconds: float, memory_bytes: int = M
     """
     order = json.dumps([question, seconds, memory_bytes, sys.path]).encode()
     command = [sys.executable, "-I", "-S", "-c", f"{_PROLOGUE}{program}{_EPILOGUE}"]
-    answer = output_of(command, order, 4 * seconds + 2, LONGEST_ANSWER)
+    # If the program loads NumPy: threads of OpenBLAS, one for each core, would spend the time and memory of the answer.
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+    answer = output_of(command, order, 4 * seconds + 2, LONGEST_ANSWER, environment)
     try:
         if answer is not None:
             return json.loads(answer)

@@ -16,13 +16,16 @@ import functools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.base.bounds import NamePattern, OutOfTime, answer_of
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import one_line
-from ncu_swizzle.cubin.elf import Cubin
+
+if TYPE_CHECKING:
+    from ncu_swizzle.cubin.elf import Cubin  # with NumPy, which the process that demangles does without
 
 MOST = 60  # characters of a shortened name
 LONGEST = 20_000  # characters of a name that are considered; a longer one is cut
@@ -49,11 +52,20 @@ def demangle(name: str) -> str:
 def demangle_all(names: Iterable[str]) -> dict[str, str]:
     """Return each name demangled. A name whose demangling takes too long or grows too large stays mangled."""
     every = dict.fromkeys(names)
-    mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
+    left = [name for name in every if name not in _REMEMBERED]
+    mangled = [name for name in left if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
     simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
     others = tuple(name for name in mangled if name not in set(simple))
     demangled = translated(simple) | _translated_elsewhere(others)
-    return {name: demangled.get(name) or name for name in every}
+    return {name: _REMEMBERED.get(name) or demangled.get(name) or name for name in every}
+
+
+_REMEMBERED: dict[str, str] = {}
+
+
+def remember(demangled: Mapping[str, str]) -> None:
+    """Let names be demangled so from now on: many of them together, or once for several processes."""
+    _REMEMBERED.update({name: text for name, text in demangled.items() if text != name})
 
 
 def translated(names: Iterable[str]) -> dict[str, str]:

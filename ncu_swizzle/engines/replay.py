@@ -272,11 +272,13 @@ class ChosenLaunches:
         self.path, self.settings, self._progress = path, settings, progress
         self._opened = contextlib.ExitStack()
 
-    def __getstate__(self) -> tuple[Path, ReplaySettings]:
-        return self.path, self.settings
+    def __getstate__(self) -> tuple[Path, ReplaySettings, dict[str, str]]:
+        return self.path, self.settings, self._demangled
 
-    def __setstate__(self, state: tuple[Path, ReplaySettings]) -> None:
-        ChosenLaunches.__init__(self, *state)
+    def __setstate__(self, state: tuple[Path, ReplaySettings, dict[str, str]]) -> None:
+        path, settings, demangled = state
+        ChosenLaunches.__init__(self, path, settings)
+        names.remember(demangled)
 
     def close(self) -> None:
         self._opened.close()
@@ -295,6 +297,13 @@ class ChosenLaunches:
     @functools.cached_property
     def chosen(self) -> list[CapturedLaunch]:
         return self.settings.only.chosen(self.manifest.launches)
+
+    @functools.cached_property
+    def _demangled(self) -> dict[str, str]:
+        """The kernels' names, for all processes: what takes one of its own is done once."""
+        demangled = names.demangle_all(launch.kernel for launch in self.chosen)
+        names.remember(demangled)
+        return demangled
 
     def depends_on(self) -> str:
         """Return a digest of all that decides the profiles, but for the time that each may take."""
@@ -353,7 +362,7 @@ def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) ->
     """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
     launches = ChosenLaunches(path, settings, progress)
     try:
-        _ = launches.chosen
+        _ = launches._demangled
         yield launches
     finally:
         launches.close()

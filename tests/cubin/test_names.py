@@ -1,6 +1,8 @@
 """Kernels are found by the names that people give them, and shown by short ones; arguments fit what they take."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.kernels import arguments, check, fills
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
 from tests.support.own_kernel import NAMED
-from tests.support.places import text
+from tests.support.places import ROOT, text
 
 
 @pytest.fixture(scope="module")
@@ -205,3 +207,9 @@ def test_a_name_that_doubles_itself_again_and_again_stays_mangled() -> None:
 def test_a_name_that_repeats_itself_is_demangled_in_a_process_of_its_own() -> None:
     repeated = names.FEW_REFERENCES + 2
     assert names.demangle("_Z1f" + "Ss" * repeated) == f"f({', '.join(['std::string'] * repeated)})"
+
+
+def test_names_are_demangled_without_numpy() -> None:
+    """Where there are many cores, its threads took the seconds and the memory of the process that demangles."""
+    program = "import sys; import ncu_swizzle.cubin.names; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
