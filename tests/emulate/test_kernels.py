@@ -217,7 +217,7 @@ def test_counts_are_those_of_the_gpu_for_code_of_a_newer_nvcc(names: list[str]) 
         computed = {
             str(r.offset): [r.executed, r.wavefronts, r.ideal] for r in counts.rows if r.access and r.executed != 0
         }
-        assert computed == accesses[name], name
+        assert computed == {at: counted for at, counted in accesses[name].items() if counted[0]}, name
         assert not counts.unknown, name
 
 
