@@ -8,7 +8,7 @@
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
 (opcode_frame.py) that loads all registers before it and stores them after it, with shared and global memory if it
-accesses them, and launched with DATASETS contents. Kept in tests/data/emulate/opcodes_h100.json are SHA-256s of what
+accesses them, and launched with DATASETS contents. --keep writes tests/data/emulate/opcodes_h100.json: SHA-256s of what
 each wrote. What waits, orders or branches is not among them, nor what copies through descriptors: recorded kernels
 check that.
 """
