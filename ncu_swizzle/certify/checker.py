@@ -332,7 +332,7 @@ class KernelComparison:
     def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
-        if terms.shared_window() in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
+        if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed("an address of shared memory is made from a number", at)
         if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
             raise Unfollowed("an address is computed from what nothing sets", at)

@@ -24,7 +24,6 @@ from ncu_swizzle.certify.ptx import Module, PtxInstruction, Unfollowed
 from ncu_swizzle.certify.terms import (
     OBJECT,
     SHARED,
-    WINDOW,
     Term,
     atom,
     binary,
@@ -34,6 +33,7 @@ from ncu_swizzle.certify.terms import (
     leaves,
     signed,
     substituted,
+    windows,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
@@ -521,7 +521,7 @@ def common_base(values: Sequence[Term]) -> Term | None:
         once = [part for part, factor in value.coefficients() if factor == 1]
         found = [part for part in once if part.symbols or part.is_atom(OBJECT)]
         plain = len(found) == 1 and (found[0].op == "atom" or is_widened(found[0]))
-        base = sum((part for part in once if part.is_atom(WINDOW)), found[0]) if plain else None
+        base = sum(windows(value), found[0]) if plain else None
         bases.add(base if base is not None and not (value - base).symbols else None)
     return bases.pop() if len(bases) == 1 else None
 

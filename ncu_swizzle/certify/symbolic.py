@@ -30,7 +30,8 @@ from ncu_swizzle.certify.terms import (
     rebased,
     scale,
     sext,
-    shared_window,
+    window,
+    windows,
     zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
@@ -137,12 +138,10 @@ class SymbolicRun(SymbolicFlow):
         """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
         address = rebased(zext(self._value(split(operand[1:-1])[0], 0), 64))
         if space == GENERIC:
-            window = next(
-                (part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)), None
-            )
-            address = address - window if window is not None else address
+            own = next(iter(windows(address)), None)
+            address = address - own if own is not None else address
             # What reads matrices is in shared memory, and the assembler takes an address in it for a generic one.
-            if bool(address.symbols) != (window is shared_window()) and not (matrix and window is None):
+            if bool(address.symbols) != (own is window("shared")) and not (matrix and own is None):
                 raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
         if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
             raise Unfollowed("an address is made from one of another space", self._line)
@@ -215,7 +214,7 @@ class SymbolicRun(SymbolicFlow):
             one, other = one - base, other - base
         elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
             # No address in the window of shared memory is null.
-            base, one = base if shared_window() in base.atoms else None, const(1, 64)
+            base, one = base if window("shared") in base.atoms else None, const(1, 64)
 
         def value(position: int, asked: int) -> Term:
             return self._value(instruction.operands[position], asked)
@@ -232,17 +231,16 @@ class SymbolicRun(SymbolicFlow):
         space = _space(instruction.parts)
         if space == "global":
             return value
-        window = atom(WINDOW + space, 64)
         if "to" in instruction.parts:
-            return value - window
-        return value + window if value.symbols or space != "shared" else apply(NUMBER, 64, value)
+            return value - window(space)
+        return value + window(space) if value.symbols or space != "shared" else apply(NUMBER, 64, value)
 
     def _is_in_space(self, instruction: PtxInstruction) -> Term:
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
         base = common_base([value])
-        windows = [leaf for leaf in base.atoms if leaf.is_atom(WINDOW)] if base is not None else []
-        if len(windows) == 1:
-            return const(windows[0].name == WINDOW + space, 1)
+        own = windows(base) if base is not None else []
+        if len(own) == 1:
+            return const(own[0] is window(space), 1)
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
 
@@ -411,7 +409,7 @@ class SymbolicRun(SymbolicFlow):
         """Note which shared arrays' addresses a value has."""
         seen = leaves(value)
         symbols = {symbol for leaf in seen for symbol in leaf.symbols}
-        if shared_window() in seen and not symbols:  # which could come back in an address
+        if window("shared") in seen and not symbols:  # which could come back in an address
             raise Unfollowed("where shared memory begins is a value", self._line)
         for symbol in symbols:
             self.escapes.setdefault(symbol, (reason, self._line))

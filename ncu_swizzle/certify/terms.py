@@ -181,8 +181,13 @@ def atom(name: str, width: int) -> Term:
     return _make(ATOM, width, name)
 
 
-def shared_window() -> Term:
-    return atom(f"{WINDOW}shared", 64)
+def window(space: str) -> Term:
+    return atom(WINDOW + space, 64)
+
+
+def windows(address: Term) -> list[Term]:
+    """Return the windows that an address adds, each once."""
+    return [part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)]
 
 
 def apply(function: str, width: int, *args: Term) -> Term:

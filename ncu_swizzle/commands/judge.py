@@ -70,7 +70,7 @@ def conclude(found: Judgement, what: Sequence[str]) -> None:
     if found.outcome is Judged.REFUSED:
         raise GateFailed(
             f"{found.after} is refused: {why}",
-            f"change {what[-1]}, and type again: {shlex.join(['ncu-swizzle', 'judge', *what, '…'])}",
+            f"change {what[-1]}, and type again: {shlex.join(['ncu-swizzle', 'judge', *what])}, with the same options",
         )
     if found.outcome is Judged.UNKNOWN:
         raise NotComparable(f"{found.after} cannot be judged: {why}", "measure both on a GPU, or try ncu-swizzle prove")
