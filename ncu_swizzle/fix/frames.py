@@ -83,7 +83,15 @@ class Pointer:
         if not self.steps and self.rank > self.dimensions > 1:  # *p, which points to all of the array
             return replace(self, rank=rank)
         step = IndexStep(node=node, frame=frame, unit=self.unit, rank=max(self.rank, 1), **rest)
+        if rank == 0 and self.unit.endswith("]"):
+            return replace(self, steps=(*self.steps, step), rank=1, unit=row_of(self.unit))
         return replace(self, steps=(*self.steps, step), rank=rank)
+
+
+def row_of(type_: str) -> str:
+    """Return what an array's type is one of several of: ``float[32]`` for ``float[8][32]``."""
+    element, _, sizes = type_.partition("[")
+    return element + sizes.partition("]")[2]
 
 
 @dataclass(frozen=True, eq=False)

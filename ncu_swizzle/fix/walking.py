@@ -14,7 +14,18 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ncu_swizzle.fix.cuda import CLASSES, INTEGERS, NOTHING, UNION, Node
-from ncu_swizzle.fix.frames import Bound, CallFrame, Closure, Made, Pointer, SourceAccess, SourceObstacle, Value, Values
+from ncu_swizzle.fix.frames import (
+    Bound,
+    CallFrame,
+    Closure,
+    Made,
+    Pointer,
+    SourceAccess,
+    SourceObstacle,
+    Value,
+    Values,
+    row_of,
+)
 from ncu_swizzle.fix.names import (
     BYTES,
     Definition,
@@ -164,7 +175,10 @@ class Walk:
 
     def _shaped(self, pointer: Pointer, name: Node) -> Pointer:
         """Return a pointer with the type of a declared name."""
-        rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
+        if pointer.unit.endswith("]"):  # its declaration says the same
+            rank, unit = pointer.rank, pointer.unit
+        else:
+            rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
         struct = self._struct(pointer)
         if struct and unit != BYTES and not self.file.class_named(unit):
             unit = pointer.unit
@@ -334,14 +348,18 @@ class Walk:
         return tuple(found)
 
     def _cast(self, node: Node, type_: str, values: Values) -> Values:
-        kind = " ".join(re.findall(r"[\w:<>, ]+|[*&]", re.sub(r"\b(const|volatile|__restrict__)\b", "", type_)))
-        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
+        plain = re.sub(r"\b(const|volatile|__restrict__)\b", "", type_).strip()
+        kind = " ".join(re.findall(r"[\w:<>, ]+|[*&]", plain))
+        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*([*&])\s*\)((?:\s*\[[^\]]*\])+)", plain)
         found: list[Value] = []
         for value in values:
             if not isinstance(value, Pointer):
                 found.append(value)
-            elif rows:
-                found.append(replace(value, rank=1 + rows[2].count("["), unit=""))
+            elif rows and rows[2] == "*" and value.dimensions > rows[3].count("["):
+                found.append(replace(value, rank=1 + rows[3].count("["), unit=""))
+            elif rows:  # the array itself has no such rows
+                whole = replace(value, rank=1, unit=f"{rows[1].strip()}{''.join(rows[3].split())}")
+                found.append(whole if rows[2] == "*" else replace(whole, unit=row_of(whole.unit)))
             elif kind.rstrip().endswith(("*", "&")):
                 unit = kind.strip().rstrip("*& ").strip()
                 rank = 1 if kind.rstrip().endswith("*") else 0

@@ -59,7 +59,8 @@ def rewritten(
     tiles = tiles_of(accesses, tuple(walk.obstacles.values()), starts, members)
     tile = next(made for made in tiles if any(name in (root.declared.text, root.array.name) for root in made.roots))
     values = Constants(walk=walk, name=lambda node, frame: (constants or {}).get(node.text))
-    draft = Draft(file=walk.file, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={})
+    sizes = {"float[32]": 128}  # which the compiler says
+    draft = Draft(file=walk.file, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes=sizes)
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, XorMatrix):
