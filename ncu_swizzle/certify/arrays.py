@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
-from ncu_swizzle.certify.facts import KernelFacts, instance
+from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
 from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
@@ -364,15 +364,21 @@ def _meet_otherwise(one: _View, other: _View) -> Term | None:
 def _unwrapped(offset: Term) -> list[Term]:
     """Return that the signed sums of 32 bits which an offset widens do not wrap.
 
-    PTX does not say so of its additions, and source code does of signed ones.
+    PTX does not say so of its additions, and source code does of signed ones. Of factors and numbers that no index of
+    shared memory has, it is not assumed: a hash wraps on purpose, unsigned, whatever it is cast to.
     """
     found: list[Term] = []
     for part in terms.subterms(offset):
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
-            total = const(signed(inner.constant, 32), 64)
-            for term, factor in inner.coefficients():
-                total = total + scale(sext(term, 64), signed(factor, 32))
+            counts = [
+                signed(number, 32) for number in (inner.constant, *(factor for _, factor in inner.coefficients()))
+            ]
+            if any(abs(number) > SHARED_BYTES for number in counts):
+                continue
+            total = const(counts[0], 64)
+            for (term, _), factor in zip(inner.coefficients(), counts[1:], strict=True):
+                total = total + scale(sext(term, 64), factor)
             found.append(equal(part, total))
     return found
 

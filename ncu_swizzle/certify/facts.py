@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ncu_swizzle.certify.flow import Phi, Shape
@@ -47,6 +48,24 @@ class KernelFacts:
         """Return whether an atom is a loop's variable."""
         run, phi = self.phis[leaf]
         return phi.block in run.loops
+
+    def is_steady(self, term: Term, variable: Phi) -> bool:
+        """Return whether a term only changes from turn to turn of a loop as variables of the loop do.
+
+        What the loop's body loads may be another value in the next turn, and so may what is computed from a variable by
+        what is not followed: neither is substituted.
+        """
+        run, _ = self.phis[variable.value]
+        body = run.loops[variable.block]
+
+        def changes(leaf: Term) -> bool:
+            if leaf in self.phis:
+                return self.phis[leaf][1].block in body
+            kind, _, place = leaf.name.partition(":")
+            return kind == "undef" or (kind == "ld" and int(place.partition(".")[0]) in body)
+
+        variables = (leaf for leaf in term.atoms if leaf in self.phis and self.phis[leaf][1].block == variable.block)
+        return not any(map(changes, itertools.chain(*(leaves(leaf) for leaf in term.atoms - {*variables}))))
 
     def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether conditions can hold together with what is known of their atoms."""

@@ -36,7 +36,8 @@ def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
     guesses = _Guesses(facts, variables)
     for variable in variables:
-        candidates = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
+        _, phi = facts.phis[variable]
+        candidates = dict.fromkeys(t for t in guesses.of(variable) if not t.is_const and facts.is_steady(t, phi))
         facts.invariants[variable] = list(candidates)[:MOST_CANDIDATES]
     changed = True
     while changed:  # until all that are left are inductive

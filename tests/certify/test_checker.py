@@ -239,6 +239,47 @@ def test_what_else_differs_is_not_proved(
         assert verdict(exchange(extra=texts[0]), second).outcome is ProofOutcome.UNPROVED
 
 
+HASHED = """
+	mul.lo.s32 %r20, %r3, {0}; {1} cvt.s64.s32 %rd20, %r20; shl.b64 %rd20, %rd20, 2;
+	mov.u64 %rd21, tile; add.s64 %rd22, %rd21, %rd20; st.shared.f32 [%rd22], %f1;
+"""
+
+
+def test_a_product_that_wraps_on_purpose_is_not_assumed_to_stay_small() -> None:
+    """(int)(x * 0xAAAAAAABu) is x / 3 for multiples of 3: as an index, it is in bounds, and wraps for all but 0."""
+    beyond = "setp.gt.u32 %p3, %r3, 1; @%p3 mov.u32 %r20, 0;"
+    old, new = (exchange(extra=HASHED.format(-1431655765, each)) for each in ("", beyond))
+    assert verdict(old, new).outcome is ProofOutcome.REFUTED
+
+
+TURNS = """
+	mov.u32 %r20, 0; mov.u32 %r21, 0; mov.f32 %f3, %f1; {before}
+$L_turn:
+	{bound} and.b32 %r21, %r21, 1023; setp.ge.s32 %p3, %r20, %r21; @%p3 bra $L_left;
+	add.s32 %r20, %r20, 1; mul.f32 %f3, %f3, 0f3F000000; bra $L_turn;
+$L_left:
+	st.u32 [%rd2+8], {what};
+"""
+BOUNDED = "cvt.rzi.s32.f32 %r21, {}; "
+
+
+@pytest.mark.parametrize(
+    ("before", "bound", "outcome"),
+    [
+        ("", "ld.u32 %r21, [%rd1+16];", ProofOutcome.UNPROVED),
+        ("", BOUNDED.format("%f3"), ProofOutcome.UNPROVED),
+        ("ld.u32 %r22, [%rd1+16];", "mov.u32 %r21, %r22;", ProofOutcome.PROVED),
+        ("", BOUNDED.format("%f1"), ProofOutcome.PROVED),
+    ],
+)  # fmt: skip
+def test_a_bound_that_changes_while_a_loop_runs_says_nothing_of_where_it_ends(
+    before: str, bound: str, outcome: ProofOutcome
+) -> None:
+    """A counter equals its bound after the loop, unless the bound was another one in the turns before."""
+    old, new = (TURNS.format(before=before, bound=bound, what=what) for what in ("%r20", "%r21"))
+    assert verdict(exchange(extra=old), exchange(XOR, XOR, extra=new)).outcome is outcome
+
+
 def test_what_the_module_says_of_memory_and_launches_is_compared() -> None:
     reads = EXCHANGE.format(store=address(XOR), load=address(XOR)) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
     modules = [f".const .align 4 .b8 c[8] = {{1, 2, {n}}};" for n in (3, 4)]
