@@ -282,10 +282,11 @@ def test_a_bound_that_changes_while_a_loop_runs_says_nothing_of_where_it_ends(
 
 def test_what_the_module_says_of_memory_and_launches_is_compared() -> None:
     reads = EXCHANGE.format(store=address(XOR), load=address(XOR)) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
-    modules = [f".const .align 4 .b8 c[8] = {{1, 2, {n}}};" for n in (3, 4)]
     plain = EXCHANGE.format(store=address(), load=address()) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is ProofOutcome.PROVED
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is ProofOutcome.UNPROVED
+    for declared in (".const .align 4 .b8 c[8] = {{1, 2, {}}};", ".const .align 4 .u32 c = {};"):
+        modules = [declared.format(number) for number in (3, 4)]
+        assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is ProofOutcome.PROVED
+        assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is ProofOutcome.UNPROVED
     bounds = [f".maxntid {n}, 1, 1" for n in (1024, 512)]
     assert verdict(kernel(plain, modules[0], launch=bounds[0]), kernel(reads, modules[0], launch=bounds[1])).obstacle
 
