@@ -44,9 +44,8 @@ def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
         changed = False
         for variable in variables:
             _, phi = facts.phis[variable]
-            for source, value in phi.incoming:
-                if not value.is_atom("undef:"):  # nothing reads it before it is set
-                    changed |= _drop_along(facts, phi, source)
+            for source, _ in phi.incoming:
+                changed |= _drop_along(facts, phi, source)
 
 
 def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:
