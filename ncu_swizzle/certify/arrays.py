@@ -195,7 +195,19 @@ class Arrays:
                 self._check_bounds(array, access)
             if not self._follows_mapping(array, accesses):
                 self._check_pairs(array, accesses)
+        if mapped or not self._same_layout:
+            others = (array for array in self._arrays.values() if array not in mapped)
+            self.level = max(self.level, *(int(not self._stays_inside(array)) for array in others), 0)
         return mapped
+
+    def _stays_inside(self, array: ArrayAccesses) -> bool:
+        """Return whether an array that is not mapped is known to be accessed in bounds: what is next to it may move."""
+        if array.opaque or array.doubtful or self._bytes(array, 0) is None:
+            return not array.opaque and not array.doubtful and not array.accesses
+        outside = (
+            both([*each.reached, ~self._in_bounds(array, each.before, each.width, 0)]) for each in array.distinct()
+        )
+        return self.level > 0 or self.facts.ask([either(outside)])[0] is SolverAnswer.NEVER
 
     def _is_mapped(self, array: ArrayAccesses) -> bool:
         """Return whether an access may have another offset in the new version, or the array has become smaller."""
@@ -273,9 +285,14 @@ class Arrays:
             self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
 
     def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
-        """Check that an access stays in the array, and as aligned as it was."""
+        """Check that an access stays in the array, and as aligned as it was.
+
+        The old version's may touch the array next to it otherwise: that it does not is shown, or else assumed.
+        """
         self._check_time()
-        outside = ~self._in_bounds(array, access.after, access.width, 1)
+        outside = ~both(
+            self._in_bounds(array, each, access.width, n) for n, each in enumerate((access.before, access.after))
+        )
         if access.align > 1:
             low = const(access.align - 1, 64)
             misaligned = [equal(each & low, const(0, 64)) for each in (access.before, access.after)]

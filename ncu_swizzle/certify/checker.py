@@ -38,6 +38,9 @@ MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 CPU_S = 30.0  # of one kernel
+# Where an address is compared by its offset from an array, or said not to be null: no space begins so low, or so high,
+# that this far below it or beyond, addresses wrap around.
+BELOW, NEAR = 1 << 20, 1 << 40
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 
@@ -300,6 +303,10 @@ class KernelComparison:
         for run in (self.old, self.new):
             for symbol, (reason, line) in run.escapes.items():
                 arrays.of(symbol).escape(reason, line)
+            for offset, number, at in run.compared:
+                near = terms.binary("ult", offset + terms.const(BELOW, 64), terms.const(NEAR, 64))
+                if self.facts.ask([*self.facts.reaching(number), ~near])[0] is not SolverAnswer.NEVER:
+                    raise Unfollowed("an address that is compared may be far from its array", at)
         for each in obligations:
             self._check_time()
             if each.memory is not None and (each.one.symbols or each.other.symbols):

@@ -198,6 +198,8 @@ class SymbolicFlow(ABC):
         self.phis: dict[Term, Phi] = {}
         # Shared addresses that become more than addresses of accesses: why, and where.
         self.escapes: dict[Term, tuple[str, Location | None]] = {}
+        # Offsets of addresses that are compared, which must not wrap around: in which block, and where.
+        self.compared: list[tuple[Term, int, Location | None]] = []
         self._entry: list[FlowState] = [FlowState() for _ in range(count)]
         self._exit: list[FlowState | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
