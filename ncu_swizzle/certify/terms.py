@@ -310,7 +310,9 @@ def rebased(address: Term) -> Term:
         sum_ = _term(part, 0) if part.op == "zext" and factor == 1 else part
         bases = [leaf for leaf, count in sum_.coefficients() if leaf.is_atom(SHARED) and count == 1]
         if sum_ is not part and len(bases) == 1 and not (offset := sum_ - bases[0]).symbols:
-            total = total + _make("zext", 64, bases[0]) + sext(offset, 64)
+            # As a sign extension it would be one that the program makes, of a sum that is said not to wrap.
+            half = 1 << 31
+            total = total + zext(bases[0], 64) + zext(offset + const(half, 32), 64) - const(half, 64)
         else:
             total = total + scale(part, factor)
     return total
