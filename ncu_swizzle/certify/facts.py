@@ -72,6 +72,10 @@ class KernelFacts:
         asked = list(conditions)
         return self.solver.ask([*asked, *self.about(asked)], wanted)
 
+    def always(self, holds: Term, conditions: Sequence[Term]) -> bool:
+        """Return whether it is shown that something holds wherever some conditions do."""
+        return self.ask([*conditions, ~holds])[0] is SolverAnswer.NEVER
+
     def about(self, conditions: Iterable[Term]) -> list[Term]:
         """Return what is known of the atoms of some terms, and of the atoms of that."""
         found: list[Term] = []
