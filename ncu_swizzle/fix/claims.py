@@ -33,7 +33,6 @@ class About(StrEnum):
     MEANING = "meaning"  # elements move, and nothing else changes, in every launch
     RESOURCES = "resources"  # registers, shared memory, occupancy
     OUTPUTS = "outputs"  # on the GPU: bit-identical
-    SANITIZER = "sanitizer"  # on the GPU: compute-sanitizer finds nothing
     TIME = "time"  # on the GPU: no slower
 
 

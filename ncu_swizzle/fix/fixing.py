@@ -15,13 +15,13 @@ from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import Both
-from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
 from ncu_swizzle.fix.claims import About, Proof
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
+from ncu_swizzle.fix.edits import Edit, Overlap, edited
 from ncu_swizzle.fix.excess import Moved, excess_of
+from ncu_swizzle.fix.named import Naming
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, stop_of
@@ -454,5 +454,4 @@ def fix_kernel(job: FixJob, earlier: Sequence[Proof] = ()) -> KernelFix:
         along=along,
         unknowns=work.unknowns,
         profiles=work.profiles(work.text),
-        unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

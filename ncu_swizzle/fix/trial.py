@@ -32,7 +32,7 @@ from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.certified import PatchVerdict
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.edits import rebuilt, source_of
-from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
+from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
@@ -185,10 +185,7 @@ class FixJob:
         arrays = moved(new)
         was = excess_of(self.old.emulated, {array.name: array.before for array in arrays})
         now = excess_of(new.emulated, {array.name: array.after for array in arrays})
-        # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do what it
-        # promised.
-        less = grown(was, now) or next((one for array in arrays if (one := stays(was, now, array))), None)
-        excess = less or excess_claim(self.old, new, arrays, was, now)
+        excess = excess_claim(arrays, was, now)
         taken, takes = resources_of(self.old), resources_of(new)
         claims = [built, excess]
         proof = partial(
