@@ -24,7 +24,7 @@ from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.named import Naming
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, stop_of
+from ncu_swizzle.fix.trial import FixJob, Stop, furthest, stop_of
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -258,11 +258,11 @@ class FixState:
         if not best:
             return tile, ()
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
-        starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
+        starts, missed = self._starts(subject), self._missed(subject, seen, tile)
         stop: Stop | None = None
         proved: list[tuple[str, TriedPatch, tuple[Applied, ...]]] = []  # with what each costs
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
-        attempts, doubtful = 0, False
+        attempts = 0
         failures = Counter[Kind]()
         only = self.job.options.only  # and why what others name is not what is written
         not_named = f"--only {only} leaves it out" if only else "it cannot be written into this source"
@@ -279,9 +279,7 @@ class FixState:
             attempts += 1
             new = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
             applied = (*before, *new)
-            # Where one was not proved, the next one is asked that first; where one may be offered, nothing else counts.
-            order = TrialOrder.PROOF if possible else TrialOrder.MEANING if doubtful else TrialOrder.LAUNCH
-            proof = self.job.tried(text, partial(_moved, applied), order)
+            proof = self.job.tried(text, partial(_moved, applied))
             names = [root.root.label for root in seen.roots]
             patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
@@ -294,7 +292,6 @@ class FixState:
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
             failures[kind] += 1 if proof.failed(About.EXCESS) and not missed else ALIKE
-            doubtful = doubtful or not proof.failed(About.EXCESS)
             if proof.offered:
                 (done,) = patch.tiles
                 done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
@@ -336,14 +333,13 @@ class FixState:
             why = f"none of {advice.tried} frees it of conflicts, and none leaves fewer"
         return _because(replace(tile, least=least), why, line, subject), [], named
 
-    def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
-        """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""
-        first = next(iter(seen.tile.obstacles), None)
-        if first is None:
+    def _missed(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
+        """Return the first access to a tile that is not followed: if no patch is right, that is what it has missed."""
+        if (line := subject.missed(seen)) is None:
             return None
-        advice = f"index {seen.roots[0].root.declared.text} itself where its elements are accessed"
-        reason = f"{first.reason}: {advice}"
-        return Stop(stage=0, reason=reason, line=subject.at(first.line), mapping=tile.mapping)
+        name = seen.roots[0].root.declared.text
+        reason = f"the access in this line is not followed back to the array: index {name} itself there"
+        return Stop(stage=0, reason=reason, line=line, mapping=tile.mapping)
 
     def _cost(self, patch: TriedPatch) -> str:
         """Return why a patch that is proved is not worth having; empty if it is, or is wanted all the same."""

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executa
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.certified import PatchVerdict
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
 from ncu_swizzle.fix.edits import rebuilt, source_of
 from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of
@@ -103,14 +101,6 @@ def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Writt
     )
 
 
-class TrialOrder(Enum):
-    """How far a patch is checked at first, and no further if that fails: a launch takes as long as a proof."""
-
-    LAUNCH = 1  # whether the described launch has fewer conflicts
-    MEANING = 2  # whether its meaning is not refuted
-    PROOF = 3  # whether it is proved
-
-
 @dataclass(eq=False, kw_only=True)
 class FixJob:
     """A kernel to fix: its source as it was and as it is by now, and the other kernels there that are described."""
@@ -124,7 +114,6 @@ class FixJob:
     project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
-    _verdicts: dict[bytes, PatchVerdict] = field(default_factory=dict)
     _built: dict[bytes, Executable] = field(default_factory=dict)  # with a text that is proved
 
     @cached_property
@@ -152,19 +141,12 @@ class FixJob:
             return written_by(self.old, compared_blocks(self.old), self.settings.toolchain.timeout_s)
         return None
 
-    def tried(
-        self, text: bytes, moved: Callable[[Executable], Sequence[Moved]], order: TrialOrder = TrialOrder.LAUNCH
-    ) -> Proof:
+    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
         """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
 
         The proof ends with the first claim that fails.
         """
         if text not in self._tried:
-            if order is not TrialOrder.LAUNCH:
-                judged = self._judged(text)
-                wanted = (ClaimState.HELD,) if order is TrialOrder.PROOF else (ClaimState.HELD, ClaimState.UNKNOWN)
-                if judged.claim.state not in wanted:
-                    return Proof(claims=(judged.claim,))
             try:
                 with rebuilt(self.target, text) as after:
                     self._tried[text] = self._trial(text, after, moved)
@@ -201,15 +183,9 @@ class FixJob:
             return proof(claims=(*claims, worse))
         if ClaimState.FAILED in (trace.state, resources.state):
             return proof(claims=(*claims, trace, resources))
-        judged = self._judged(text)
+        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
         self._built[text] = new
-        return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
-
-    def _judged(self, text: bytes) -> PatchVerdict:
-        if text not in self._verdicts:
-            targets = (self.target, *self.beside)
-            self._verdicts[text] = certified.judged(targets, text, self.sources, self.settings, self.project)
-        return self._verdicts[text]
+        return proof(claims=(*claims, trace, *judged.claims, resources), covers=judged.covers, kernels=judged.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""

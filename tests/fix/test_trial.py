@@ -64,7 +64,7 @@ def test_wrong_versions_are_not_proved_and_equal_ones_are(name: str, settings: E
     adversary = ADVERSARIES[name]
 
     def state(text: str) -> ClaimState:
-        return certified.judged((adversary.target,), text.encode(), CatalogOptions(), settings).claim.state
+        return certified.judged((adversary.target,), text.encode(), CatalogOptions(), settings).state
 
     assert [what for what in adversary.wrong if state(adversary.version(what)) is ClaimState.HELD] == []
     assert state(adversary.right) is ClaimState.HELD
