@@ -16,11 +16,10 @@ from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
-from ncu_swizzle.fix.claims import About, Proof
+from ncu_swizzle.fix.claims import About, Moved, Proof, excess_of
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import Edit, Overlap, edited
-from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.named import Naming
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
@@ -167,8 +166,6 @@ class FixState:
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
     _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
     _subjects: dict[bytes, FixSubject] = field(default_factory=dict)  # by text
-    # By tile, a patch that is not proved, of which text, and its mappings.
-    _open: dict[str, tuple[bytes, TriedPatch, tuple[Applied, ...]]] = field(default_factory=dict)
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix the tiles one by one; yield the outcome of each, then the arrays that are not tiles of this source."""
@@ -203,33 +200,22 @@ class FixState:
             if isinstance(fixed, TileFix):
                 results[seen.name] = fixed
             elif not fixed.proof.held:
-                self._open[seen.name] = self.text, fixed, applied
                 (results[seen.name],) = fixed.tiles
             else:
                 (results[seen.name],) = self._accepted(fixed)
                 self.applied = applied
                 if not all(other.name in done for other in subject.conflicting):
                     subject = self._subject(self.text)
-        yield from self._with_open(results).values()
-        yield from outside
-
-    def _with_open(self, results: dict[str, TileFix]) -> dict[str, TileFix]:
-        """Write what is not proved into one text, on top of what is; return the tiles."""
+        # What is not proved goes into one text, on top of what is.
         text, applied = self.text, self.applied
-        for name, (patched, tried, as_tried) in self._open.items():
-            patch: TriedPatch | TileFix = tried
-            mappings = as_tried
-            if patched != text:
-                subject = self._subject(text)
-                seen = next((tile for tile in subject.conflicting if tile.name == name), None)
-                if seen is None:
-                    continue
-                patch, mappings = self._patch(subject, seen, applied)
+        for name in [name for name, tile in results.items() if tile.offered]:
+            seen = next((tile for tile in self._subject(text).conflicting if tile.name == name), None)
+            patch, mappings = self._patch(self._subject(text), seen, applied) if seen else (None, ())
+            results[name] = replace(results[name], offered=isinstance(patch, TriedPatch))
             if isinstance(patch, TriedPatch):
                 text, applied = patch.text, mappings
                 self.candidate = text
-            results[name] = replace(results[name], offered=isinstance(patch, TriedPatch))
-        return results
+        yield from (*results.values(), *outside)
 
     def _subject(self, text: bytes) -> FixSubject:
         """Return the kernel as a text has it."""
@@ -294,7 +280,9 @@ class FixState:
             failures[kind] += 1 if proof.failed(About.EXCESS) and not missed else ALIKE
             if proof.offered:
                 (done,) = patch.tiles
-                done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
+                done = _because(
+                    replace(done, proved=False, offered=True, unknown=True), stopped.reason, stopped.line, subject
+                )
                 possible.append((replace(patch, tiles=(done,)), applied))
         if proved:
             cost, cheapest, applied = min(proved, key=lambda each: (bool(each[0]), each[1].left, each[1].fewer_blocks))

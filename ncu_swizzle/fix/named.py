@@ -15,10 +15,9 @@ from ncu_swizzle.base.files import brief
 from ncu_swizzle.engines.emulation import Executable, executable
 from ncu_swizzle.fix import claims, cuda, trial
 from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import Proof
+from ncu_swizzle.fix.claims import Moved, Proof, excess_of
 from ncu_swizzle.fix.cuda import CLASSES, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places, rebuilt
-from ncu_swizzle.fix.excess import Moved, excess_of
 from ncu_swizzle.fix.names import Names, SharedDeclaration, declared_name, shared_declarations
 from ncu_swizzle.fix.result import TileFix, TriedPatch
 from ncu_swizzle.fix.subject import located, shown_file

@@ -28,9 +28,8 @@ from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executa
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof, claim, excess_claim, excess_of, resources_of
 from ncu_swizzle.fix.edits import rebuilt, source_of
-from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions

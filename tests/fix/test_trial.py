@@ -7,8 +7,7 @@ import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.fix import certified, trial
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
-from ncu_swizzle.fix.excess import Moved
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
