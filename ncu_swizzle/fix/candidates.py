@@ -16,14 +16,14 @@ from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.claims import excess_of
 from ncu_swizzle.fix.tiles import Root, SourceTile
 from ncu_swizzle.smem import operations, wavefronts
-from ncu_swizzle.smem.access import KIB_PER_SM, Access
+from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
-from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
 from ncu_swizzle.smem.requests import AccessRequests
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, Suggestion, row_xors, simplest_xor
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, Suggestion, in_narrower_accesses, row_xors, simplest_xor
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -136,7 +136,6 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
 
 
 MOST = 16  # mappings of one shape
-KNOWN = tuple(KIB_PER_SM)
 
 
 class MappingKind(StrEnum):
@@ -334,21 +333,13 @@ def _judge(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> J
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
     plain = TileMapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
     try:
-        accesses = tuple(_access(part, root, shape) for root, every in seen.requests for part in _parts(every, spelled))
+        accesses = tuple(_access(requests, root, shape) for root, requests in seen.requests)
+        if spelled:
+            split = (in_narrower_accesses(access, spelled, shape.element_bytes) for access in accesses)
+            accesses = tuple(part for parts in split for part in parts)
         return Judge(plain, accesses, limits, max(access.granule(shape.element_bytes) for access in accesses))
     except UsageError:
         return None
-
-
-def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
-    """Split a vector access into accesses of this width; yield itself if it is not wider."""
-    operation = operations.find(requests.op)
-    narrow = NARROW.get(spelled, "")
-    if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):
-        yield requests
-        return
-    for first in range(0, operation.width_bytes, spelled):
-        yield replace(requests, op=f"{requests.op[:2]}.shared.{narrow}", addresses=requests.addresses + first)
 
 
 def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:

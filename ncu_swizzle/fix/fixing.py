@@ -26,6 +26,7 @@ from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.trial import FixJob, Stop, furthest, stop_of
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
+from ncu_swizzle.smem.access import KIB_PER_SM
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
@@ -356,7 +357,7 @@ class FixState:
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
-        limits = Constraints(arch=arch) if arch in candidates.KNOWN else Constraints()
+        limits = Constraints(arch=arch) if arch in KIB_PER_SM else Constraints()
         if self.job.options.max_shared is None:
             return limits
         taken = sum(array.size for array in (*subject.placed.values(), *subject.unplaced))
