@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from ncu_swizzle.engines.settings import Context, Engine, Request
 from ncu_swizzle.frontends.compiled import Built, built
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
-from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.model import Profile
@@ -247,26 +246,3 @@ def _reported(facts: Path) -> NcuSwizzleError | None:
     except (OSError, ValueError, KeyError):
         return None
     return errors.of_json(error)
-
-
-# Launches under compute-sanitizer, which comes with the CUDA toolkit.
-
-SANITIZER = "compute-sanitizer"
-TOOLS = ("memcheck", "racecheck")
-_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
-
-
-def found_by(tool: str, jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> int:
-    """Return how many errors or hazards a tool finds in one launch of each job's kernels, all in one process.
-
-    Raises EnvironmentLacking without compute-sanitizer, ProgramFailed if it does not say, and a job's error.
-    """
-    under = [str(toolchain.find(SANITIZER)), "--tool", tool, "--target-processes", "all"]
-    outcomes, log = run_batch(jobs, folder, toolchain.timeout_s, "check", under=under)
-    for outcome in outcomes:
-        if isinstance(outcome, NcuSwizzleError):
-            raise outcome
-    summary = _SUMMARY.search(log)
-    if summary is None:
-        raise ProgramFailed(f"{SANITIZER} --tool {tool} ended without a summary", f"{SANITIZER} --version")
-    return int(summary[1] or summary[2] or 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
@@ -12,11 +11,11 @@ from ncu_swizzle.certify import change
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.certify.changes import compare_texts
 from ncu_swizzle.certify.units import Checking
-from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
+from ncu_swizzle.certify.verdict import Counterexample, ProofObstacle, ProofOutcome
 from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix.claims import About, Claim, ClaimState
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import files_of, source_of
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
@@ -29,23 +28,17 @@ STATES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PatchVerdict:
-    """The verdict on a patch: the claim about its meaning, what a proof covers in words, and the kernels' verdicts."""
-
-    claim: Claim
-    covers: tuple[str, ...] = ()
-    kernels: tuple[KernelVerdict, ...] = ()
-
-
 def judged(
     targets: Sequence[Target],
     text: bytes,
     sources: CatalogOptions,
     settings: EmulationSettings,
     project: Path | None = None,
-) -> PatchVerdict:
-    """Return the verdict on a text of some kernels' source and headers, relative to what the files hold."""
+) -> Proof:
+    """Return the claim about what a text of some kernels' source and headers means, compared with the files.
+
+    With what a proof covers in words, and the verdicts on the kernels.
+    """
     target = targets[0]
     was, now = (files_of(target, version) for version in (source_of(target), text))
     changed = {file: new for file, new in now.items() if was.get(file) != new}
@@ -56,16 +49,12 @@ def judged(
     except EnvironmentLacking:
         raise
     except (NcuSwizzleError, ValueError) as error:
-        return PatchVerdict(claim=Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)))
+        return Proof(claims=(Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)),))
     state = STATES[verdict.outcome]
-    reason, line = ("elements move, and nothing else changes", None) if state is ClaimState.HELD else _why(verdict)
-    at = _named(line, target)
-    covers = tuple(_covers(verdict)) if state is ClaimState.HELD else ()
-    return PatchVerdict(
-        claim=Claim(about=About.MEANING, state=state, reason=reason, line=at),
-        covers=covers,
-        kernels=tuple(verdict.kernels),
-    )
+    held = state is ClaimState.HELD
+    reason, line = ("elements move, and nothing else changes", None) if held else _why(verdict)
+    claim = Claim(about=About.MEANING, state=state, reason=reason, line=_named(line, target))
+    return Proof(claims=(claim,), covers=tuple(_covers(verdict)) if held else (), kernels=tuple(verdict.kernels))
 
 
 def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:

@@ -46,14 +46,14 @@ class SourceAccess:
     def unit(self) -> str:
         return self.pointer.unit
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SourceObstacle:
-    """A use of an array that is not followed, at a line of the file: a patch does not change it."""
-
-    array: SharedDeclaration
-    line: int
-    reason: str
+    @property
+    def lines(self) -> set[int]:
+        """The lines of the file that its code may be said to come from: of its statement, and of calls and macros."""
+        lines, frame = set(self.node.statement.every_line), self.frame.function
+        while frame.caller is not None:
+            lines |= {*frame.site.statement.every_line}
+            frame = frame.caller.function
+        return lines
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

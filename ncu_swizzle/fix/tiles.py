@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.fix.cuda import Node
-from ncu_swizzle.fix.frames import SourceAccess, SourceObstacle
+from ncu_swizzle.fix.frames import SourceAccess
 from ncu_swizzle.fix.names import SharedDeclaration, sizes_of
 
 
@@ -39,11 +39,10 @@ class Members:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SourceTile:
-    """Roots that share accesses, and so a mapping; all accesses to them, and the obstacles."""
+    """Roots that share accesses, and so a mapping; all accesses to them."""
 
     roots: tuple[Root, ...]
     accesses: tuple[SourceAccess, ...]
-    obstacles: tuple[SourceObstacle, ...] = ()
 
     @property
     def named(self) -> tuple[Node, ...]:
@@ -52,9 +51,8 @@ class SourceTile:
 
 
 def tiles_of(
-    accesses: Sequence[SourceAccess], obstacles: Sequence[SourceObstacle], offsets: Mapping[int, int],
-    members: Mapping[tuple[Node, ...], Members],
-) -> tuple[SourceTile, ...]:  # fmt: skip
+    accesses: Sequence[SourceAccess], offsets: Mapping[int, int], members: Mapping[tuple[Node, ...], Members]
+) -> tuple[SourceTile, ...]:
     """Return the tiles; `offsets` are the declared pointers at a constant distance from their array, in bytes."""
     roots: dict[tuple[object, ...], Root] = {}
     rooted: list[tuple[Root, SourceAccess]] = []
@@ -78,12 +76,10 @@ def tiles_of(
     tiles: list[SourceTile] = []
     for joined in {id(some): some for some in group.values()}.values():
         ordered = sorted(joined, key=_order)
-        arrays = {root.array for root in ordered}
         tiles.append(
             SourceTile(
                 roots=tuple(copy for root in ordered for copy in _copies(root, members, offsets, rooted)),
                 accesses=tuple(access for root, access in rooted if root in joined),
-                obstacles=tuple(obstacle for obstacle in obstacles if obstacle.array in arrays),
             )
         )
     return tuple(sorted((tile for tile in tiles if tile.roots), key=lambda tile: _order(tile.roots[0])))

@@ -223,7 +223,7 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
         place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
         row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
         yield without_empty({"kernel": kernel.kernel, **row})
-    yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
+    yield from ({"kernel": kernel.kernel, "note": note} for note in kernel.notes)
 
 
 # `profile`, `compare` and `read_report`: counts of kernels, side by side.

@@ -56,7 +56,7 @@ def rewritten(
     members = {
         access.pointer.members: Members(offset=0, size=4096, copies=()) for access in accesses if access.pointer.members
     }
-    tiles = tiles_of(accesses, tuple(walk.obstacles.values()), starts, members)
+    tiles = tiles_of(accesses, starts, members)
     tile = next(made for made in tiles if any(name in (root.declared.text, root.array.name) for root in made.roots))
     values = Constants(walk=walk, name=lambda node, frame: (constants or {}).get(node.text))
     sizes = {"float[32]": 128}  # which the compiler says
