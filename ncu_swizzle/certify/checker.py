@@ -29,7 +29,7 @@ from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Unfollowed, parse
 from ncu_swizzle.certify.solver import Solver, SolverAnswer
-from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, SymbolicRun
+from ncu_swizzle.certify.symbolic import DESCRIBED, FROM_NUMBER, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
 
@@ -347,7 +347,7 @@ class KernelComparison:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
         if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
-            raise Unfollowed("an address of shared memory is made from a number", at)
+            raise Unfollowed(FROM_NUMBER, at)
         if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
             raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in memory.address.atoms)

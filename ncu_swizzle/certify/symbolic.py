@@ -40,6 +40,7 @@ GENERIC = "generic"
 DESCRIBED = "the layout is in a descriptor"
 TABLE_BYTES = 4_096
 NUMBER = "shared address from a number"
+FROM_NUMBER = "an address of shared memory is made from a number"
 # What CUDA's runtime on the device defines. Other functions that are not here may be a project's, and dynamic shared
 # memory is the same for all of them.
 RUNTIME = ("vprintf", "__assertfail", "malloc", "free")
@@ -247,7 +248,8 @@ class SymbolicRun(SymbolicFlow):
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
         base = common_base([value])
         own = windows(base) if base is not None else []
-        if len(own) == 1:
+        if base is not None and len(own) == 1:
+            self.compared.append((value - base, self._number, self._line))
             return const(own[0] is window(space), 1)
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
@@ -427,6 +429,8 @@ class SymbolicRun(SymbolicFlow):
         symbols = {symbol for leaf in seen for symbol in leaf.symbols}
         if window("shared") in seen and not symbols:  # which could come back in an address
             raise Unfollowed("where shared memory begins is a value", self._line)
+        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in seen):
+            raise Unfollowed(FROM_NUMBER, self._line)
         for symbol in symbols:
             self._escape(symbol, reason)
         self._lose([value])

@@ -331,13 +331,17 @@ COUNTED_AT = """
 	.shared .align 128 .b8 buf[128]; mov.u32 %r20, 64; mov.u32 %r21, buf;
 	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd1], 16, [%r20];
 """
+KEPT = """
+	mov.u64 %rd20, 64; cvta.shared.u64 %rd21, %rd20; st.u64 [%rd2+16], %rd21; ld.u64 %rd22, [%rd2+16];
+	ld.f32 %f3, [%rd22]; st.f32 [%rd2+8], %f3;
+"""
 FAR = """
 	mov.u64 %rd20, tile; cvta.shared.u64 %rd20, %rd20; ld.u64 %rd21, [%rd1+16]; add.s64 %rd22, %rd20, %rd21;
 	setp.lt.u64 %p3, %rd22, %rd20; selp.b32 %r20, 1, 2, %p3; st.u32 [%rd2+8], %r20;
 """
 
 
-@pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, DESCRIBED, COUNTED_AT, FAR])
+@pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, DESCRIBED, COUNTED_AT, FAR, KEPT])
 def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> None:
     found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
     assert found.outcome is ProofOutcome.UNPROVED
