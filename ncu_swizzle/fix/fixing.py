@@ -33,13 +33,13 @@ from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
 # What a mapping is written into.
-COLUMNS, FACTORS, VECTORS, FLAT = "columns", "factors of columns", "vectors of columns", "flat"
+COLUMNS, VECTORS, FLAT = "columns", "vectors of columns", "flat"
 
 
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tuple[str, bytes | Unfit]]:
     """Yield the texts that a mapping can be written as, or why it cannot be, each with the way of writing."""
     draft, texts = subject.draft(seen), set[bytes]()
-    for way in (COLUMNS, FACTORS, VECTORS, FLAT):
+    for way in (COLUMNS, VECTORS, FLAT):
         try:
             text = edited(subject.file.text, _edits(draft, mapping, way))
         except Unfit as reason:
@@ -69,9 +69,7 @@ def _edits(draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
 
 
 def _xor_edits(draft: Draft, xor: RowXor, way: str, now: int = 0) -> list[Edit]:
-    return XorEdits(
-        draft=draft, xor=xor, now=now, flat=way == FLAT, factors=way == FACTORS, vectors=way == VECTORS
-    ).edits()
+    return XorEdits(draft=draft, xor=xor, now=now, flat=way == FLAT, vectors=way == VECTORS).edits()
 
 
 # What conflicts in a kernel, but not in an array that its source declares: the kernel is not clean.

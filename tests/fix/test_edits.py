@@ -148,7 +148,7 @@ def outcomes(kind: str) -> Iterator[tuple[str, str, Any]]:
             try:
                 constants = fact.get("constants", SIZES)
                 written = rewritten(
-                    text, how, constants=constants, factors=fact.get("factors", False), offsets=fact.get("offsets")
+                    text, how, constants=constants, vectors=fact.get("vectors", False), offsets=fact.get("offsets")
                 )
             except Unfit as unfit:
                 written = f"{unfit.line}: {unfit}"

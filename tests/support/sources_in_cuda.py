@@ -43,7 +43,7 @@ def rewritten(
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
-    factors: bool = False,
+    vectors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
 
@@ -66,7 +66,7 @@ def rewritten(
     elif isinstance(transform, XorMatrix):
         edits = MatrixEdits(draft=draft, matrix=transform).edits()
     elif isinstance(transform, RowXor):
-        edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
+        edits = XorEdits(draft=draft, xor=transform, flat=flat, vectors=vectors).edits()
     else:
         edits = PaddingEdits(draft=draft, padding=transform, flat=flat).edits()
     return edited(walk.file.text, edits).decode()
