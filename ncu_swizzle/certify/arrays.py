@@ -321,7 +321,9 @@ class Arrays:
         if access.width > mapping.together:
             return False
         last = const(access.width - 1, 64)
-        moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
+        moved = [
+            equal(mapping.of(access.before + each), access.after + each) for each in dict.fromkeys((const(0, 64), last))
+        ]
         says = f"an access moves by {mapping.name}"
         return self._ask(array, access, ~both(moved), says=says)[0] is SolverAnswer.NEVER
 
@@ -434,7 +436,7 @@ def _refuted(
 
 
 def _leaves(of: Sequence[Term]) -> list[Term]:
-    return sorted({leaf for term in of for leaf in term.atoms}, key=lambda leaf: leaf.id)
+    return terms.in_order({leaf for term in of for leaf in term.atoms})
 
 
 def _shown(leaf: Term) -> str:

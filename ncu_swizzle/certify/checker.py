@@ -329,9 +329,9 @@ class KernelComparison:
             same, otherwise = terms.equal(each.one, each.other), f"{each.what} may differ between the versions"
             self._show(arrays, same, each.block, each.line, f"{each.what} is the same", otherwise)
 
-    def _symbols(self, *of: Term) -> set[Term]:
+    def _symbols(self, *of: Term) -> list[Term]:
         """Return the shared arrays whose addresses some terms may have come from."""
-        return {leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)}
+        return [leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)]
 
     def _show(self, arrays: Arrays, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
         """Refuse what may not hold in a block."""
@@ -360,7 +360,7 @@ class KernelComparison:
         if base is None or not base.symbols:
             raise Unfollowed("an access does not show which array it is to", each.line)
         [symbol], offsets = base.symbols, (each.one - base, each.other - base)
-        arrays.keep_unmapped(self._symbols(*offsets) - {symbol}, ANY, each.line)
+        arrays.keep_unmapped((other for other in self._symbols(*offsets) if other is not symbol), ANY, each.line)
         if memory[0].width is None:
             described = DESCRIBED if ".tensor." in each.opcode else ""
             if described and self.maps[0] != self.maps[1]:

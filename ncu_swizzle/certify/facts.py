@@ -22,6 +22,7 @@ from ncu_swizzle.certify.terms import (
     const,
     either,
     equal,
+    in_order,
     leaves,
     rebuilt,
 )  # fmt: skip
@@ -82,7 +83,7 @@ class KernelFacts:
         seen: set[Term] = set()
         waiting = list(conditions)
         while waiting:
-            for leaf in waiting.pop().atoms:
+            for leaf in in_order(waiting.pop().atoms):
                 if leaf not in seen:
                     seen.add(leaf)
                     known = self._of(leaf)
@@ -176,19 +177,19 @@ class KernelFacts:
         edges = [term for run in self.runs for term in self.edge(run, source, target)]
         return list(dict.fromkeys([*self.reaching(source), *edges]))
 
-    def sources(self, terms: Iterable[Term]) -> set[Term]:
+    def sources(self, terms: Iterable[Term]) -> list[Term]:
         """Return all atoms that some terms may have come from, through phis of both versions."""
         seen: set[Term] = set()
         waiting = list(terms)
         while waiting:
-            for leaf in leaves(waiting.pop()) - seen:
+            for leaf in in_order(leaves(waiting.pop()) - seen):
                 seen.add(leaf)
                 for run in self.runs:
                     if (phi := run.phis.get(leaf)) is not None:
                         waiting += [
                             value for _, value in phi.incoming
                         ]  # offsets, if it has a base: an address names that
-        return seen
+        return in_order(seen)
 
 
 def instance(tag: str) -> Callable[[Term], Term]:

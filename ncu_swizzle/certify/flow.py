@@ -249,7 +249,7 @@ class SymbolicFlow(ABC):
             return states[0] if states else FlowState()
         carried = {key for at, key in self._carried if at == number}
         state = FlowState()
-        for name in sorted(live, key=_register_order):
+        for name in sorted(live, key=lambda name: (_register_order(name), name)):
             values = [each.registers.get(name) for each in states]
             if name in carried or any(value is not None for value in values):
                 state.registers[name] = self._merged(number, name, sources, values, name in carried)
@@ -303,7 +303,7 @@ class SymbolicFlow(ABC):
                 state = self._exit[source]
                 if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
                     continue
-                for slot in state.parts():
+                for slot in sorted(state.parts()):
                     old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
                     if (header, slot) not in self._keys and old is not new:
                         self._carried.add((header, slot))

@@ -32,8 +32,9 @@ MOST_CANDIDATES = 400  # of one variable
 
 def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     """Enter the invariants of the loops' variables that some terms depend on."""
-    leaves = sorted(facts.sources(wanted), key=lambda leaf: leaf.id)
-    variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
+    variables = [
+        leaf for leaf in facts.sources(wanted) if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)
+    ]
     guesses = _Guesses(facts, variables)
     for variable in variables:
         _, phi = facts.phis[variable]

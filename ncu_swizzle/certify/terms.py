@@ -392,6 +392,11 @@ def joined(parts: Iterable[Term]) -> Term:
 # What terms are made of.
 
 
+def in_order(terms: Iterable[Term]) -> list[Term]:
+    """Return terms in the order in which they were made: sets have another one in each process, certificates do not."""
+    return sorted(terms, key=lambda term: term.id)
+
+
 def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
     """Return terms with values in place of some of their leaves."""
     memo: dict[Term, Term] = {}
