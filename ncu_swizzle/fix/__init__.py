@@ -2,7 +2,7 @@
 
     what is typed ─ sources ─► Targets ─ fixing ─► KernelFix ─ sources ─► SourceFix ─ shown ─► patch, page, JSON
 
-    fixing: named or subject (cuda, names, frames, walking, probes, tiles) → candidates → draft, xor_edits
+    fixing: named or subject (cuda, names, frames, walking, probes) → candidates → draft, xor_edits
             → trial (claims, certified)
 
 The parser is tree-sitter's, imported only when a source is read; what walks a source sees the copy that `cuda` makes of

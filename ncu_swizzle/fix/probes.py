@@ -17,10 +17,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import CallFrame, Pointer
+from ncu_swizzle.fix.frames import CallFrame, Members, Pointer
 from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import SIZES, Constants
-from ncu_swizzle.fix.tiles import Members
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target

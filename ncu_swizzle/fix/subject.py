@@ -14,9 +14,9 @@ from ncu_swizzle.fix import cuda, edits
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen, within
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.frames import tiles_of
 from ncu_swizzle.fix.names import BYTES, Names, SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.fix.probes import Known, answer, known_of
-from ncu_swizzle.fix.tiles import tiles_of
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
