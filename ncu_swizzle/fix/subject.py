@@ -227,12 +227,14 @@ def subject_of(target: Target, text: bytes, emulated: Emulated, settings: Emulat
             certain=certain,
         )
 
+    asked = -1
     for _ in range(ROUNDS):
-        now, asked = subject(), len(known.asked)
+        now = subject()
         for seen in now.tiles:
             now.ask(seen)
-        if known.answered and len(known.asked) == asked:
+        if len(known.asked) == asked:
             return now
+        asked = len(known.asked)
         answer(known, settings)
     return subject()
 
