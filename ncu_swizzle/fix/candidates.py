@@ -14,7 +14,7 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.claims import excess_of
-from ncu_swizzle.fix.tiles import Root, SourceTile
+from ncu_swizzle.fix.frames import Root, SourceTile
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.code import unit

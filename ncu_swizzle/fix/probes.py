@@ -17,10 +17,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import CallFrame, Pointer
+from ncu_swizzle.fix.frames import CallFrame, Members, Pointer
 from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import SIZES, Constants
-from ncu_swizzle.fix.tiles import Members
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
@@ -73,6 +72,7 @@ class Known:
     asked: dict[Probe, int] = field(default_factory=dict)  # by their numbers
     opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
     answered: Mapping[Probe, int] = field(default_factory=dict)
+    left_out: frozenset[int] = frozenset()  # what does not compile where it is asked
     _finding: set[tuple[int, str]] = field(default_factory=set)
 
     @property
@@ -249,11 +249,11 @@ class Known:
             return statement.end_byte
         return self.walk.kernel.definition.body.start_byte + 1 if self.walk.kernel.definition else None
 
-    def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
+    def text(self) -> bytes:
         """Return the source with a statement per probe, and with the edits that let it be compiled."""
         lines: dict[int, str] = {}
         for (at, expression), number in self.asked.items():
-            if number not in left_out:
+            if number not in self.left_out:
                 # volatile, as nothing uses the register: else the compiler would drop it, and the value with it.
                 register = f"{MARK}{number}"
                 move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
@@ -300,9 +300,9 @@ def _parameters(target: Target, walk: Walk) -> Iterator[tuple[str, int]]:
 
 def answer(known: Known, settings: EmulationSettings) -> None:
     """Compile a copy of the source with what was asked, and keep what the compiler says."""
-    target, left_out = known.target, frozenset[int]()
+    target = known.target
     for _ in range(TRIES):
-        with_probes = known.text(left_out)
+        with_probes = known.text()
         with rebuilt(target, with_probes) as copy:
             try:
                 arch = copy.family.arch or ARCH
@@ -311,9 +311,9 @@ def answer(known: Known, settings: EmulationSettings) -> None:
                 wrong = refused(files_of(target, with_probes), str(error.args[0]))
                 # The errors are in no probe's line: the source does not compile at all, and another try would end
                 # alike.
-                if not wrong - left_out:
+                if not wrong - known.left_out:
                     return
-                left_out |= wrong
+                known.left_out |= wrong
                 continue
         cubin = Cubin(code, target.source.name)
         entry = shared_arrays.ptx_body(shared_arrays.embedded(cubin), names.find(cubin, target.kernel.entry))

@@ -14,9 +14,9 @@ from ncu_swizzle.fix import cuda, edits
 from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen, within
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.frames import tiles_of
 from ncu_swizzle.fix.names import BYTES, Names, SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.fix.probes import Known, answer, known_of
-from ncu_swizzle.fix.tiles import tiles_of
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
@@ -227,12 +227,14 @@ def subject_of(target: Target, text: bytes, emulated: Emulated, settings: Emulat
             certain=certain,
         )
 
+    asked = -1
     for _ in range(ROUNDS):
-        now, asked = subject(), len(known.asked)
+        now = subject()
         for seen in now.tiles:
             now.ask(seen)
-        if known.answered and len(known.asked) == asked:
+        if len(known.asked) == asked:
             return now
+        asked = len(known.asked)
         answer(known, settings)
     return subject()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +13,12 @@ import numpy as np
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief
+from ncu_swizzle.certify import change
+from ncu_swizzle.certify.change import ChangeVerdict
+from ncu_swizzle.certify.changes import compare_texts
+from ncu_swizzle.certify.units import Checking
+from ncu_swizzle.certify.verdict import Location as Line
+from ncu_swizzle.certify.verdict import ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
@@ -25,11 +31,10 @@ from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
-from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof, claim, excess_claim, excess_of, resources_of
-from ncu_swizzle.fix.edits import rebuilt, source_of
-from ncu_swizzle.kernels import toolchain
+from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
+from ncu_swizzle.kernels import limits, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import ARCH
@@ -83,6 +88,91 @@ def _written_by(version: Executable, timeout_s: float) -> Written:
     # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
     world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
     return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world).written
+
+
+# What the checker says of a patch: the one place where a fix asks `certify`, which alone decides what is proved.
+
+STATES = {
+    ProofOutcome.PROVED: ClaimState.HELD,
+    ProofOutcome.REFUTED: ClaimState.FAILED,
+    ProofOutcome.UNPROVED: ClaimState.UNKNOWN,
+}
+
+
+def judged(
+    targets: Sequence[Target],
+    text: bytes,
+    sources: CatalogOptions,
+    settings: EmulationSettings,
+    project: Path | None = None,
+) -> Proof:
+    """Return the claim about what a text of some kernels' source and headers means, compared with the files.
+
+    With what a proof covers in words, and the verdicts on the kernels.
+    """
+    target = targets[0]
+    was, now = (files_of(target, version) for version in (source_of(target), text))
+    changed = {file: new for file, new in now.items() if was.get(file) != new}
+    try:
+        verdict = compare_texts(
+            targets, changed, Checking(toolchain=settings.toolchain, cached=settings.cached), sources, project
+        )
+    except EnvironmentLacking:
+        raise
+    except (NcuSwizzleError, ValueError) as error:
+        return Proof(claims=(Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)),))
+    state = STATES[verdict.outcome]
+    held = state is ClaimState.HELD
+    reason, line = ("elements move, and nothing else changes", None) if held else _why(verdict)
+    claim = Claim(about=About.MEANING, state=state, reason=reason, line=_named(line, target))
+    return Proof(claims=(claim,), covers=tuple(_covers(verdict)) if held else (), kernels=tuple(verdict.kernels))
+
+
+def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
+    """Return why there is no proof, and the line: a counterexample if there is one, else what could not be shown."""
+    if verdict.outcome is ProofOutcome.REFUTED:
+        kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is ProofOutcome.REFUTED)
+        counterexample = kernel.counterexample
+        lines = "; ".join(change.met(counterexample)) if counterexample else "it computes something else"
+        met = counterexample.accesses if counterexample else ()
+        return f"{change.name_of(kernel.kernel)}: {lines}", next((access.line for access in met), None)
+    for unit in verdict.units:
+        for kernel in unit.kernels:
+            if kernel.outcome is not ProofOutcome.PROVED:
+                obstacle = kernel.obstacle or ProofObstacle(reason="nothing is known of it")
+                return f"{change.name_of(kernel.kernel)}: {obstacle.reason}", obstacle.line
+        if unit.obstacle:
+            return f"{unit.source.name}: {unit.obstacle}", None
+    return verdict.unknown or "nothing that is compiled has changed", None
+
+
+def _named(line: Line | None, target: Target) -> Location | None:
+    """Return a line as the cubin names it: its file relative to the sources' folder."""
+    if line is None or not line[0]:
+        return None
+    path, root = limits.plain(Path(line[0])), limits.plain(target.family.root)
+    return (path.relative_to(root).as_posix(), line[1]) if path.is_relative_to(root) else None
+
+
+def _covers(verdict: ChangeVerdict) -> Iterator[str]:
+    """Yield what a proof covers, what it assumes and what it leaves out, in this order."""
+    said: dict[str, list[str]] = {}
+    for unit in verdict.units:
+        for kernel in unit.kernels:
+            said.setdefault(change.covers(kernel, unit, verdict.compiler), []).append(change.name_of(kernel.kernel))
+    for covered, kernels in said.items():
+        yield f"proved {covered}: {', '.join(dict.fromkeys(kernels))}"
+    same = [name for unit in verdict.units for name in unit.unchanged]
+    if same:
+        others = "one more kernel" if len(same) == 1 else f"{len(same)} more kernels"
+        yield f"{others} of what is compiled from it {'has' if len(same) == 1 else 'have'} the same code"
+    for assumed in change.assumes(verdict):
+        yield f"assumed: {assumed}"
+    for left_out in change.leaves_out(verdict):
+        yield f"not covered: {left_out}"
+
+
+# All that is asked of a patch, in the order of what it costs.
 
 
 @dataclass(eq=False, kw_only=True)
@@ -160,13 +250,13 @@ class FixJob:
             return proof(claims=(*claims, worse))
         if resources.state is ClaimState.FAILED:
             return proof(claims=(*claims, resources))
-        judged = certified.judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
+        verdict = judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
         trace = _trace(state=ClaimState.HELD, reason="no new race or deadlock in the described launch")
-        if judged.state is ClaimState.UNKNOWN and other_results(self.old, new, self.settings.toolchain.timeout_s):
+        if verdict.state is ClaimState.UNKNOWN and other_results(self.old, new, self.settings.toolchain.timeout_s):
             trace = _trace(state=ClaimState.FAILED, reason="in the described launch, it writes other results")
         self._built[text] = new
-        every = (*claims, trace, *judged.claims, resources)
-        return proof(claims=every, covers=judged.covers, kernels=judged.kernels)
+        every = (*claims, trace, *verdict.claims, resources)
+        return proof(claims=every, covers=verdict.covers, kernels=verdict.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""

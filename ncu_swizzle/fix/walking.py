@@ -119,7 +119,10 @@ class Walk:
                 else:
                     for child in node.named_children:
                         self._used(child, frame)
-            case kind if kind.endswith(("_statement", "_clause")) or kind in ("else_clause", "init_statement"):
+            case "if_statement" | "switch_statement":  # what its condition declares is known in it alone
+                inner = CallFrame(outer=frame)
+                return tuple(value for child in node.named_children for value in self._statement(child, inner))
+            case kind if kind.endswith(("_statement", "_clause")):
                 for child in node.named_children:
                     returned += self._statement(child, frame)
             case kind if kind.endswith(("_definition", "_specifier", "_declaration")) or kind.startswith("preproc"):

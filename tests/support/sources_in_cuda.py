@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import edited
+from ncu_swizzle.fix.frames import Members, tiles_of
 from ncu_swizzle.fix.names import Names, shared_declarations
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.tiles import Members, tiles_of
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
