@@ -1,16 +1,17 @@
 """All cores, first results in seconds, nothing lost: ``python3 bench/figures/cores.py [--cores N …] [--kills 50]``.
 
 A launches file with sixteen equal launches is profiled without the cache on one core, once, and on N (2, and 16 or as
-many as there are) ROUNDS times, and the ratio with the median is printed, next to how much more so many processes do on
-this machine than one, by a loop without ncu-swizzle. They are PyTorch's sorts of two rows as an H100 ran them; ``--of
-FILE:NUMBER`` takes another launch. Of launches that take two or three seconds, what is not spread over cores (loading,
-the first disassembly, the page) is a large share. Before that, it prints how long it takes until the first row of
-sixteen scans is there, and of PyTorch's ten kernels, six times. Then the command is killed at random moments, KILLS
-times, as it profiles the scans, its workers are looked for, and the same command goes on: each profile that was there
-has to be there afterwards, as it was, and in the end what is printed has to be what a run prints that nothing ended.
-With ``--file FILE`` it profiles another file once, on all cores, and compares with ncu's counts in FILE's
-.counts.json.xz beside it, if they are there. Ends with 1 if something is lost, left or different, if a ratio is below
-its bar, 1.75 on two cores and 9 on sixteen, or if a first row takes more than 3 s.
+many as there are) ROUNDS times, and the ratio with the median is printed, next to how many times as soon so many loops
+without ncu-swizzle end at once as one after the other: what a machine calls cores may be hyperthreads, or shared with
+others. They are PyTorch's sorts of two rows as an H100 ran them; ``--of FILE:NUMBER`` takes another launch. Of launches
+that take two or three seconds, what is not spread over cores (loading, the first disassembly, the page) is a large
+share. Before that, it prints how long it takes until the first row of sixteen scans is there, and of PyTorch's ten
+kernels, six times. Then the command is killed at random moments, KILLS times, as it profiles the scans, its workers are
+looked for, and the same command goes on: each profile that was there has to be there afterwards, as it was, and in the
+end what is printed has to be what a run prints that nothing ended. With ``--file FILE`` it profiles another file once,
+on all cores, and compares with ncu's counts in FILE's .counts.json.xz beside it, if they are there. Ends with 1 if
+something is lost, left or different, if a ratio is below its bar, 1.75 on two cores and 9 on sixteen, or if a first row
+takes more than 3 s.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LOOP = """
 import time, numpy as np
 a, b = np.arange(384, dtype=np.uint32).reshape(12, 32), np.ones((12, 32), bool)
 began = time.perf_counter()
-for number in range(150_000):
+for number in range(400_000):
     c = np.where(b, a + np.uint32(number), a)
     b = (c & np.uint32(1)).astype(bool) | b
 print(time.perf_counter() - began)
@@ -82,29 +83,33 @@ def repeated(out: Path, recorded: Path, number: int | None = None) -> Path:
 
 
 def whole_cores(number: int) -> list[int]:
-    """Return so many processors, on cores of their own, and apart: a virtual machine may not say who shares a core."""
+    """Return so many processors, on cores of their own: a virtual machine may not say which share one.
+
+    Those are neighbours, or the first and the second half of all.
+    """
     usable = sorted(os.sched_getaffinity(0))
     first: dict[str, int] = {}
     for processor in usable:
         siblings = Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
         core = siblings.read_text(encoding="ascii") if siblings.exists() else str(processor)
         first.setdefault(core, processor)
-    ordered = [*first.values(), *(each for each in usable if each not in first.values())]
-    apart = ordered[:: max(1, len(first) // number)][:number]
-    return [*apart, *(each for each in ordered if each not in apart)][:number]
+    whole = [*first.values(), *(each for each in usable if each not in first.values())]
+    half = whole[: len(whole) // 2]
+    apart = next(each for each in (half[::2], half, whole) if len(each) >= number)
+    return apart[:: len(apart) // number][:number]
 
 
 def ceiling(cores: int) -> float:
-    """Return how many times as much as one process so many of them do at once, with nothing of ours."""
+    """Return how many times as soon so many processes end at once as one after the other, with nothing of ours."""
 
     def seconds(many: int) -> float:
         started = []
         for core in whole_cores(many):
             started.append(subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE, text=True))
             os.sched_setaffinity(started[-1].pid, [core])
-        return statistics.mean(float(process.communicate()[0]) for process in started)
+        return max(float(process.communicate()[0]) for process in started)
 
-    return cores * seconds(1) / seconds(cores)
+    return cores * min(seconds(1) for _ in range(3)) / seconds(cores)
 
 
 class Command:
@@ -162,7 +167,7 @@ def ratios(file: Path, scratch: Path, cores: Sequence[int], rounds: int) -> bool
     good = True
     for many in cores:
         ratio, bar = seconds[1][0] / statistics.median(seconds[many]), BARS.get(many)
-        most = f"; {ceiling(many):.1f} times as much is done by {many} processes of small arrays"
+        most = f"; {many} loops over small arrays, without ncu-swizzle: {ceiling(many):.2f} times"
         print(f"{many} cores: {ratio:.2f} times as fast as one{f' (at least {bar})' if bar else ''}{most}", flush=True)
         good &= bar is None or ratio >= bar
     return good
