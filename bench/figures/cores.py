@@ -95,8 +95,8 @@ def whole_cores(number: int) -> list[int]:
         first.setdefault(core, processor)
     whole = [*first.values(), *(each for each in usable if each not in first.values())]
     half = whole[: len(whole) // 2]
-    apart = next(each for each in (half[::2], half, whole) if len(each) >= number)
-    return apart[:: len(apart) // number][:number]
+    apart = next((each for each in (half[::2], half) if len(each) >= number), whole)
+    return apart[:: max(1, len(apart) // number)][:number]
 
 
 def ceiling(cores: int) -> float:
