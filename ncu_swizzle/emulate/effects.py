@@ -95,6 +95,31 @@ def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     return register, guard.negated
 
 
+def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
+    """Return the registers that are read only in lanes that a predicate, or its opposite, selects: by `reading_guard`.
+
+    Of a function of predicates, those that another one may leave without influence: P0 in P0 | !P1, where P1 is false.
+    nvcc writes so the loops that bring a TMA's operands to uniform registers.
+    """
+    guard, operands = reading_guard(instruction), instruction.operands
+    if guard is not None:
+        return {guard: (1 << REGISTERS) - 1 & ~(1 << guard[0])}
+    if instruction.opcode != "PLOP3" or len(operands) < 6 or operand_number(operands[1]) is not None:
+        return {}
+    (first, second), third = map(operand_number, operands[2:4]), operands[4]
+    if first is None or second is None or first == second or operand_number(third) is not None or third.negated:
+        return {}
+    # The result by the first and the second predicate: the third one is PT, which has the odd entries of the table.
+    table = [[operands[5].number >> (4 * a + 2 * b + 1) & 1 for b in (0, 1)] for a in (0, 1)]
+    reads = {}
+    for value in (0, 1):  # of the one that decides whether the other has an influence
+        if table[0][1 - value] == table[1][1 - value]:
+            reads[second, operands[3].negated ^ (not value)] = 1 << first
+        if table[1 - value][0] == table[1 - value][1]:
+            reads[first, operands[2].negated ^ (not value)] = 1 << second
+    return reads
+
+
 def results(instruction: SassInstruction) -> int:
     """Return how many leading operands are written."""
     opcode, row, operands = instruction.opcode, instruction.row, instruction.operands

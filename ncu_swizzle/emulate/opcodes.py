@@ -156,6 +156,11 @@ class Opcode:
         return not self.reads and self.writes == Memory.GLOBAL
 
     @cached_property
+    def forgets(self) -> bool:
+        """Whether counting needs only the places that it writes: no load sees what it stores, or none is followed."""
+        return self.writes_only or (self.matrix and bool(self.writes & Memory.SHARED))
+
+    @cached_property
     def probed(self) -> bool:
         """Whether probes of tiles need its addresses."""
         tensor_load = self.copy is Copy.TENSOR and self.copies_to_shared

@@ -1,4 +1,6 @@
-// c + a b^T as tensor cores add it up, as `aligned_sums` of sums.py, which says how, and which does the same without C.
+// Sums of products, with the results that NumPy gives without C: c + a b^T as tensor cores add it up, as `aligned_sums`
+// of sums.py, which says how.
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -56,5 +58,24 @@ __attribute__((visibility("default"))) void aligned_sums(const float *a, const f
             for (int j = 0; j < columns; ++j)
                 *out++ = element(a + i * depth, b + j * depth, *c++, up_a + i * depth, up_b + j * depth, depth, fraction,
                                  narrow, least_c);
+    }
+}
+
+// a b + c, rounded once, as `multiply_add_doubles` of rounding.py.
+__attribute__((visibility("default"))) void fused_sums(const double *a, const double *b, const double *c, double *out,
+                                                       long count) {
+    for (long i = 0; i < count; ++i) out[i] = fma(a[i], b[i], c[i]);
+}
+
+// a b + c of floats, rounded to odd, as `multiply_add` of rounding.py.
+__attribute__((visibility("default"))) void odd_sums(const double *a, const double *b, const double *c, double *out,
+                                                     long count) {
+    for (long i = 0; i < count; ++i) {
+        double product = a[i] * b[i], sum = product + c[i], back = sum - product;
+        double error = (product - (sum - back)) + (c[i] - back);
+        uint64_t bits;
+        memcpy(&bits, &sum, 8);
+        if (isfinite(sum) && error != 0 && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : -1;
+        memcpy(out + i, &bits, 8);
     }
 }

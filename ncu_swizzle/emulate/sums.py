@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ncu_swizzle.base import native, paths
-from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE
+from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE, compiled
 from ncu_swizzle.emulate.values import Bits
 
 AT_ONCE = 1 << 15  # products: what fits into a core's cache
@@ -63,19 +58,6 @@ def _rounded(exact: Bits, how: Accumulation) -> Bits:
     bits = nearest.view(np.uint32) - (np.abs(nearest) > np.abs(exact))  # towards zero
     kept: Bits = (bits.astype(np.uint32) & np.uint32((1 << 32) - (1 << 23 - how.kept))).view(F32)
     return np.where(np.abs(exact) < OVERFLOW, kept + F32(0), nearest)
-
-
-@functools.cache
-def compiled() -> ctypes.CDLL | None:
-    """Return the library of sums.c; None without a C compiler."""
-    try:
-        with TemporaryDirectory(prefix="ncu-swizzle-") as folder:
-            source = paths.package() / "emulate" / "sums.c"
-            return ctypes.CDLL(
-                str(native.build(source, Path(folder) / "sums.so", ("-ftree-vectorize", *native.LIBRARY), ()))
-            )
-    except (EnvironmentLacking, OSError):
-        return None
 
 
 def sums_in_c(library: ctypes.CDLL, a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:

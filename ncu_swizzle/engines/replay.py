@@ -7,6 +7,7 @@ import functools
 import itertools
 import operator
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
@@ -272,22 +274,25 @@ class ChosenLaunches:
         self.path, self.settings, self._progress = path, settings, progress
         self._opened = contextlib.ExitStack()
 
-    def __getstate__(self) -> tuple[Path, ReplaySettings, dict[str, str]]:
-        return self.path, self.settings, self._demangled
+    _read: Manifest | None = None  # by the process that this one works for
 
-    def __setstate__(self, state: tuple[Path, ReplaySettings, dict[str, str]]) -> None:
-        path, settings, demangled = state
+    def __getstate__(self) -> tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]:
+        return self.path, self.settings, self.manifest, self._demangled, toolchain.remembered()
+
+    def __setstate__(self, state: tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]) -> None:
+        path, settings, self._read, demangled, texts = state
         ChosenLaunches.__init__(self, path, settings)
         names.remember(demangled)
+        toolchain.remember(texts)
 
     def close(self) -> None:
         self._opened.close()
 
     @functools.cached_property
     def _replay(self) -> Replay:
-        file = self._opened.enter_context(open_launches(self.path))
-        toolchain = self.settings.emulation.toolchain
-        builds = [Cubin(code_in(path, toolchain), path.name) for path in self.settings.build.cubin]
+        file = self._opened.enter_context(open_launches(self.path, self._read))
+        tools = self.settings.emulation.toolchain
+        builds = [Cubin(code_in(path, tools), path.name) for path in self.settings.build.cubin]
         return Replay(file, self.settings.emulation, builds)
 
     @property
@@ -335,11 +340,22 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
+        self._disassemble([self.chosen[number] for number in numbers[:jobs]])
         found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error
             yield numbers[at], outcome
+
+    def _disassemble(self, first: Sequence[CapturedLaunch]) -> None:
+        """Disassemble what most processes begin with: once, and while they are being started."""
+        alike = Counter((each.cubin, each.kernel) for each in first).most_common(1)
+        if len(first) > 1 and alike[0][1] > len(first) // 2:
+            launch = next(each for each in first if (each.cubin, each.kernel) == alike[0][0])
+            emulation = self.settings.emulation
+            with contextlib.suppress(NcuSwizzleError):  # the emulation says so
+                cubin, symbol = self._replay.build_of(launch)
+                toolchain.disassembly(cubin, emulation.toolchain, emulation.cached, symbol)
 
     def profiles(self) -> list[Profile]:
         """Return the profiles of the chosen launches; raises what emulating one raises."""

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from ncu_swizzle.emulate.operations import rounding
+from ncu_swizzle.emulate.operations.rounding import compiled, multiply_add, multiply_add_doubles
 from ncu_swizzle.emulate.products import KINDS
-from ncu_swizzle.emulate.sums import Accumulation, aligned_sums, compiled, fused_sum, sums_in_c
+from ncu_swizzle.emulate.sums import Accumulation, aligned_sums, fused_sum, sums_in_c
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.products import FORMS, KEPT, MODES, Form, digest, executed_sums, inputs, words_of
@@ -34,6 +37,35 @@ def test_products_near_one_are_those_of_an_h100(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_products_are_those_of_an_h100(name: str) -> None:
     assert computed(FORMS[name], range(len(MODES))) == RECORDED[name]
+
+
+SPECIAL = (0x0, 1 << 63, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 1, 0xFFFFFFFFFFFFF, 0x3FF << 52, 0x7FEFFFFFFFFFFFFF)
+
+
+def _doubles(draw: np.random.Generator, near: int) -> NDArray[np.float64]:
+    """Return numbers with any bits, or with exponents near 1 and few bits: sums of those cancel, and tie."""
+    bits = draw.integers(0, 1 << 64, 400, np.uint64, endpoint=False)
+    exponents = np.uint64(1023) + draw.integers(0, max(1, near), 400).astype(np.uint64)
+    few = bits & np.uint64(0x800F000000000001) | exponents << np.uint64(52)
+    some = np.where(draw.random(400) < 0.1, draw.choice(np.array(SPECIAL, np.uint64), 400), few if near else bits)
+    numbers: NDArray[np.float64] = some.view(np.float64)
+    return numbers
+
+
+@pytest.mark.skipif(compiled() is None, reason="no C compiler")
+@pytest.mark.parametrize("near", [0, 3, 60])
+@pytest.mark.parametrize("seed", range(5))
+def test_fused_sums_in_c_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch, near: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    doubles = [_doubles(draw, near) for _ in range(3)]
+    with np.errstate(all="ignore"):
+        floats = [each.astype(np.float32) for each in doubles]
+        in_c = [multiply_add_doubles(*doubles), multiply_add(*floats), multiply_add(*floats, "RZ")]
+        monkeypatch.setattr(rounding, "compiled", lambda: None)
+        in_numpy = [multiply_add_doubles(*doubles), multiply_add(*floats), multiply_add(*floats, "RZ")]
+    for one, other in zip(in_c, in_numpy, strict=True):
+        same = (one.view(np.uint64) == other.view(np.uint64)) | (np.isnan(one) & np.isnan(other))
+        assert same.all(), [(each[~same][0].hex(), one[~same][0], other[~same][0]) for each in doubles]
 
 
 @pytest.mark.skipif(compiled() is None, reason="no C compiler")

@@ -107,7 +107,7 @@ def _fixed(numbers: Bits) -> Reals:
 
 
 def _signed(numbers: Bits, operand: Operand) -> Bits:
-    if operand.kind == FLOAT:  # its sign is in its bits
+    if operand.kind == FLOAT or not (operand.absolute or operand.negated):  # a constant's sign is in its bits
         return numbers
     nan = np.isnan(numbers)  # keeps its sign
     numbers = np.where(nan, numbers, np.abs(numbers)) if operand.absolute else numbers
