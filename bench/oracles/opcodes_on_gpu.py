@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import itertools
 import json
 import lzma
 import pickle
@@ -29,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -55,110 +57,146 @@ from bench.oracles.opcode_frame import (
 ARRAY = 0x7F0000000000  # where the array in global memory is, here
 FIRST_LOCAL = (frame.STACK_HERE + frame.LOCAL) // 4  # of the words of local memory that are set
 KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json"
-PATIENCE_S, MOST_FAILURES, MOST_S = 5, 40, 90.0
+PATIENCE_S, MOST_S, PROCESSES = 5, 60.0, 6
+AS_IT_IS, NOTHING = -1, -2  # in place of a sample's number: the stub, a NOP
+NOP = 0x7918, 0xFC00000000000  # it sets no barriers, which an H100 refuses
+
 # ------------------------------------------------------------------------------------------ on the GPU
 
 
 def run(file: Path, out: Path) -> int:
-    """Execute the samples, each in this process until one fails: then the rest in another."""
+    """Execute the samples in PROCESSES, each until one fails: then the rest in another."""
     samples, began = json.loads(file.read_text()), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     (out / "stub.cubin").write_bytes(frame.stub())
-    own = [sys.executable, __file__, "--part", str(file), str(out)]
-    untouched = subprocess.run([*own, "-1", ""], check=False).returncode
-    print(f"the stub as it is: {untouched}", flush=True)
+    print(f"the stub as it is: {of_part(file, out, AS_IT_IS, 0, '') or 'passed'}", flush=True)
     for way in WAYS:
-        nothing = subprocess.run([*own, "-2", way], check=False, capture_output=True, text=True)
-        print(f"{way}, with a NOP: {nothing.returncode} {nothing.stderr[-200:]}", flush=True)
-        if nothing.returncode == 0:
+        failure = of_part(file, out, NOTHING, 0, way)
+        print(f"{way}, with a NOP: {failure or 'passed'}", flush=True)
+        if not failure:
             break
+        print(f"    first refused: {first_refused(file, out, way)}", flush=True)
     else:
         return 1
-    start = failures = 0
-    while start < len(samples) and failures < MOST_FAILURES and time.monotonic() - began < MOST_S:
-        left = MOST_S - (time.monotonic() - began)
-        try:
-            ran = subprocess.run([*own, str(start), way], check=False, capture_output=True, text=True, timeout=left)
-        except subprocess.TimeoutExpired:
-            break
-        at = max((int(each.stem.partition("-")[2]) for each in out.glob("part-*.pkl")), default=start)
-        if ran.returncode == 0:
-            break
-        with (out / "failed.txt").open("a") as log:
-            log.write(f"{at}: {samples[at][0]} ended with {ran.returncode}: {ran.stderr[-80:].strip()}\n")
-        start, failures = at + 1, failures + 1
+    bounds = [len(samples) * number // PROCESSES for number in range(PROCESSES + 1)]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        failed = [*pool.map(lambda span: shard(file, out, *span, way, began), itertools.pairwise(bounds))]
+    failures = [f"{samples[at][0]}: {why.splitlines()[-1]}\n" for each in failed for at, why in each]
+    (out / "failed.txt").write_text("".join(failures))
     results = {"": way}
-    for part in out.glob("result-*.pkl"):
-        with part.open("rb") as stream, contextlib.suppress(EOFError):
+    for found in out.glob("result-*.pkl"):
+        with found.open("rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
             while True:
                 results |= pickle.load(stream)
-        part.unlink()
-    for part in out.glob("part-*.pkl"):
-        part.unlink()
+        found.unlink()
     (out / "opcodes.pkl.xz").write_bytes(lzma.compress(pickle.dumps(results), preset=2))
-    print(f"{len(results) - 1} of {len(samples)} executed, {failures} failed, {time.monotonic() - began:.0f} s")
+    print(f"{len(results) - 1} of {len(samples)} executed, {len(failures)} failed, {time.monotonic() - began:.0f} s")
     return 0
 
 
-def part(file: Path, out: Path, start: int, way: str) -> int:
-    """Execute the samples from a number on; -1: the stub alone, -2: a NOP."""
-    cuda = ctypes.CDLL("libcuda.so.1")
-    samples = json.loads(file.read_text())
-    if start < 0:
-        samples, start = [["NOP", "0x7918", "0xfc00000000000"]], 0 if way else -1  # it sets no barriers
+def shard(file: Path, out: Path, start: int, end: int, way: str, began: float) -> list[tuple[int, str]]:
+    """Execute a range of samples; return the numbers of those that failed, and how."""
+    failed: list[tuple[int, str]] = []
+    while start < end and time.monotonic() - began < MOST_S:
+        why = of_part(file, out, start, end, way)
+        if not why:
+            break
+        at = int((out / f"at-{end}").read_text())
+        failed.append((at, why))
+        start = at + 1
+    return failed
 
-    def check(status: int, what: str) -> None:
-        if status:
-            raise RuntimeError(f"{what}: {status}")
 
-    context, device = ctypes.c_void_p(), ctypes.c_int()
+def of_part(file: Path, out: Path, start: int, end: int, way: str, words: int = 0) -> str:
+    """Run `part` in another process; return how it failed, or nothing."""
+    own = [sys.executable, __file__, "--part", str(file), str(out), str(start), str(end), way, str(words)]
+    try:
+        ran = subprocess.run(own, check=False, capture_output=True, text=True, timeout=MOST_S)
+    except subprocess.TimeoutExpired:
+        return "timed out"
+    return f"{ran.returncode} {ran.stderr.strip()[-200:]}" if ran.returncode else ""
+
+
+def first_refused(file: Path, out: Path, way: str) -> str:
+    """Return the first word of a NOP's frame with which a kernel that ends behind it fails."""
+    code = frame.program(NOP, way)
+    good, bad = 0, len(code) // 16
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if of_part(file, out, NOTHING, 0, way, middle):
+            bad = middle
+        else:
+            good = middle
+    low, high = struct.unpack_from("<QQ", code, 16 * (bad - 1))
+    return f"number {bad - 1}, {low:#x} {high:#x}"
+
+
+def check(status: int, what: str) -> None:
+    if status:
+        raise RuntimeError(f"{what}: {status}")
+
+
+def allocated(cuda: ctypes.CDLL, *sizes: int) -> list[ctypes.c_uint64]:
+    """Return arrays of the first GPU."""
+    context, device, pointers = ctypes.c_void_p(), ctypes.c_int(), [ctypes.c_uint64() for _ in sizes]
     check(cuda.cuInit(0), "cuInit")
     check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
     check(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device), "cuCtxCreate")
-    size = ROWS * LANES * 4
-    source, target, array = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
-    for pointer, nbytes in ((source, size), (target, size), (array, frame.GLOBAL_BYTES)):
+    for pointer, nbytes in zip(pointers, sizes, strict=True):
         check(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(nbytes)), "cuMemAlloc")
+    return pointers
+
+
+def part(file: Path, out: Path, start: int, end: int, way: str, words: int = 0) -> int:
+    """Execute a range of samples; or the stub as it is; or a NOP's frame, or the first words of it."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    samples = json.loads(file.read_text())
+    if start < 0:
+        samples = [["NOP", *map(hex, NOP)]]
+    (out / f"at-{end}").write_text(str(start))
+    size = ROWS * LANES * 4
+    source, target, array = allocated(cuda, size, size, frame.GLOBAL_BYTES)
 
     def read(pointer: ctypes.c_uint64, shape: tuple[int, ...]) -> np.ndarray:
         found = np.empty(shape, np.uint32)
-        check(
-            cuda.cuMemcpyDtoH_v2(found.ctypes.data_as(ctypes.c_void_p), pointer, ctypes.c_size_t(found.nbytes)), "DtoH"
-        )
+        place = found.ctypes.data_as(ctypes.c_void_p)
+        check(cuda.cuMemcpyDtoH_v2(place, pointer, ctypes.c_size_t(found.nbytes)), "cuMemcpyDtoH")
         return found
 
     base = (out / "stub.cubin").read_bytes()
-    for number in range(max(start, 0), len(samples)):
+    for number in range(start, end) if start >= 0 else [0]:
         signal.alarm(PATIENCE_S)  # ends this process: nothing else ends a kernel that hangs
-        (out / f"part-{number}.pkl").touch()
-        (out / f"part-{number - 1}.pkl").unlink(missing_ok=True)
+        (out / f"at-{end}").write_text(str(number))
         text, low, high = samples[number]
         access = Access.of(text)
-        code = frame.with_code(base, frame.program((int(low, 16), int(high, 16)), way, access)) if start >= 0 else base
+        code = frame.program((int(low, 16), int(high, 16)), way or WAYS[0], access)
+        cubin = base if start == AS_IT_IS else frame.with_code(base, code[: 16 * words or None])
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        check(cuda.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
+        check(cuda.cuModuleLoadData(ctypes.byref(module), cubin), "cuModuleLoadData")
         check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"k"), "cuModuleGetFunction")
         found = []
         for dataset in range(DATASETS):
-            words, given = frame.contents(dataset, access, array.value)
+            content, given = frame.contents(dataset, access, array.value)
+            if start == AS_IT_IS:
+                given[:] = 0  # steps between what it reads
             raw = (ctypes.c_uint32 * 60)(*given.tolist())
             arguments = (ctypes.c_void_p * 3)(*[ctypes.addressof(each) for each in (source, target, raw)])
             held = frame.array_before(dataset)
-            check(cuda.cuMemcpyHtoD_v2(source, words.tobytes(), ctypes.c_size_t(size)), "cuMemcpyHtoD")
+            check(cuda.cuMemcpyHtoD_v2(source, content.tobytes(), ctypes.c_size_t(size)), "cuMemcpyHtoD")
             check(cuda.cuMemcpyHtoD_v2(array, held.tobytes(), ctypes.c_size_t(held.nbytes)), "cuMemcpyHtoD")
             check(cuda.cuMemsetD8_v2(target, 0xA5, ctypes.c_size_t(size)), "cuMemsetD8")
             nbytes = frame.SHARED_BYTES if access else 0
             check(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, nbytes, None, arguments, None), "cuLaunchKernel")
             check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
             after = read(target, (ROWS, LANES))
-            rows = changed(after, words, given, way, access) if start >= 0 else {}
+            rows = changed(after, content, given, way or WAYS[0], access)
             if access and not np.array_equal(now := read(array, held.shape), held):
                 rows[GLOBAL] = now
             found.append(rows)
-        if text != "NOP":
+        if start >= 0:
             with (out / f"result-{start}.pkl").open("ab") as stream:
                 pickle.dump({text: found}, stream)
-        elif any(found):
+        elif start == NOTHING and not words and any(found):
             raise RuntimeError(f"a NOP changes {[sorted(rows)[:8] for rows in found]}")
         check(cuda.cuModuleUnload(module), "cuModuleUnload")
     return 0
@@ -436,7 +474,7 @@ def keep(out: Path) -> int:
     return 0
 
 
-def check() -> int:
+def compare_kept() -> int:
     """Compare the digests that are kept."""
     tally: dict[str, int] = {}
     for text, recorded in json.loads(KEPT.read_text(encoding="utf-8")).items():
@@ -471,9 +509,9 @@ def coverage() -> int:
 def main(arguments: list[str]) -> int:
     option, *others = arguments or [""]
     if option == "--part":
-        file, out, start, way = others
-        return part(Path(file), Path(out), int(start), way)
-    ways = {"--coverage": coverage, "--keep": keep, "--choose": choose, "--run": run, "": check}
+        file, out, start, end, way, words = others
+        return part(Path(file), Path(out), int(start), int(end), way, int(words))
+    ways = {"--coverage": coverage, "--keep": keep, "--choose": choose, "--run": run, "": compare_kept}
     return ways[option](*map(Path, others)) if option in ways else compare(Path(option))
 
 
