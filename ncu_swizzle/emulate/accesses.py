@@ -336,7 +336,7 @@ class Contended(Restart):
 def ends_spin_loop(instructions: Sequence[SassInstruction], first: int, index: int) -> bool:
     """Return whether an instruction of a basic block, which begins at `first`, is the swap of such a loop.
 
-    That is a compare-and-swap of 32 bits, which compares with what an LDS of the same block loaded from its address.
+    That is a compare-and-swap of 32 bits, which compares with what a load of the same block found at its address.
     """
     swap = instructions[index]
     if swap.opcode != "ATOMS" or not swap.has("SPIN") or access_width(swap) != WORD:
@@ -346,7 +346,7 @@ def ends_spin_loop(instructions: Sequence[SassInstruction], first: int, index: i
     for instruction in reversed(instructions[first:index]):
         writes = effects(instruction).writes
         if expected is not None and writes >> expected & 1:
-            loads = instruction.mnemonic == "LDS" and instruction.guard == swap.guard
+            loads = instruction.row.loads_only_shared and not instruction.modifiers and instruction.guard == swap.guard
             loaded = instruction.operands[1]
             return loads and (loaded.terms, loaded.offset) == (address.terms, address.offset)
         if any(writes >> (operand_number(term) or 0) & 1 for term in address.terms):
