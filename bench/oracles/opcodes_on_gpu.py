@@ -8,9 +8,9 @@
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
 (opcode_frame.py) that loads all registers before it and stores them after it, with shared and global memory if it
-accesses them, and launched with DATASETS contents. --keep writes tests/data/emulate/opcodes_h100.json: SHA-256s of what
-each wrote. What waits, orders or branches is not among them, nor what copies through descriptors: recorded kernels
-check that.
+accesses them, and launched with DATASETS contents. --keep writes tests/data/emulate/opcodes_h100.json.xz: each
+instruction and a SHA-256 of what it wrote; it can be the FILE of --run. What waits, orders or branches is not there,
+nor what copies through descriptors: recorded kernels check that.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ from bench.oracles.opcode_frame import (
     Access,
 )
 
-ARRAY = 0x7F0000000000  # where the array in global memory is, here
+ARRAY = 0x7F0000000000  # where the array in global memory is, here and in what is kept
+SIZE = ROWS * LANES * 4  # bytes of what is loaded, and stored
 FIRST_LOCAL = (frame.STACK_HERE + frame.LOCAL) // 4  # of the words of local memory that are set
-KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json"
+KEPT = ROOT / "tests" / "data" / "emulate" / "opcodes_h100.json.xz"
 PATIENCE_S, MOST_S, PROCESSES = 5, 60.0, 6
 AS_IT_IS, NOTHING = -1, -2  # in place of a sample's number: the stub, a NOP
 NOP = 0x7918, 0xFC00000000000  # it sets no barriers, which an H100 refuses
@@ -66,7 +67,7 @@ NOP = 0x7918, 0xFC00000000000  # it sets no barriers, which an H100 refuses
 
 def run(file: Path, out: Path) -> int:
     """Execute the samples in PROCESSES, each until one fails: then the rest in another."""
-    samples, began = json.loads(file.read_text()), time.monotonic()
+    samples, began = samples_in(file), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     (out / "stub.cubin").write_bytes(frame.stub())
     print(f"the stub as it is: {of_part(file, out, AS_IT_IS, 0, '') or 'passed'}", flush=True)
@@ -83,7 +84,7 @@ def run(file: Path, out: Path) -> int:
         failed = [*pool.map(lambda span: shard(file, out, *span, way, began), itertools.pairwise(bounds))]
     failures = [f"{samples[at][0]}: {why.splitlines()[-1]}\n" for each in failed for at, why in each]
     (out / "failed.txt").write_text("".join(failures))
-    results = {"": way}
+    results = {"": (way, (out / "device").read_text(), samples)}
     for found in out.glob("result-*.pkl"):
         with found.open("rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
             while True:
@@ -92,6 +93,17 @@ def run(file: Path, out: Path) -> int:
     (out / "opcodes.pkl.xz").write_bytes(lzma.compress(pickle.dumps(results), preset=2))
     print(f"{len(results) - 1} of {len(samples)} executed, {len(failures)} failed, {time.monotonic() - began:.0f} s")
     return 0
+
+
+def samples_in(file: Path) -> list[list[str]]:
+    """Return what --choose or --keep wrote: the text and both words of each instruction."""
+    if file.suffix != ".xz":
+        return json.loads(file.read_text())
+    return [[text, low, high] for text, (low, high, _) in kept(file)["instructions"].items()]
+
+
+def kept(file: Path = KEPT) -> dict:
+    return json.loads(lzma.decompress(file.read_bytes()))
 
 
 def shard(file: Path, out: Path, start: int, end: int, way: str, began: float) -> list[tuple[int, str]]:
@@ -136,6 +148,12 @@ def check(status: int, what: str) -> None:
         raise RuntimeError(f"{what}: {status}")
 
 
+def device_name(cuda: ctypes.CDLL) -> str:
+    name = ctypes.create_string_buffer(100)
+    check(cuda.cuDeviceGetName(name, len(name), 0), "cuDeviceGetName")
+    return name.value.decode()
+
+
 def allocated(cuda: ctypes.CDLL, *sizes: int) -> list[ctypes.c_uint64]:
     """Return arrays of the first GPU."""
     context, device, pointers = ctypes.c_void_p(), ctypes.c_int(), [ctypes.c_uint64() for _ in sizes]
@@ -150,12 +168,12 @@ def allocated(cuda: ctypes.CDLL, *sizes: int) -> list[ctypes.c_uint64]:
 def part(file: Path, out: Path, start: int, end: int, way: str, words: int = 0) -> int:
     """Execute a range of samples; or the stub as it is; or a NOP's frame, or the first words of it."""
     cuda = ctypes.CDLL("libcuda.so.1")
-    samples = json.loads(file.read_text())
+    samples = samples_in(file)
     if start < 0:
         samples = [["NOP", *map(hex, NOP)]]
     (out / f"at-{end}").write_text(str(start))
-    size = ROWS * LANES * 4
-    source, target, array = allocated(cuda, size, size, frame.GLOBAL_BYTES)
+    source, target, array = allocated(cuda, SIZE, SIZE, frame.GLOBAL_BYTES)
+    (out / "device").write_text(device_name(cuda))
 
     def read(pointer: ctypes.c_uint64, shape: tuple[int, ...]) -> np.ndarray:
         found = np.empty(shape, np.uint32)
@@ -182,14 +200,17 @@ def part(file: Path, out: Path, start: int, end: int, way: str, words: int = 0) 
             raw = (ctypes.c_uint32 * 60)(*given.tolist())
             arguments = (ctypes.c_void_p * 3)(*[ctypes.addressof(each) for each in (source, target, raw)])
             held = frame.array_before(dataset)
-            check(cuda.cuMemcpyHtoD_v2(source, content.tobytes(), ctypes.c_size_t(size)), "cuMemcpyHtoD")
+            check(cuda.cuMemcpyHtoD_v2(source, content.tobytes(), ctypes.c_size_t(SIZE)), "cuMemcpyHtoD")
             check(cuda.cuMemcpyHtoD_v2(array, held.tobytes(), ctypes.c_size_t(held.nbytes)), "cuMemcpyHtoD")
-            check(cuda.cuMemsetD8_v2(target, 0xA5, ctypes.c_size_t(size)), "cuMemsetD8")
+            check(cuda.cuMemsetD8_v2(target, 0xA5, ctypes.c_size_t(SIZE)), "cuMemsetD8")
             nbytes = frame.SHARED_BYTES if access else 0
             check(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, nbytes, None, arguments, None), "cuLaunchKernel")
             check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
             after = read(target, (ROWS, LANES))
-            rows = changed(after, content, given, way or WAYS[0], access)
+            before, here = (
+                frame.before(*frame.contents(dataset, access, at)) for at in (array.value, ARRAY)
+            )  # where nothing is written, addresses are as if the array were where it is here
+            rows = changed(np.where(after == before, here, after), here, way or WAYS[0], access)
             if access and not np.array_equal(now := read(array, held.shape), held):
                 rows[GLOBAL] = now
             found.append(rows)
@@ -202,9 +223,7 @@ def part(file: Path, out: Path, start: int, end: int, way: str, words: int = 0) 
     return 0
 
 
-def changed(
-    after: np.ndarray, words: np.ndarray, given: np.ndarray, way: str, access: Access | None
-) -> dict[int, np.ndarray]:
+def changed(after: np.ndarray, unchanged: np.ndarray, way: str, access: Access | None) -> dict[int, np.ndarray]:
     """Return the rows that are not as before."""
     left_out = WAYS.index(way)
     rows = [*range(REGISTERS), *[PREDICATES] * (left_out < 3), *[UPREDICATES] * (left_out < 1)]
@@ -212,7 +231,6 @@ def changed(
     if access is not None:
         rows += range(SHARED, ROWS if access.in_shared else SHARED + frame.LOCAL_WORDS if access.in_local else SHARED)
         rows = [row for row in rows if row not in access.hidden]
-    unchanged = frame.before(words, given)
     return {row: after[row] for row in rows if not np.array_equal(after[row], unchanged[row])}
 
 
@@ -236,8 +254,8 @@ def why_not(text: str) -> str:
         "copies tiles or reads them": row.tile or row.copy not in (Copy.NO, Copy.ASYNC),
         "accesses memory in a way that is not sampled": bool(row.reads | row.writes) and not access,
         "writes nothing that is computed": not (computes or access) or row.name == "USETMAXREG",
-        "only the hardware knows it": special and special[1] not in SPECIAL_REGISTERS,
-        "an address": not access and re.search(r"cx\[|\[R|\[UR|`", text),
+        "only the hardware knows it": (special and special[1] not in SPECIAL_REGISTERS) or instruction.has("CAST"),
+        "an address": not access and re.search(r"cx\[|\[R|\[UR|`|WIN(HI|LO)", text),
         "never executes, or needs the frame's registers": instruction.never or needs_frame,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
@@ -246,6 +264,7 @@ def why_not(text: str) -> str:
 def choose(encodings: Path, file: Path) -> int:
     """Write the samples: of each form one that reads and writes nothing that the kernel needs for itself."""
     from bench.figures.census import mnemonic, plainly
+    from ncu_swizzle.emulate.code import with_bits_of_nan
     from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
     found = {}
@@ -267,6 +286,7 @@ def choose(encodings: Path, file: Path) -> int:
         shown = subprocess.run([program_, "-b", "SM90", binary.name], capture_output=True, text=True, check=True).stdout
     texts = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", shown)
     assert len(texts) == len(chosen), (len(texts), len(chosen))
+    texts = [with_bits_of_nan(text, struct.pack("<QQ", *word)) for text, word in zip(texts, chosen, strict=True)]
     samples = [[text, f"{low:#x}", f"{high:#x}"] for text, (low, high) in zip(texts, chosen, strict=True)]
     file.write_text(json.dumps(samples, indent=0))
     print(f"{len(samples)} samples, {len({mnemonic(each[0]) for each in samples})} opcodes with modifiers, "
@@ -414,7 +434,7 @@ def verdict(text: str, recorded: list[dict[int, np.ndarray]], left_out: int) -> 
 
 def compare(out: Path) -> int:
     results = pickle.loads(lzma.decompress(out.read_bytes()))
-    left_out = WAYS.index(results.pop(""))
+    left_out = WAYS.index(results.pop("")[0])
     tally: dict[str, int] = {}
     for text, recorded in results.items():
         try:
@@ -466,10 +486,12 @@ def digest_here(text: str) -> str:
 def keep(out: Path) -> int:
     """Write the digests of what was executed."""
     results = pickle.loads(lzma.decompress(out.read_bytes()))
-    if results.pop("") != WAYS[0]:
+    way, device, samples = results.pop("")
+    if way != WAYS[0]:
         raise SystemExit("not all of the state was stored")
-    content = {text: digest(text, recorded) for text, recorded in sorted(results.items())}
-    KEPT.write_text(json.dumps(content, indent=0) + "\n", encoding="utf-8")
+    words = {text: encoding for text, *encoding in samples}
+    content = {text: [*words[text], digest(text, recorded)] for text, recorded in sorted(results.items())}
+    KEPT.write_bytes(lzma.compress(json.dumps({"gpu": device, "instructions": content}).encode(), preset=9))
     print(f"{len(content)} instructions, {KEPT.stat().st_size:,} bytes")
     return 0
 
@@ -477,7 +499,7 @@ def keep(out: Path) -> int:
 def compare_kept() -> int:
     """Compare the digests that are kept."""
     tally: dict[str, int] = {}
-    for text, recorded in json.loads(KEPT.read_text(encoding="utf-8")).items():
+    for text, (_, _, recorded) in kept()["instructions"].items():
         here = digest_here(text)
         said = "unknown" if not here else "equal" if here == recorded else "different"
         tally[said] = tally.get(said, 0) + 1
@@ -491,7 +513,7 @@ def coverage() -> int:
     """Print how much of what the census found for an H100 has been executed, and why the rest was not."""
     from bench.figures.census import loaded, mnemonic
 
-    executed = {mnemonic(text) for text in json.loads(KEPT.read_text(encoding="utf-8"))}
+    executed = {mnemonic(text) for text in kept()["instructions"]}
     found = sum((counts for arch in ("sm_90", "sm_90a") for counts in loaded()[arch].values()), Counter[str]())
     lacking: dict[str, Counter[str]] = {}
     for text, count in found.items():

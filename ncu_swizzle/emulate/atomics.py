@@ -13,11 +13,13 @@ from ncu_swizzle.emulate.operations.rounding import (
     F32,
     F64,
     HALF,
+    SINGLE,
     Format,
     flush_denormals,
     pack_bits,
     round_to_format,
     unpack_bits,
+    with_nan_of,
 )
 from ncu_swizzle.emulate.values import Bits, high_half, join_halves, low_half
 from ncu_swizzle.smem.operations import Ints
@@ -77,7 +79,7 @@ def _float_sum(instruction: SassInstruction) -> Update:
     if form is not None:
         return functools.partial(_add_halves, form=form)
     if instruction.has("F64"):
-        return lambda old, data, _: (old.view(F64) + data.view(F64)).view(np.uint64)
+        return _add_doubles
     return functools.partial(_add_floats, flush=instruction.has("FTZ"))
 
 
@@ -90,10 +92,15 @@ def _add_halves(old: Bits, data: Bits, _: Bits, form: Format) -> Bits:
     return added
 
 
+def _add_doubles(old: Bits, data: Bits, _: Bits) -> Bits:
+    one, other = old.view(F64), data.view(F64)
+    return with_nan_of(one + other, one, other).view(np.uint64)
+
+
 def _add_floats(old: Bits, data: Bits, _: Bits, flush: bool) -> Bits:
     one, other = old.view(F32), data.view(F32)
     total = flush_denormals(one) + flush_denormals(other) if flush else one + other
-    return (flush_denormals(total) if flush else total).astype(F32).view(np.uint32)
+    return pack_bits(flush_denormals(total) if flush else total, SINGLE)
 
 
 def perform(update: Update, content: Bits, places: Ints, size: int, operands: tuple[Bits, Bits]) -> Bits:

@@ -61,6 +61,8 @@ class DataAccess(MemoryInstruction):
         high = at >> np.uint64(32) if not self.in_shared else np.full(selected.shape, SHARED_WINDOW)
         in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
         in_global = selected & ~in_shared & ~in_local
+        if self.truths:  # false where software has to do it, such as additions of 64 bits in shared memory
+            in_shared = in_local = np.zeros_like(selected)
         low = (at & np.uint32(0xFFFFFFFF)).astype(np.uint32)
         if self.does == READ:
             self._load(m, at, low, (in_shared, in_local, in_global), condition)
@@ -84,11 +86,8 @@ class DataAccess(MemoryInstruction):
             m.device.wrote(m, places, self.width, in_global)
         for k, register in enumerate(self.registers):
             m.put(register, Value(result[k], True if (sure | ~selected).all() else sure, m.now), condition)
-        for register in self.truths:  # false where software has to do it: additions of halves in shared memory
-            done = (
-                Value(in_global, True) if self.instruction.has("F16x2", "BF16x2", "BF16_V2") else unknown(m.now, bool)
-            )
-            m.put(register, done, condition)
+        for register in self.truths:
+            m.put(register, Value(in_global, True), condition)
 
     def _shared(self, m: Machine, low: Bits, lanes: Bools) -> tuple[Cells, Ints]:
         """Return shared memory, and where lanes access it, in their own block or another one of the cluster."""

@@ -159,7 +159,7 @@ def _matrix_width(instruction: SassInstruction) -> int:
         # 64 x N results in 128 threads are N / 2 for each, in 32 bits; two halves share a register.
         return columns // (4 if half else 2)
     if instruction.opcode == "DMMA":
-        return {"16816": 8, "1688": 8, "1684": 8}.get(shape, 4)
+        return 8 if shape.startswith("16") else 4
     if instruction.opcode in ("IMMA", "BMMA"):
         return 4 if shape.startswith("16") else 2
     return 2 if half else 4

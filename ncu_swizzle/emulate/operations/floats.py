@@ -38,7 +38,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     unpack_bits,
     words,
 )
-from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed
+from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed, unknown
 
 # ---------------------------------------------------------------------------------------------- operands
 
@@ -397,18 +397,17 @@ def fsel(ins: SassInstruction) -> Compute | None:
 
 
 def _sign_changed(operand: Operand) -> Reader:
-    """Return a reader of a float's bits with its sign changed as the operand says; what NaN keeps is not known."""
+    """Return a reader of a float's bits, NaN or not, with its sign changed as the operand says."""
     read = raw(operand)
-    if operand.kind == FLOAT or not (operand.negated or operand.absolute):
+    if operand.kind == FLOAT:  # nvdisasm prints all NaN alike
+        return (lambda m: unknown(m.now)) if np.isnan(operand.real) else read
+    if not (operand.negated or operand.absolute):
         return read
 
     def bits(m: Machine) -> Value:
         value = read(m)
         number = value.bits & ~SIGN if operand.absolute else value.bits
-        number = number ^ SIGN if operand.negated else number
-        nan = np.isnan(value.bits.view(F32))
-        known = value.known if not nan.any() else np.asarray(value.known) & ~nan
-        return Value(number, known, m.now if value.origin is None else value.origin, value.tag)
+        return computed(number ^ SIGN if operand.negated else number, value)
 
     return bits
 
@@ -490,7 +489,7 @@ def f2i(ins: SassInstruction) -> Compute | None:
     least, most = (-(2.0 ** (size - 1)), 2.0 ** (size - 1)) if is_signed else (0.0, 2.0**size)
     start, end = np.uint64(int(least) % (1 << 64)), np.uint64(int(most) - 1)
     # NaN: 0 with .NTZ, else the smallest signed number.
-    nan = np.uint64(0 if ins.has("NTZ") else 1 << max(size, 32) - 1)
+    nan = np.uint64(0 if ins.has("NTZ") else 1 << (size if size == 8 else max(size, 32)) - 1)
 
     def result(reals: Bits) -> tuple[Bits, ...]:
         numbers = step(reals.astype(F64))
@@ -576,9 +575,9 @@ def f2fp(ins: SassInstruction) -> Compute | None:
     if len(names) != 2 or not how.union(PACKED).issuperset(ins.modifiers):
         return None
     form, sources = PACKED[names[0]], ins.operands[1:]
+    kept: list[Reals] = []
     if ins.has("PACK_AB_MERGE_C", "UNPACK_B_MERGE_C"):
-        if sources[-1].text != "RZ":  # what is kept of it is not known
-            return None
+        kept = [] if sources[-1].text == "RZ" else [_lower_bits(sources[-1])]
         sources = sources[:-1]
     if names[0] in BYTES and not ins.has("SATFINITE"):
         return None
@@ -594,16 +593,29 @@ def f2fp(ins: SassInstruction) -> Compute | None:
     if names[1] == "F32" and (len(sources) == 1) != (form is TENSOR):
         return None
 
-    def result(*numbers: Bits) -> tuple[Bits]:
+    def result(*operands: Bits) -> tuple[Bits]:
+        numbers = operands[: len(readers)]
         both = np.stack(np.broadcast_arrays(*numbers)) if len(numbers) > 1 or form is TENSOR else numbers[0]
         total = round_to_format(both.astype(F64), form, mode)
         if names[0] in BYTES:
             most = LARGEST_E4M3 if form is E4M3 else form.largest
             total = np.clip(total, -most, most)
         bits = pack_bits(np.where(total <= 0, 0.0, total) if clamp else total, form)
-        return (bits[0] if form is TENSOR else bits[0] | bits[1] << (np.uint32(8) if names[0] in BYTES else UPPER),)
+        word = bits[0] if form is TENSOR else bits[0] | bits[1] << (np.uint32(8) if names[0] in BYTES else UPPER)
+        return (word | operands[-1] << UPPER if kept else word,)
 
-    return calculation(readers, result)
+    return calculation([*readers, *kept], result)
+
+
+def _lower_bits(operand: Operand) -> Reals:
+    """Return a reader of a word's lower half, as bits."""
+    read = raw(operand)
+
+    def bits(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+        value = narrowed(read(m), int(LOWER))
+        return value.bits & LOWER, (value,)
+
+    return bits
 
 
 def _two_bytes(operand: Operand, form: Format) -> Reals:
