@@ -510,21 +510,30 @@ def compare_kept() -> int:
 
 
 def coverage() -> int:
-    """Print how much of what the census found for an H100 has been executed, and why the rest was not."""
+    """Print, to docs/emulator.md too, how much of what the census found for an H100 was executed, and what was not."""
+    from bench.figures import tables
     from bench.figures.census import loaded, mnemonic
 
-    executed = {mnemonic(text) for text in kept()["instructions"]}
+    recorded = kept()
+    executed = {mnemonic(text) for text in recorded["instructions"]}
     found = sum((counts for arch in ("sm_90", "sm_90a") for counts in loaded()[arch].values()), Counter[str]())
-    lacking: dict[str, Counter[str]] = {}
+    groups: dict[str, Counter[str]] = {"executed, and equal": Counter()}
     for text, count in found.items():
-        if (name := mnemonic(text)) not in executed:
-            lacking.setdefault(why_not(text) or "no encoding of it was found", Counter())[name] += count
-    without = {name for names in lacking.values() for name in names}
-    share = 1 - sum(names.total() for names in lacking.values()) / found.total()
-    every = {mnemonic(text) for text in found}
-    print(f"executed: {len(every - without)} of {len(every)} opcodes with modifiers, {share:.1%} of {found.total():,}")
-    for reason, names in sorted(lacking.items(), key=lambda item: -item[1].total()):
-        print(f"{reason}: {len(names)}, {names.total() / found.total():.1%}: {' '.join(sorted(names))}")
+        name = mnemonic(text)
+        reason = "executed, and equal" if name in executed else why_not(text) or "no encoding of it was found"
+        groups.setdefault(reason, Counter())[name] += count
+    lines = [
+        tables.head("instructions of the census for sm_90", "opcodes", "with modifiers", "of instructions", "such as")
+    ]
+    for reason, names in sorted(groups.items(), key=lambda item: -item[1].total()):
+        opcodes = Counter[str]()
+        for name, count in names.items():
+            opcodes[name.partition(".")[0]] += count
+        most = ", ".join(opcode for opcode, _ in opcodes.most_common(5))
+        lines.append(tables.row(reason, len(opcodes), len(names), f"{names.total() / found.total():.2%}", most))
+    text = "\n".join(lines) + f"\n\n{len(recorded['instructions']):,} instructions on an {recorded['gpu']}.\n"
+    tables.replace(ROOT / "docs" / "emulator.md", "opcodes", __file__, text)
+    print(text, end="")
     return 0
 
 
