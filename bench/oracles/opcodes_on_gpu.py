@@ -1,6 +1,7 @@
 """Execute an instruction of each form on an H100, and compare all that it writes with what the emulator computes.
 
     python3 bench/oracles/opcodes_on_gpu.py --choose ENCODINGS FILE   choose from what census.py --encodings found
+    python3 bench/oracles/opcodes_on_gpu.py --neighbours FILE OTHER   other opcodes: those of FILE with a bit changed
     python3 bench/oracles/opcodes_on_gpu.py --run FILE OUT            on the GPU: all registers before and after each
     python3 bench/oracles/opcodes_on_gpu.py [OUT]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
     python3 bench/oracles/opcodes_on_gpu.py --keep OUT   keep the digests of OUT/opcodes.pkl.xz
@@ -30,6 +31,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -261,11 +263,49 @@ def why_not(text: str) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
+def disassembled(words: Sequence[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the texts of encodings, but of those that are none."""
+    from ncu_swizzle.emulate.code import with_bits_of_nan
+    from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
+
+    program_, left = str(Toolchain().find(NVDISASM)), list(words)
+    with tempfile.NamedTemporaryFile(suffix=".bin") as binary:
+        while True:
+            Path(binary.name).write_bytes(b"".join(struct.pack("<QQ", *word) for word in left))
+            shown = subprocess.run([program_, "-b", "SM90", binary.name], capture_output=True, text=True, check=False)
+            wrong = {int(at, 16) // 16 for at in re.findall(r"at address (0x[0-9a-f]+)", shown.stderr)}
+            if not wrong:
+                break
+            left = [word for number, word in enumerate(left) if number not in wrong]
+    for at, text in re.findall(r"/\*([0-9a-f]{4,})\*/\s+(\S.*?)\s*;", shown.stdout):
+        word = left[int(at, 16) // 16]
+        yield with_bits_of_nan(text, struct.pack("<QQ", *word)), word
+
+
+def neighbours(file: Path, out: Path) -> int:
+    """Write more samples: what changing a bit of each makes, one for each opcode with modifiers that is not there."""
+    from bench.figures.census import mnemonic
+
+    samples = samples_in(file)
+    there, found = {mnemonic(text) for text, *_ in samples}, dict[str, list[str]]()
+    words = [(int(low, 16), int(high, 16)) for _, low, high in samples]
+    changed_words = {(low, high ^ 1 << bit) for low, high in words for bit in range(8, 41)}
+    for text, (low, high) in disassembled(sorted(changed_words)):
+        name, registers = mnemonic(text), [*map(int, re.findall(r"\bU?R(\d+)", text))]
+        multiple = 4 if "128" in name else 2 if re.search(r"64|WIDE|^D|x2|\.[24]\b", name) else 1
+        if name in there or name in found or any(register % multiple for register in registers):
+            continue
+        with contextlib.suppress(Exception):  # of what is not SASS that compilers emit
+            if not why_not(text) and digest_here(text):
+                found[name] = [text, f"{low:#x}", f"{high:#x}"]
+    out.write_text(json.dumps(sorted(found.values()), indent=0))
+    print(f"{len(found)} opcodes with modifiers")
+    return 0
+
+
 def choose(encodings: Path, file: Path) -> int:
     """Write the samples: of each form one that reads and writes nothing that the kernel needs for itself."""
     from bench.figures.census import mnemonic, plainly
-    from ncu_swizzle.emulate.code import with_bits_of_nan
-    from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
     found = {}
     for path in sorted(encodings.glob("*.json")) if encodings.is_dir() else [encodings]:
@@ -279,15 +319,7 @@ def choose(encodings: Path, file: Path) -> int:
             word[0] = word[0] & ~(0x7FFFF << 40) | (frame.GIVEN + 16) // 4 << 40
         word[1] &= ~(0xF << 58)  # .reuse
         chosen.append((word[0], word[1]))
-    program_ = str(Toolchain().find(NVDISASM))
-    with tempfile.NamedTemporaryFile(suffix=".bin") as binary:
-        binary.write(b"".join(struct.pack("<QQ", *word) for word in chosen))
-        binary.flush()
-        shown = subprocess.run([program_, "-b", "SM90", binary.name], capture_output=True, text=True, check=True).stdout
-    texts = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", shown)
-    assert len(texts) == len(chosen), (len(texts), len(chosen))
-    texts = [with_bits_of_nan(text, struct.pack("<QQ", *word)) for text, word in zip(texts, chosen, strict=True)]
-    samples = [[text, f"{low:#x}", f"{high:#x}"] for text, (low, high) in zip(texts, chosen, strict=True)]
+    samples = [[text, f"{low:#x}", f"{high:#x}"] for text, (low, high) in disassembled(chosen)]
     file.write_text(json.dumps(samples, indent=0))
     print(f"{len(samples)} samples, {len({mnemonic(each[0]) for each in samples})} opcodes with modifiers, "
           f"{len({mnemonic(each[0]).split('.')[0] for each in samples})} opcodes")  # fmt: skip
@@ -542,7 +574,14 @@ def main(arguments: list[str]) -> int:
     if option == "--part":
         file, out, start, end, way, words = others
         return part(Path(file), Path(out), int(start), int(end), way, int(words))
-    ways = {"--coverage": coverage, "--keep": keep, "--choose": choose, "--run": run, "": compare_kept}
+    ways = {
+        "--neighbours": neighbours,
+        "--coverage": coverage,
+        "--keep": keep,
+        "--choose": choose,
+        "--run": run,
+        "": compare_kept,
+    }
     return ways[option](*map(Path, others)) if option in ways else compare(Path(option))
 
 
