@@ -3,8 +3,8 @@
     python3 bench/oracles/opcodes_on_gpu.py --choose ENCODINGS FILE   choose from what census.py --encodings found
     python3 bench/oracles/opcodes_on_gpu.py --neighbours FILE OTHER   other opcodes: those of FILE with a bit changed
     python3 bench/oracles/opcodes_on_gpu.py --run FILE OUT            on the GPU: all registers before and after each
-    python3 bench/oracles/opcodes_on_gpu.py [OUT]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
-    python3 bench/oracles/opcodes_on_gpu.py --keep OUT   keep the digests of OUT/opcodes.pkl.xz
+    python3 bench/oracles/opcodes_on_gpu.py [FILE]   compare: OUT/opcodes.pkl.xz, or the digests that are kept
+    python3 bench/oracles/opcodes_on_gpu.py --keep FILE …   keep the digests of such files
     python3 bench/oracles/opcodes_on_gpu.py --coverage   which of the census's opcodes have been executed
 
 Each instruction is as a compiler encoded it, with constants from the parameters. It is put into a kernel of one warp
@@ -515,15 +515,18 @@ def digest_here(text: str) -> str:
     return digest(text, states)
 
 
-def keep(out: Path) -> int:
+def keep(*outs: Path) -> int:
     """Write the digests of what was executed."""
-    results = pickle.loads(lzma.decompress(out.read_bytes()))
-    way, device, samples = results.pop("")
-    if way != WAYS[0]:
-        raise SystemExit("not all of the state was stored")
-    words = {text: encoding for text, *encoding in samples}
-    content = {text: [*words[text], digest(text, recorded)] for text, recorded in sorted(results.items())}
-    KEPT.write_bytes(lzma.compress(json.dumps({"gpu": device, "instructions": content}).encode(), preset=9))
+    content: dict[str, list[str]] = {}
+    for out in outs:
+        results = pickle.loads(lzma.decompress(out.read_bytes()))
+        way, device, samples = results.pop("")
+        if way != WAYS[0]:
+            raise SystemExit("not all of the state was stored")
+        words = {text: encoding for text, *encoding in samples}
+        content |= {text: [*words[text], digest(text, recorded)] for text, recorded in results.items()}
+    whole = {"gpu": device, "instructions": dict(sorted(content.items()))}
+    KEPT.write_bytes(lzma.compress(json.dumps(whole).encode(), preset=9))
     print(f"{len(content)} instructions, {KEPT.stat().st_size:,} bytes")
     return 0
 

@@ -49,7 +49,9 @@ _INTEGERS: dict[str, Update] = {
     "CAST": lambda old, data, new: np.where(old == data, new, old),
 }
 _HALVES = {"F16x2": HALF, "F16": HALF, "BF16x2": BRAIN, "BF16": BRAIN, "BF16_V2": BRAIN, "F16_V2": HALF}
-_FLOATS = ("F32", "F64", *_HALVES)
+# Of floats next to each other, each of which is added for itself.
+_VECTORS = {"F32x2": "F32", "F32x4": "F32", "F16x4": "F16x2", "F16x8": "F16x2", "BF16x4": "BF16x2", "BF16x8": "BF16x2"}
+_FLOATS = ("F32", "F64", *_HALVES, *_VECTORS)
 
 
 def floating(instruction: SassInstruction) -> bool:
@@ -57,8 +59,18 @@ def floating(instruction: SassInstruction) -> bool:
     return instruction.has(*_FLOATS) and instruction.has("ADD")
 
 
+def vector(instruction: SassInstruction) -> bool:
+    """Return whether it changes several words of 32 bits for a lane, each for itself."""
+    return instruction.has(*_VECTORS)
+
+
 def update_of(instruction: SassInstruction) -> Update | None:
-    """Return what an instruction makes of a word, uint32 or uint64; None if that is not modelled."""
+    """Return what an instruction makes of a word, uint32 or uint64; None if that is not modelled.
+
+    Of a vector, a word is one of its words of 32 bits.
+    """
+    if vector(instruction):
+        return _float_sum(instruction) if instruction.has("ADD") else None
     name = "ADD" if instruction.has("POPC") else next((w for w in instruction.modifiers if w in _INTEGERS), "")
     if not name or instruction.has("128"):
         return None
@@ -75,7 +87,8 @@ def _signed(bits: Bits) -> Bits:
 
 
 def _float_sum(instruction: SassInstruction) -> Update:
-    form = next((_HALVES[word] for word in instruction.modifiers if word in _HALVES), None)
+    words = [_VECTORS.get(word, word) for word in instruction.modifiers]
+    form = next((_HALVES[word] for word in words if word in _HALVES), None)
     if form is not None:
         return functools.partial(_add_halves, form=form)
     if instruction.has("F64"):

@@ -7,7 +7,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
+from ncu_swizzle.emulate.atomics import joined, perform, split, update_of, vector
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
 from ncu_swizzle.emulate.device_memory import Cells, storing_order
@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_ext
 from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
 from ncu_swizzle.emulate.operands import Use
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 
 def accesses_data(instruction: SassInstruction) -> bool:
@@ -124,10 +124,17 @@ class DataAccess(MemoryInstruction):
         operand = [joined([bits for bits, _ in words]) for words in sources] or [
             np.ones(len(places), np.uint32)
         ]  # POPC counts lanes
-        old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
-        if self.instruction.has("CAST"):  # whether it has swapped
-            old = (old == operand[0]).astype(old.dtype)
-        for k, part in enumerate(split(old, result.shape[0])):
+        if vector(self.instruction):
+            parts = [
+                perform(self.update, cells.content, places + WORD * k, WORD, (bits, bits))
+                for k, (bits, _) in enumerate(sources[0])
+            ]
+        else:
+            old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
+            if self.instruction.has("CAST"):  # whether it has swapped
+                old = (old == operand[0]).astype(old.dtype)
+            parts = split(old, result.shape[0])
+        for k, part in enumerate(parts):
             result[k][lanes] = part
         sure[lanes] = True
 

@@ -15,6 +15,7 @@ from ncu_swizzle.emulate.operations.integers import both, combinations
 from ncu_swizzle.emulate.operations.primitives import COMPARISONS, select
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
+    DOUBLE,
     E4M3,
     E5M2,
     F32,
@@ -489,7 +490,7 @@ def f2i(ins: SassInstruction) -> Compute | None:
     least, most = (-(2.0 ** (size - 1)), 2.0 ** (size - 1)) if is_signed else (0.0, 2.0**size)
     start, end = np.uint64(int(least) % (1 << 64)), np.uint64(int(most) - 1)
     # NaN: 0 with .NTZ, else the smallest signed number.
-    nan = np.uint64(0 if ins.has("NTZ") else 1 << (size if size == 8 else max(size, 32)) - 1)
+    nan = np.uint64(0 if ins.has("NTZ") else 1 << size - 1)
 
     def result(reals: Bits) -> tuple[Bits, ...]:
         numbers = step(reals.astype(F64))
@@ -505,25 +506,23 @@ def f2i(ins: SassInstruction) -> Compute | None:
 def _real(ins: SassInstruction) -> Reals:
     """Return a reader of the operand, in the last format named; a 16-bit one in the lower half, or where it says."""
     name, operand = (_formats(ins) or ["F32"])[-1], ins.operands[1]
-    if name == "F64":
-        return double(operand)
-    if name == "F32":
-        read, flush = single(operand), ins.has("FTZ")
+    if name in ("F32", "F64"):
+        read, flush = double(operand) if name == "F64" else single(operand), ins.has("FTZ")
 
-        def singles(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+        def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
             numbers, sources = read(m)
-            return flush_denormals(numbers) if flush else numbers, sources
+            return flush_denormals(numbers, DOUBLE if name == "F64" else SINGLE) if flush else numbers, sources
 
-        return singles
+        return reals
     form, bits, upper = FORMATS[name], raw(operand), "H1" in "".join(operand.suffixes)
 
-    def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+    def halves_of_words(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = narrowed(bits(m), int(LOWER) << 16 if upper else int(LOWER))
         numbers = unpack_bits(value.bits >> UPPER if upper else value.bits & LOWER, form)
         numbers = np.abs(numbers) if operand.absolute else numbers
         return -numbers if operand.negated else numbers, (value,)
 
-    return reals
+    return halves_of_words
 
 
 @operation("F2F", "UF2F", "FRND", "UFRND")
