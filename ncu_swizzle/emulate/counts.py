@@ -62,7 +62,7 @@ class InstructionCounts:
     offset: int  # bytes from the function's start
     sass: str
     opcode: str
-    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty if it does not access shared memory
+    access: str  # its opcode; empty if it does not access shared memory
     executed: int | None
     wavefronts: int | None = None  # also None if `access` is empty
     ideal: int | None = None

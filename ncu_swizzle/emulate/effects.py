@@ -147,6 +147,19 @@ def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
     return kinds[1] in (PRED, UPRED) and (votes or opcode == "B2R")
 
 
+FORMATS = ("F16", "BF16", "F32", "F64")
+# Registers of what a lane stores, or changes in memory, by modifier.
+WORDS = {
+    **dict.fromkeys(("64", "S64", "F64", "F32x2", "F16x4", "BF16x4"), 2),
+    **dict.fromkeys(("128", "F32x4", "F16x8", "BF16x8"), 4),
+}
+
+
+def words_moved(instruction: SassInstruction) -> int:
+    """Return how many registers hold what a lane stores, or what an atomic operation takes and returns."""
+    return next((WORDS[word] for word in instruction.modifiers if word in WORDS), 1)
+
+
 def width(instruction: SassInstruction) -> int:
     """Return how many consecutive registers the result takes."""
     opcode = instruction.opcode
@@ -157,10 +170,10 @@ def width(instruction: SassInstruction) -> int:
         return 2 * count if instruction.has("MT1616") else count  # a matrix of 16 x 16 takes two registers
     if opcode == "LDTM":
         return tensor_registers(instruction)
-    if instruction.has("128"):
-        return 4
-    if opcode in ("I2F", "F2F", "FRND"):
-        return 2 if instruction.modifiers[:1] == ("F64",) else 1
+    if instruction.row.atomic or instruction.has("128"):
+        return words_moved(instruction)
+    if opcode in ("I2F", "F2F", "FRND"):  # the result's format comes before the operand's
+        return 2 if next((word for word in instruction.modifiers if word in FORMATS), "") == "F64" else 1
     wide = (
         instruction.has("S64", "U64") if opcode in ("F2I", "I2I", "IMNMX", "UIMNMX") else instruction.has("64", "WIDE")
     )
@@ -184,7 +197,7 @@ def _matrix_width(instruction: SassInstruction) -> int:
         # 64 x N results in 128 threads are N / 2 for each, in 32 bits; two halves share a register.
         return columns // (4 if half else 2)
     if instruction.opcode == "DMMA":
-        return {"16816": 8, "1688": 8, "1684": 8}.get(shape, 4)
+        return 8 if shape.startswith("16") else 4
     if instruction.opcode in ("IMMA", "BMMA"):
         return 4 if shape.startswith("16") else 2
     return 2 if half else 4
@@ -195,8 +208,8 @@ def source_width(instruction: SassInstruction, position: int) -> int:
     row = instruction.row
     if "F32" in instruction.operands[results(instruction) + position].suffixes:
         return 1  # of two packed floats: one for both
-    if row.stored:
-        return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
+    if row.stored or row.atomic:
+        return words_moved(instruction)
     product = instruction.opcode in ("IMAD", "UIMAD") and instruction.has("WIDE", "HI") and position == 2
     return 2 if row.pairs or product or instruction.has(*row.wide) else 1
 

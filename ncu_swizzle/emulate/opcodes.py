@@ -182,6 +182,31 @@ class Opcode:
         return self.addressed and self.does(Memory.SHARED) == READ and not self.matrix
 
     @cached_property
+    def loads_only_shared(self) -> bool:
+        """Whether it loads words of shared memory, and of no other."""
+        return self.loads_shared and self.shared is Shared.LANES
+
+    @cached_property
+    def transfer(self) -> str:
+        """What it moves between shared memory (SMEM) and what; empty if ncu counts no wavefronts, or not always."""
+        if self.shared is Shared.WGMMA:
+            return "SMEM→TC"
+        if self.shared is not Shared.LANES:
+            return ""
+        if self.copy is Copy.ASYNC:
+            return "GMEM→SMEM"
+        return {READ: "SMEM→RF", WRITE: "RF→SMEM", ATOMIC: "in SMEM"}[self.does(Memory.SHARED)]
+
+    @cached_property
+    def conflict_code(self) -> str:
+        """The code of a finding that it has bank conflicts."""
+        if self.shared not in (Shared.LANES, Shared.WGMMA):
+            return codes.CONFLICT
+        if self.copy is Copy.ASYNC:
+            return codes.COPY
+        return codes.ATOMIC if self.atomic else codes.MATRIX if self.matrix or self.tile else codes.CONFLICT
+
+    @cached_property
     def across_lanes(self) -> bool:
         """Whether it reads the registers of lanes that its guard does not select."""
         return self.control or self.products or self.exchanges

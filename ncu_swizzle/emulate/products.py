@@ -238,7 +238,7 @@ def _doubles(instruction: SassInstruction) -> Step | None:
     """Return the step of a product of doubles: one multiplication and addition, rounded once, after the other."""
     match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
     target = operand_number(instruction.operands[0])
-    if match is None or target is None or any(each.negated for each in instruction.operands[1:4]):
+    if match is None or target is None:
         return None
     rows, depth = int(match[2]), int(match[3])
     counts = (rows * depth // 16, 8 * depth // 16, rows * 8 // 16)
@@ -248,7 +248,11 @@ def _doubles(instruction: SassInstruction) -> Step | None:
     def step(m: Machine) -> None:
         warps = len(m.view.mask)
         read = [_known(each, m) for each in readers]
-        a, b, total = (join_halves(bits[:, ::2], bits[:, 1::2]).view(F64) for bits, _ in read)
+        a, b, total = (  # NaN keeps its sign
+            np.where(np.isnan(number), number, -number) if operand.negated else number
+            for operand, (bits, _) in zip(instruction.operands[1:4], read, strict=True)
+            for number in [join_halves(bits[:, ::2], bits[:, 1::2]).view(F64)]
+        )
         # By chunks along K, eight rows each, and the row and the place in it of a lane.
         a = a.reshape(warps, -1, down, 8, 4).transpose(0, 2, 3, 1, 4).reshape(warps, rows, depth)
         b = b.reshape(warps, -1, 8, 4).transpose(0, 2, 1, 3).reshape(warps, 8, depth)

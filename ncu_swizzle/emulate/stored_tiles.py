@@ -1,7 +1,7 @@
 """Follow what threads store to shared memory back to where they loaded it: tiles without a tensor map.
 
 Every two bytes carry the address in global memory that they came from. LDG gives one to registers, MOV and PRMT with a
-constant pass it on, stores and LDGSTS bring it to shared memory. Computed values have none.
+constant pass it on, stores and cp.async bring it to shared memory. Computed values have none.
 """
 
 from __future__ import annotations

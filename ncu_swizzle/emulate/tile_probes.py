@@ -271,7 +271,7 @@ def _store_step(record: TileRecord, instruction: SassInstruction) -> Step:
 _STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
     **{name: _write_step for name, row in TABLE.items() if row.writes & Memory.SHARED and row.name != "ARRIVES"},
     **{name: _product_step for name, row in TABLE.items() if row.shared is Shared.WGMMA},
-    "LDS": _load_step,
+    **{name: _load_step for name, row in TABLE.items() if row.loads_only_shared},
     "STG": _store_step,
     "UTMALDG": _copy_step,
 }
@@ -305,10 +305,10 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     copied = any(row.name == "UTMALDG" for row in rows)
     if not blackwell and not (copied and any(row.shared is Shared.WGMMA for row in rows)):
         return FollowedTiles()
-    # LDS and ATOMS are what tcgen05.alloc is made of, where they read no tile.
-    reading = {row.name for row in rows if row.reads & Memory.SHARED or row.name == "UTCCP"}
-    others = reading - {"ATOMS", "LDS"} if blackwell else reading
-    record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=bool(others))
+    # tcgen05.alloc is made of loads of words and atomics, which read no tile there.
+    reading = [row for row in rows if row.reads & Memory.SHARED or row.name == "UTCCP"]
+    others = any(not (blackwell and row.shared is Shared.LANES and row.returns_words) for row in reading)
+    record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=others)
     tensors = TensorRecord(record, dict(code.guardrails), roundings(executed))
     results = set[Span]()
     for instruction in executed:

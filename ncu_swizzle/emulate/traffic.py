@@ -440,7 +440,7 @@ class _GlobalAccess(_Access):
 
 
 class _Copy(_Access):
-    """LDGSTS: what it reads; past L1, the sectors depend on where it writes, too."""
+    """cp.async: what it reads; past L1, the sectors depend on where it writes, too."""
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         super().__init__(instruction, index)

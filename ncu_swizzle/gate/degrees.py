@@ -8,6 +8,7 @@ from dataclasses import replace
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, by_shapes, in_words
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import MAX_DEGREE, WORST_FIRST, Check, Outcome, Place
@@ -59,7 +60,7 @@ def _of_line(
         actual, allowed = min(worst.values()), f"{share}, at most {limit:.12g} allowed"
         if stated:
             message = f"degree {actual:.4g} in every launch with {in_words(blocks)}{allowed}"
-            code = codes.KINDS.get(check.access, codes.CONFLICT)
+            code = row(check.access).conflict_code
             yield replace(check, outcome=Outcome.failed, message=message, actual=actual, code=code, hint="")
         else:
             said = by_shapes({block: f"degree {degree:.4g}" for block, degree in worst.items()})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.gate import memory, verdict
 from ncu_swizzle.gate.baseline import (
     SAVE,
@@ -264,7 +265,7 @@ def _conflict(profile: Profile, line: LineAccesses) -> str:
         return codes.COMPILER
     if any(access.by_wmma for access in line.instructions):
         return codes.WMMA
-    return codes.KINDS.get(line.access, codes.CONFLICT)
+    return row(line.access).conflict_code
 
 
 # ---------------------------------------------------------------------------------------------- kernels, for `check`

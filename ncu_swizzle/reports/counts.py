@@ -13,6 +13,7 @@ from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.lines import Location, is_wmma
+from ncu_swizzle.emulate.opcodes import opcodes_with, row
 
 if TYPE_CHECKING:
     from ncu_swizzle.smem.requests import AccessRequests
@@ -106,20 +107,9 @@ class SavedRequests:
 
 Key = TypeVar("Key", bound=Hashable)
 UNKNOWN = "unknown"  # the kind of an access whose SASS the report lacks
-NEVER = "@!PT"  # the guard of instructions that are never executed, such as the LDS around LDGSTS
+NEVER = "@!PT"  # the guard of instructions that are never executed, such as the loads around cp.async
 # The transfer that each kind of shared-memory access makes.
-TRANSFERS = {
-    "LDS": "SMEM→RF",
-    "LDSM": "SMEM→RF",
-    "STS": "RF→SMEM",
-    "STSM": "RF→SMEM",
-    "LDGSTS": "GMEM→SMEM",
-    "ATOMS": "in SMEM",
-    "HGMMA": "SMEM→TC",
-    "QGMMA": "SMEM→TC",
-    "IGMMA": "SMEM→TC",
-    "BGMMA": "SMEM→TC",
-}
+TRANSFERS = {name: row(name).transfer for name in opcodes_with(lambda each: bool(each.transfer))}
 
 
 class Ratios:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
@@ -28,14 +29,14 @@ from ncu_swizzle.reports.side_by_side import COUNT, RATIO
 # opcodes are counted one by one: a swizzle must not change their number.
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
-PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the LDS around LDGSTS
+PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the loads around cp.async
 INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control", "Other"
 
 # The first pattern that matches the start of an opcode gives its class.
 _CLASSES: tuple[tuple[str, str], ...] = (
     (PREDICATED_OFF, rf"{GUARD} [\w.]+"),
     (TENSOR, r"[A-Z]*MMA|UTC\w*MMA"),
-    (SHARED, r"LDSM?|STSM?|ATOMS|LDGSTS|STAS|REDAS"),
+    (SHARED, "|".join(opcodes_with(lambda row: row.shared is Shared.LANES or row.copy is Copy.STORE))),
     (TMA, r"UTMA\w*|UBLK\w*"),
     ("Global and local memory", r"(LD|ST)[GL]?|ATOMG?|REDG?|CCTL\w*|SU(LD|ST|RED|ATOM)|TEX|TLD"),
     ("Constants", r"U?LDCU?"),

@@ -8,14 +8,15 @@ from functools import lru_cache
 
 from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.emulate.opcodes import opcodes_with
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import WARP
 
-# Opcodes that access global memory at addresses of their lanes.
-OPCODES = ("LDG", "STG", "LD", "ST", "LDGSTS", "RED", "REDG", "ATOM", "ATOMG")
-LOCAL_OPCODES = ("LDL", "STL")
+# Opcodes that access global memory, or local memory alone, at addresses of their lanes.
+OPCODES = opcodes_with(lambda row: row.global_access)
+LOCAL_OPCODES = opcodes_with(lambda row: row.local_access)
 STRUCTURE = 64  # bytes: neighbours up to this far apart are members of structures, others are rows
 
 

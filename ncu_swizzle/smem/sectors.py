@@ -42,7 +42,7 @@ def global_sectors(addresses: Ints, active: Bools, width: int) -> Sectors:
 
 
 def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
-    """Return what N copies of 16 bytes per lane past L1 (LDGSTS.BYPASS) take in global memory, given where they write.
+    """Return what N copies of 16 bytes per lane past L1 (cp.async.cg) take in global memory, given where they write.
 
     They move whole sectors, or halves: a sector counts once for each sector of shared memory that it goes to, and if
     its halves swap, once more. Of the lanes that write the same 16 bytes, the lowest one copies.

@@ -45,6 +45,7 @@ SINGLE = Format(precision=24, least=-126, most=127, nan=0x7FFFFFFF)
 HALF = Format(precision=11, least=-14, most=15, nan=0x7FFF)
 BRAIN = Format(precision=8, least=-126, most=127, nan=0x7FFF)  # bfloat16
 TENSOR = Format(precision=11, least=-126, most=127, nan=0x7FFFE000)  # tf32, in the upper bits of a float
+DOUBLE = Format(precision=53, least=-1022, most=1023, nan=0x7FF8 << 48)
 E5M2 = Format(precision=3, least=-14, most=15, nan=0x7F)  # the upper byte of a half
 E4M3 = Format(precision=4, least=-6, most=8, nan=0x7F)  # no infinity; where 480 would be is NaN
 LARGEST_E4M3 = 448.0
