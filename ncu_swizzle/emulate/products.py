@@ -1,9 +1,8 @@
 """What tensor cores compute: HMMA, IMMA, DMMA and QMMA on fragments in registers, HGMMA and its like on tiles.
 
-Products of integers are exact. For floating-point ones, published measurements of an H100 say: the products of one
-instruction and its summand are aligned to the largest exponent, cut off behind some bits, added, and the sum is cut
-off, or rounded for halves (Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA
-Tensor Cores", arXiv:2512.07004). We have not measured that ourselves, so these results count as not bit-exact.
+Products of integers are exact. How floating-point ones add up, `sums` says: as an H100's, bit by bit (docs/results.md;
+also Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores",
+arXiv:2512.07004).
 
 Where elements lie in the registers of lanes: PTX ISA, "Matrix Fragments" of mma and wgmma.
 """
@@ -30,8 +29,6 @@ from ncu_swizzle.emulate.operations.rounding import (
     E5M2,
     F32,
     F64,
-    HALF,
-    SINGLE,
     byte_numbers,
     multiply_add_doubles,
     with_nan_of,
@@ -42,6 +39,7 @@ from ncu_swizzle.smem.descriptors import CHUNK, ROWS, WARPS, Descriptor
 from ncu_swizzle.smem.operations import Bools
 
 WORD_BITS = 32
+MATRIX_BYTES = 64 << 20  # of matrices that were read from registers
 UNITS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 _SHAPE = re.compile(r"(?:64x(\d+)x|(16|8)x?8x?)(\d+)")
 _ROWS_OF_WARP = 16  # of the 64 of a warpgroup
@@ -169,34 +167,46 @@ class Sum:
         warps, rows, columns = result.shape
         parts = result.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
         if self.halves:
-            bits = np.where(np.isnan(parts), np.uint16(HALF.nan), parts.astype(np.float16).view(np.uint16))
-            registers = np.ascontiguousarray(bits.transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
+            registers = np.ascontiguousarray(parts.astype(np.float16).transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
         else:
             bits = (parts & 0xFFFFFFFF).astype(np.uint32) if self.integers else parts.view(np.uint32)
-            if not self.integers:
-                bits = np.where(np.isnan(parts), np.uint32(SINGLE.nan), bits)
             registers = np.ascontiguousarray(bits.transpose(3, 1, 5, 0, 2, 4))
         return list(registers.reshape(self.registers, warps, 32))
 
 
-def _known(readers: Sequence[operands.Reader], m: Machine) -> tuple[Bits, Bools]:
+def _known(values: Sequence[Value], mask: Bools) -> tuple[Bits, Bools]:
     """Return registers, (G, registers, 32), and in which warps all of them are known, (G,)."""
-    warps = len(m.view.mask)
-    bits = np.empty((warps, len(readers), WORD_BITS), np.uint32)
-    sure = np.ones(warps, bool)
-    for k, read in enumerate(readers):
-        value = read(m)
+    bits = np.empty((len(mask), len(values), WORD_BITS), np.uint32)
+    sure = np.ones(len(mask), bool)
+    for k, value in enumerate(values):
         bits[:, k] = value.bits
         if value.known is not True:
-            sure &= np.broadcast_to(np.asarray(value.known), m.view.mask.shape).all(axis=1)
+            sure &= np.broadcast_to(np.asarray(value.known), mask.shape).all(axis=1)
     return bits, sure
 
 
-def _put(m: Machine, target: int, words: Sequence[Bits], sure: Bools, condition: Value | None) -> None:
-    """Write registers, known in some warps of the view, (G,)."""
+def _matrix(m: Machine, values: Sequence[Value], kind: str, unpack: Callable[[Bits], Bits]) -> tuple[Bits, Bools]:
+    """Return the matrix in registers, and in which warps it is known, (G,). It is kept: most are used several times."""
+    key = (kind, *map(id, values))
+    if key not in m.matrices:
+        bits, sure = _known(values, m.view.mask)
+        _keep(m, key, values, unpack(bits), sure)
+    return m.matrices[key][1:]
+
+
+def _keep(m: Machine, key: tuple[Any, ...], values: Sequence[Value], matrix: Bits, sure: Bools) -> None:
+    while len(m.matrices) * matrix.nbytes > MATRIX_BYTES:
+        del m.matrices[next(iter(m.matrices))]
+    m.matrices[key] = (values, matrix, sure)  # the values are kept so that no other ones have their ids
+
+
+def _put(m: Machine, target: int, words: Sequence[Bits], sure: Bools, condition: Value | None) -> list[Value]:
+    """Write registers, known in some warps of the view, (G,); return what is written."""
     known = True if sure.all() else np.broadcast_to(sure[:, None], m.view.mask.shape).copy()
-    for k, word in enumerate(words):
-        m.put(target + k, Value(word, known, m.now), condition)
+    values = [Value(word, known, m.now) for word in words]
+    for k, value in enumerate(values):
+        m.put(target + k, value, condition)
+    return values
 
 
 def _registers(operand: Operand, count: int) -> list[operands.Reader]:
@@ -224,12 +234,20 @@ def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None
     counts = (*(max(1, shape.depth * each // 1024) for each in bits), summed.registers)
     readers = [_registers(each, count) for each, count in zip(instruction.operands[1:4], counts, strict=True)]
     guard = operands.guard_operands(instruction.guard)
+    kinds = (shape.a, f"{shape.b} columns", f"sum of {summed.registers}")
+    unpacking = (
+        functools.partial(unpacked, kind=left, rows=shape.rows),
+        functools.partial(unpacked, kind=right, rows=shape.columns),
+        functools.partial(summed.unpacked, rows=shape.rows),
+    )
 
     def step(m: Machine) -> None:
-        (a, sure_a), (b, sure_b), (c, sure_c) = (_known(each, m) for each in readers)
-        summand = summed.unpacked(c, shape.rows)
-        result = summed.added(unpacked(a, left, shape.rows), unpacked(b, right, shape.columns), summand)
-        _put(m, target, summed.packed(result), sure_a & sure_b & sure_c, guard(m) if guard else None)
+        values = [[read(m) for read in each] for each in readers]
+        parts = [_matrix(m, *each) for each in zip(values, kinds, unpacking, strict=True)]
+        result = summed.added(*(matrix for matrix, _ in parts))
+        sure = np.logical_and.reduce([known for _, known in parts])
+        written = _put(m, target, summed.packed(result), sure, guard(m) if guard else None)
+        _keep(m, (kinds[2], *map(id, written)), written, result, sure)
 
     return step
 
@@ -247,7 +265,7 @@ def _doubles(instruction: SassInstruction) -> Step | None:
 
     def step(m: Machine) -> None:
         warps = len(m.view.mask)
-        read = [_known(each, m) for each in readers]
+        read = [_known([reader(m) for reader in each], m.view.mask) for each in readers]
         a, b, total = (join_halves(bits[:, ::2], bits[:, 1::2]).view(F64) for bits, _ in read)
         # By chunks along K, eight rows each, and the row and the place in it of a lane.
         a = a.reshape(warps, -1, down, 8, 4).transpose(0, 2, 3, 1, 4).reshape(warps, rows, depth)
@@ -288,7 +306,7 @@ class _Tiles:
         size = m.view.mask.shape
         right, sure = self._operand(m, "B", self.kinds[1], self.shape.columns)
         if self.left:
-            words, known = _known(self.left, m)
+            words, known = _known([read(m) for read in self.left], m.view.mask)
             left = unpacked(words, self.kinds[0], _ROWS_OF_WARP)
         else:
             left, known = self._operand(m, "A", self.kinds[0], ROWS)
@@ -296,7 +314,7 @@ class _Tiles:
             left = left[np.arange(size[0])[:, None], first[:, None] + np.arange(_ROWS_OF_WARP)]
         left, right = (-each if negated else each for each, negated in zip((left, right), self.negated, strict=True))
         sure = sure & known
-        words, known = _known(self.added, m)
+        words, known = _known([read(m) for read in self.added], m.view.mask)
         if not self.added:
             words = np.zeros((size[0], self.sum.registers, size[1]), np.uint32)
         summand = self.sum.unpacked(words, _ROWS_OF_WARP)

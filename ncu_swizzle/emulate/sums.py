@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE
 from ncu_swizzle.emulate.values import Bits
 
+COLUMNS = 8  # that C adds up side by side
 AT_ONCE = 1 << 15  # products: what fits into a core's cache
 NO_EXPONENT = -1000  # of zero: less than the sum of any two
 NARROW = 48  # exponents of operands whose products, and these times the unit, are normal float32
@@ -36,23 +38,41 @@ class Accumulation:
         return HALF.least if self.halves else SINGLE.least
 
 
-def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+class _Product(ctypes.Structure):
+    """Product of sums.c."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int32)
+        for name in ("rows", "columns", "depth", "fraction", "kept", "halves", "least_a", "least_b", "least_c")
+    )
+
+
+@functools.cache
+def _product(rows: int, columns: int, depth: int, how: Accumulation) -> Any:
+    numbers = (rows, columns, depth, how.fraction, how.kept, how.halves, *how.least, how.least_sum)
+    return ctypes.byref(_Product(*numbers))
+
+
+def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation, *, in_c: bool = True) -> Bits:
     """Return c + a b^T as the hardware adds it up: a (G, m, k), b (G, n, k), c (G, m, n) in float32, and the result.
 
     All products and the summand are aligned to the largest exponent, cut off behind `fraction` bits, and added, which
-    is exact. The exponents that are compared are the sums of the operands' ones.
+    is exact. The exponents that are compared are the sums of the operands' ones. `in_c`: whether C may do it.
     """
+    library = compiled() if in_c and c.shape[2] % COLUMNS == 0 else None
+    if library is not None:
+        parts = tuple(np.ascontiguousarray(each, F32) for each in (a, b, c))
+        result: Bits = np.empty(c.shape, F32)
+        pointers = [each.ctypes.data for each in (*parts, result)]
+        if library.fused_sums(*pointers, len(c), _product(*c.shape[1:], a.shape[2], how)):
+            return result
     with np.errstate(invalid="ignore", over="ignore"):
         if all(np.isfinite(each).all() for each in (a, b, c)):
-            return _rounded(_sums(a, b, c, how), how)
+            return _rounded(_aligned_sums(a, b, c, how), how)
         plain = np.einsum("gmk,gnk->gmn", a.astype(F64), b.astype(F64)) + c
         a, b, c = (np.where(np.isfinite(each), each, F32(0)) for each in (a, b, c))
-        return np.where(np.isfinite(plain), _rounded(_sums(a, b, c, how), how), plain.astype(F32))
-
-
-def _sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
-    library = compiled()
-    return aligned_sums(a, b, c, how) if library is None else sums_in_c(library, a, b, c, how)
+        special = np.where(np.isnan(plain), np.uint32(SINGLE.nan).view(F32), plain.astype(F32))
+        return np.where(np.isfinite(plain), fused_sum(a, b, c, how, in_c=in_c), special)
 
 
 def _rounded(exact: Bits, how: Accumulation) -> Bits:
@@ -70,27 +90,15 @@ def compiled() -> ctypes.CDLL | None:
     """Return the library of sums.c; None without a C compiler."""
     try:
         with TemporaryDirectory(prefix="ncu-swizzle-") as folder:
-            source = paths.package() / "emulate" / "sums.c"
-            return ctypes.CDLL(
-                str(native.build(source, Path(folder) / "sums.so", ("-ftree-vectorize", *native.LIBRARY), ()))
-            )
+            source, built = paths.package() / "emulate" / "sums.c", Path(folder) / "sums.so"
+            library = ctypes.CDLL(str(native.build(source, built, ("-O3", "-Wno-psabi", *native.LIBRARY), ("-lm",))))
     except (EnvironmentLacking, OSError):
         return None
+    library.fused_sums.argtypes = (*[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_void_p)
+    return library
 
 
-def sums_in_c(library: ctypes.CDLL, a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
-    """Return `aligned_sums`."""
-    exact: Bits = np.empty(c.shape, F64)
-    arrays = (*(np.ascontiguousarray(each, F32) for each in (a, b, c)), exact)
-    pointers = (ctypes.c_void_p(each.ctypes.data) for each in arrays)
-    library.aligned_sums(*pointers, *c.shape, a.shape[2], how.fraction, *how.least, how.least_sum)
-    return exact
-
-
-# ---------------------------------------------------------------------------------------------- the same in NumPy
-
-
-def aligned_sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+def _aligned_sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     """Return the sums of what is left of the products and summands, (G, m, n) in float64, which is exact."""
     # The longest axis comes last: that is what NumPy is fast along.
     last, depth = len(a) >= b.shape[1], a.shape[2]

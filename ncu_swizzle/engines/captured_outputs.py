@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.base import cache
+from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.emulated_profile import Binary
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.emulated_profile import Binary, kernel_id, profile_of_counts
+from ncu_swizzle.engines.emulation import EmulationSettings, counts_of
 from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
-from ncu_swizzle.reports.model import CheckedOutput, Profile
+from ncu_swizzle.engines.settings import unheard
+from ncu_swizzle.reports.model import CheckedOutput, Profile, warnings_about
 from ncu_swizzle.smem.operations import Bools, Ints
 
 WITHOUT = "the file does not hold what they are after the launch: ncu-swizzle capture --outputs keeps it"
@@ -86,8 +87,10 @@ def checked_outputs(
             yield _compared(file, ran, output, where)
 
 
-def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings) -> Left:
-    """Execute a launch, and return what it leaves: for a program that waits for it."""
+def left_by(
+    captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings, *, races: bool
+) -> Left:
+    """Execute a launch, and return what it leaves: for a program that waits for it; with `races`, its races, too."""
     whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
     outputs = tuple(outputs_of(whole, binary))
     launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
@@ -106,7 +109,26 @@ def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: 
             at = numbers.get(output.buffer.name, output.buffer.address + first)
             known.append((at, memory.content[where][first:end].tobytes()))
     everything = slice(0, len(memory.content))
-    return Left(known=tuple(known), why=why_unknown(ran), inexact=ran.execution.reasons(everything))
+    return Left(
+        known=tuple(known),
+        why=why_unknown(ran),
+        inexact=ran.execution.reasons(everything),
+        notes=tuple(_races(binary, replace(launch, uncompared=""), settings)) if races else (),
+    )
+
+
+def _races(binary: Binary, launch: Launch, settings: EmulationSettings) -> Iterator[str]:
+    """Yield the races and deadlocks of a launch, and why some may not be found."""
+    kernel = kernel_id(binary.symbol)
+    try:
+        counts = counts_of(binary, launch, replace(settings, races=True), unheard)
+    except NcuSwizzleError as error:
+        yield f"{kernel.name}: not searched for races: {error}."
+        return
+    profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
+    yield from warnings_about(kernel.name, profile)
+    if unsure := [each.reason for each in profile.unknowns if each.code == codes.UNCHECKED_ORDER]:
+        yield f"{kernel.name}: not every access was checked for races: {unsure[0]}."
 
 
 def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:

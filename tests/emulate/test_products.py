@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.emulate.products import KINDS
-from ncu_swizzle.emulate.sums import Accumulation, aligned_sums, compiled, fused_sum, sums_in_c
+from ncu_swizzle.emulate.sums import Accumulation, compiled, fused_sum
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.products import FORMS, KEPT, MODES, Form, digest, executed_sums, inputs, words_of
@@ -38,16 +38,22 @@ def test_products_are_those_of_an_h100(name: str) -> None:
 
 @pytest.mark.skipif(compiled() is None, reason="no C compiler")
 @pytest.mark.parametrize("count", [1, 16])  # of warps: less than columns, and more
+@pytest.mark.parametrize("halves", [False, True])
 @pytest.mark.parametrize("name", ["mma_16x8x16_f16_f32", "mma_16x8x8_tf32_f32", "wgmma_64x8x32_e5m2_e4m3_f32"])
-def test_c_and_numpy_add_up_the_same(name: str, count: int) -> None:
-    form, library = FORMS[name], compiled()
-    assert library is not None
-    how = Accumulation(least=(KINDS[form.a.upper()].least, KINDS[form.b.upper()].least))
+def test_c_and_numpy_add_up_the_same(name: str, count: int, halves: bool) -> None:
+    form = FORMS[name]
+    fraction, kept = (13, 13) if form.a.startswith("e") else (25, 23)
+    least = KINDS[form.a.upper()].least, KINDS[form.b.upper()].least
+    how = Accumulation(least=least, fraction=fraction, kept=kept, halves=halves)
     for mode in range(len(MODES)):
         a, b, c = (each[:count].astype(np.uint32) for each in inputs(form, mode))
         left, right = KINDS[form.a.upper()].decode(a), KINDS[form.b.upper()].decode(b)
-        parts = [np.where(np.isfinite(each), each, np.float32(0)) for each in (left, right, c.view(np.float32))]
-        assert (aligned_sums(*parts, how) == sums_in_c(library, *parts, how)).all(), MODES[mode]
+        summand = KINDS["F16"].decode(c & 0xFFFF) if halves else c.view(np.float32)
+        finite = [np.where(np.isfinite(part), part, np.float32(0)) for part in (left, right, summand)]
+        for parts in ((left, right, summand), finite):
+            one, other = (fused_sum(*parts, how, in_c=in_c) for in_c in (True, False))
+            same = (one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))
+            assert same.all(), MODES[mode]
 
 
 def test_sums_are_cut_off_behind_the_largest_exponent() -> None:
