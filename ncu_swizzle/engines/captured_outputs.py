@@ -78,7 +78,7 @@ def checked_outputs(
     size = sum(each.buffer.size for each in outputs)
     if size > MOST_BYTES:
         raise NcuSwizzleError(f"its buffers have {size:,} bytes, more than {MOST_BYTES:,}")
-    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    launch = with_buffers(launch, binary, outputs)
     ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     for output in outputs:
         where = ran.execution.memory.span(output.buffer.address, output.buffer.size)
@@ -93,7 +93,7 @@ def left_by(
     """Execute a launch, and return what it leaves: for a program that waits for it; with `races`, its races, too."""
     whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
     outputs = tuple(outputs_of(whole, binary))
-    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    launch = with_buffers(launch, binary, outputs)
     try:
         ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     except (MemoryFault, Stuck, Circling) as error:
@@ -160,14 +160,15 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
             yield Remains(Buffer(part.name, *variables[part.name]), part.contents, after)
 
 
-def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
-    """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
-    yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
+def with_buffers(launch: Launch, binary: Binary, outputs: tuple[Remains, ...]) -> Launch:
+    """Return a launch with its buffers and the sections of its module's variables: their contents may be unknown."""
+    buffers = [output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS]
     start = module_image.GLOBALS
     for section in module_image.GLOBAL_SECTIONS:
         if size := binary.cubin.size(section):
-            yield Buffer(section, start, size)
+            buffers.append(Buffer(section, start, size))
         start += module_image.APART + size
+    return replace(launch, buffers=tuple(buffers))
 
 
 def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:

@@ -178,7 +178,7 @@ def _sizes(target: Target, rng: np.random.Generator) -> Iterator[Mapping[str, in
 
 
 def _between(parameter: Parameter, least: float, most: float, rng: np.random.Generator) -> int:
-    """Return a value that the kernels support, above `least` and no more than `most`, and no power of two, if possible."""
+    """Return a value that the kernels support, in (`least`, `most`] if possible, and then no power of two."""
     step, low = parameter.multiple, max(parameter.smallest, 1)
     steps = max(int(least // step) + 1, low // step), max(int(most // step), low // step)
     chosen = int(rng.integers(steps[0], max(steps) + 1))
