@@ -104,7 +104,7 @@ VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, co
                 // With the summand, it may be beyond 2^31.
                 Doubles exact = (AS(Doubles, total) + AS(Doubles, AS(Ints, AS(Doubles, summand) * unit))) * powers(-scale);
                 if (narrow && !how->halves)  // it is 0, or a normal float
-                    *(Floats *)(out + at) = AS(Floats, (Doubles)((Longs)exact & -1ll << (52 - how->kept)));
+                    *(Floats *)(out + at) = AS(Floats, (Doubles)((Longs)exact & (int64_t)-1 << (52 - how->kept)));
                 else
                     for (int j = 0; j < COLUMNS; ++j) out[at + j] = rounded(exact[j], how);
             }

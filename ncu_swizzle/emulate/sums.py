@@ -17,9 +17,7 @@ from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE
 from ncu_swizzle.emulate.values import Bits
 
 COLUMNS = 8  # that C adds up side by side
-AT_ONCE = 1 << 15  # products: what fits into a core's cache
 NO_EXPONENT = -1000  # of zero: less than the sum of any two
-NARROW = 48  # exponents of operands whose products, and these times the unit, are normal float32
 OVERFLOW = 2.0**128  # what is less is cut off to a finite float
 
 
@@ -100,43 +98,19 @@ def compiled() -> ctypes.CDLL | None:
 
 def _aligned_sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     """Return the sums of what is left of the products and summands, (G, m, n) in float64, which is exact."""
-    # The longest axis comes last: that is what NumPy is fast along.
-    last, depth = len(a) >= b.shape[1], a.shape[2]
-    order, back = ((2, 1, 0), (2, 0, 1)) if last else ((2, 0, 1), (0, 1, 2))
-    up = _exponents(a, how.least[0]), _exponents(b, how.least[1])
-    narrow = all(((np.abs(each) <= NARROW) | (each == NO_EXPONENT)).all() for each in up)
-    like = F32 if narrow else F64
-    left, up_left, right, up_right = (
-        np.ascontiguousarray(each.transpose(order)) for each in (a.astype(like), up[0], b.astype(like), up[1])
-    )
-    if last:
-        left, up_left, right, up_right = left[:, :, None], up_left[:, :, None], right[:, None], up_right[:, None]
-        c = c.transpose(1, 2, 0)
-    else:
-        left, up_left, right, up_right = left[..., None], up_left[..., None], right[:, :, None], up_right[:, :, None]
-    steps = [slice(k, k + max(1, AT_ONCE // c.size)) for k in range(0, depth, max(1, AT_ONCE // c.size))]
-    top = _exponents(np.ascontiguousarray(c), how.least_sum)
-    for step in steps:
-        np.maximum(top, (up_left[step] + up_right[step]).max(axis=0), out=top)
+    up_a, up_b, top = _exponents(a, how.least[0]), _exponents(b, how.least[1]), _exponents(c, how.least_sum)
+    for k in range(a.shape[2]):
+        np.maximum(top, up_a[:, :, None, k] + up_b[:, None, :, k], out=top)
     scale = np.where(top > NO_EXPONENT // 2, how.fraction - top, 0)
-    unit, total = _power(scale, like), np.zeros(top.shape, np.int32)
-    for step in steps:
-        products = left[step] * right[step]
-        products *= unit
-        # Towards zero. 16 products with 25 bits behind the point are less than 2^31, as no operand has more than 11.
-        total += products.astype(np.int32).sum(axis=0, dtype=np.int32)
-    exact: Bits = (total + np.trunc(c * _power(scale, F64))) * _power(-scale, F64)
-    return exact.transpose(back)
+    total = np.trunc(np.ldexp(c.astype(F64), scale))
+    for k in range(a.shape[2]):
+        # Neither a product nor its shift is beyond a float64's exponents.
+        total += np.trunc(np.ldexp(a[:, :, None, k].astype(F64) * b[:, None, :, k], scale))
+    exact: Bits = np.ldexp(total, -scale)
+    return exact
 
 
 def _exponents(numbers: Bits, least: int) -> Bits:
-    """Return the exponents of float32 numbers, int16, none below `least`, which denormal ones have."""
-    field = (numbers.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int16) - np.int16(127)
-    return np.where(numbers == 0, np.int16(NO_EXPONENT), np.maximum(field, np.int16(least)))
-
-
-def _power(exponents: Bits, like: type) -> Bits:
-    """Return powers of two as float32 or float64, the least and the largest in place of those beyond."""
-    if like is F32:
-        return (np.clip(exponents, -126, 127).astype(np.int32) + 127 << 23).view(F32)
-    return (np.clip(exponents, -1022, 1023).astype(np.int64) + 1023 << 52).view(F64)
+    """Return the exponents of float32 numbers, none below `least`, which denormal ones have."""
+    field = (numbers.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32) - 127
+    return np.where(numbers == 0, NO_EXPONENT, np.maximum(field, least))
