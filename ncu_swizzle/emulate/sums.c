@@ -1,4 +1,4 @@
-// c + a b^T as tensor cores add it up, as `fused_sum` of sums.py, which says how, and which does the same without C.
+// c + a b^T as tensor cores add it up, as `fused_registers` of sums.py, which says how.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static float rounded(double exact, const Product *how) {
     return (exact < 0 ? -nearest : nearest) + 0.0f;
 }
 
-// a (warps, rows, depth), b (warps, columns, depth), c and out (warps, rows, columns). Returns whether all are finite.
+// a (warps, rows, depth), b (warps, columns, depth), c and out in registers, (n, warps, 32). Returns whether all are finite.
 VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, const float *b, const float *c, float *out,
                                                               int warps, const Product *how) {
     int rows = how->rows, columns = how->columns, depth = how->depth;
@@ -86,10 +86,12 @@ VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, co
             }
             int is_wide = any(wide_b);
             for (int row = 0; row < rows; ++row) {
-                long at = ((long)warp * rows + row) * columns + first;
+                // Of the row, a register has the even columns, and the next one the odd ones.
+                const long next = 32l * warps, at = (first / 8 * (rows / 8) + row / 8) * 2 * next + warp * 32 + row % 8 * 4;
                 const float *left = a + row * depth;
                 const int32_t *up = (const int32_t *)up_a + row * depth;
-                Floats summand = *(const Floats *)(c + at);
+                Floats summand, kept;
+                for (int j = 0; j < COLUMNS; ++j) summand[j] = c[at + j % 2 * next + j / 2];
                 Ints top = exponents(summand, how->least_c), total = {0};
                 infinite |= top > 127;
                 for (int k = 0; k < depth; ++k) top = larger(top, up[k] + up_b[k]);
@@ -104,9 +106,10 @@ VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, co
                 // With the summand, it may be beyond 2^31.
                 Doubles exact = (AS(Doubles, total) + AS(Doubles, AS(Ints, AS(Doubles, summand) * unit))) * powers(-scale);
                 if (narrow && !how->halves)  // it is 0, or a normal float
-                    *(Floats *)(out + at) = AS(Floats, (Doubles)((Longs)exact & (int64_t)-1 << (52 - how->kept)));
+                    kept = AS(Floats, (Doubles)((Longs)exact & (int64_t)-1 << (52 - how->kept)));
                 else
-                    for (int j = 0; j < COLUMNS; ++j) out[at + j] = rounded(exact[j], how);
+                    for (int j = 0; j < COLUMNS; ++j) kept[j] = rounded(exact[j], how);
+                for (int j = 0; j < COLUMNS; ++j) out[at + j % 2 * next + j / 2] = kept[j];
             }
         }
     }

@@ -16,7 +16,6 @@ from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE
 from ncu_swizzle.emulate.values import Bits
 
-COLUMNS = 8  # that C adds up side by side
 NO_EXPONENT = -1000  # of zero: less than the sum of any two
 OVERFLOW = 2.0**128  # what is less is cut off to a finite float
 
@@ -51,26 +50,42 @@ def _product(rows: int, columns: int, depth: int, how: Accumulation) -> Any:
     return ctypes.byref(_Product(*numbers))
 
 
-def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation, *, in_c: bool = True) -> Bits:
+def of_sums(registers: Bits, rows: int) -> Bits:
+    """Return sums, (G, rows, columns), from registers with one each, (n, G, 32)."""
+    # By chunks of 8 columns, eight rows each, the two elements of a lane, its row and columns.
+    parts = registers.reshape(-1, rows // 8, 2, registers.shape[1], 8, 4)
+    return np.ascontiguousarray(parts.transpose(3, 1, 4, 0, 5, 2)).reshape(registers.shape[1], rows, -1)
+
+
+def in_registers(sums: Bits) -> Bits:
+    """Return the registers that hold sums, as `of_sums` reads them."""
+    warps, rows, columns = sums.shape
+    parts = sums.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
+    return np.ascontiguousarray(parts.transpose(3, 1, 5, 0, 2, 4)).reshape(-1, warps, 32)
+
+
+def fused_registers(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+    """Return `fused_sum`, c and the result in registers with one sum each, (n, G, 32)."""
+    library = compiled()
+    if library is not None:
+        parts, result = [np.ascontiguousarray(each, F32) for each in (a, b, c)], np.empty(c.shape, F32)
+        pointers = [each.ctypes.data for each in (*parts, result)]
+        if library.fused_sums(*pointers, len(a), _product(a.shape[1], b.shape[1], a.shape[2], how)):
+            return result
+    return in_registers(fused_sum(a, b, of_sums(c, a.shape[1]), how))
+
+
+def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     """Return c + a b^T as the hardware adds it up: a (G, m, k), b (G, n, k), c (G, m, n) in float32, and the result.
 
     All products and the summand are aligned to the largest exponent, cut off behind `fraction` bits, and added, which
-    is exact. The exponents that are compared are the sums of the operands' ones. `in_c`: whether C may do it.
+    is exact. The exponents that are compared are the sums of the operands' ones.
     """
-    library = compiled() if in_c and c.shape[2] % COLUMNS == 0 else None
-    if library is not None:
-        parts = tuple(np.ascontiguousarray(each, F32) for each in (a, b, c))
-        result: Bits = np.empty(c.shape, F32)
-        pointers = [each.ctypes.data for each in (*parts, result)]
-        if library.fused_sums(*pointers, len(c), _product(*c.shape[1:], a.shape[2], how)):
-            return result
     with np.errstate(invalid="ignore", over="ignore"):
-        if all(np.isfinite(each).all() for each in (a, b, c)):
-            return _rounded(_aligned_sums(a, b, c, how), how)
         plain = np.einsum("gmk,gnk->gmn", a.astype(F64), b.astype(F64)) + c
         a, b, c = (np.where(np.isfinite(each), each, F32(0)) for each in (a, b, c))
         special = np.where(np.isnan(plain), np.uint32(SINGLE.nan).view(F32), plain.astype(F32))
-        return np.where(np.isfinite(plain), fused_sum(a, b, c, how, in_c=in_c), special)
+        return np.where(np.isfinite(plain), _rounded(_aligned_sums(a, b, c, how), how), special)
 
 
 def _rounded(exact: Bits, how: Accumulation) -> Bits:

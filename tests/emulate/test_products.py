@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.emulate.products import KINDS
-from ncu_swizzle.emulate.sums import Accumulation, compiled, fused_sum
+from ncu_swizzle.emulate.sums import Accumulation, compiled, fused_registers, fused_sum, in_registers, of_sums
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.products import FORMS, KEPT, MODES, Form, digest, executed_sums, inputs, words_of
@@ -51,7 +51,8 @@ def test_c_and_numpy_add_up_the_same(name: str, count: int, halves: bool) -> Non
         summand = KINDS["F16"].decode(c & 0xFFFF) if halves else c.view(np.float32)
         finite = [np.where(np.isfinite(part), part, np.float32(0)) for part in (left, right, summand)]
         for parts in ((left, right, summand), finite):
-            one, other = (fused_sum(*parts, how, in_c=in_c) for in_c in (True, False))
+            one = of_sums(fused_registers(*parts[:2], in_registers(parts[2]), how), left.shape[1])
+            other = fused_sum(*parts, how)
             same = (one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))
             assert same.all(), MODES[mode]
 
