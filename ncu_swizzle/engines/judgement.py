@@ -123,8 +123,9 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
             moved = int(seeds[0]) ^ (MOST_APART - 1) * (number == 1) ^ seed * (number > 1)
             apart = moved % MOST_APART * ALIGNMENT
             first = _reference(old, inputs)
-            grid: Ints = numbered((*new.target.launch.grid, 1, 1)[:3])
-            second = _attempt(new, inputs, apart, rng.permutation(grid) if number else grid)
+            x, y, z = (*new.target.launch.grid, 1, 1)[:3]
+            blocks: Ints = numbered((x, y, z))
+            second = _attempt(new, inputs, apart, rng.permutation(blocks) if number else blocks)
             done.append(_compare(first, second, outputs, seed))
             if number == 0:  # what a kernel keeps in variables of its own shows when it is launched on something else
                 others = _drawn(old.target, seed + 1, number)

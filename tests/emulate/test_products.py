@@ -50,9 +50,9 @@ def test_c_and_numpy_add_up_the_same(name: str, count: int, halves: bool) -> Non
         left, right = KINDS[form.a.upper()].decode(a), KINDS[form.b.upper()].decode(b)
         summand = KINDS["F16"].decode(c & 0xFFFF) if halves else c.view(np.float32)
         finite = [np.where(np.isfinite(part), part, np.float32(0)) for part in (left, right, summand)]
-        for parts in ((left, right, summand), finite):
-            one = of_sums(fused_registers(*parts[:2], in_registers(parts[2]), how), left.shape[1])
-            other = fused_sum(*parts, how)
+        for left_, right_, summand_ in ((left, right, summand), finite):
+            one = of_sums(fused_registers(left_, right_, in_registers(summand_), how), left.shape[1])
+            other = fused_sum(left_, right_, summand_, how)
             same = (one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))
             assert same.all(), MODES[mode]
 
