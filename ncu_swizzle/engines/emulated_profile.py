@@ -12,6 +12,7 @@ from functools import partial
 
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
@@ -56,6 +57,12 @@ class Binary:
         """The sources that its line table does not name as they are called: by what it names each."""
         paths_ = (f"{root}/{name}" for root in self.roots for name in self.sources or ())
         return {as_listed(path): path for path in paths_ if not path.isprintable()}
+
+
+def kernel_id(symbol: str) -> KernelId:
+    """Return the names of a kernel that no target describes."""
+    function = names.demangle(symbol)
+    return KernelId(name=names.function(function), function=function, mangled=symbol)
 
 
 def profile_of_counts(

@@ -32,7 +32,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
 from ncu_swizzle.engines import counts_cache, emulation, simulation
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines.emulated_profile import Binary, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
@@ -40,7 +40,7 @@ from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
-from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
+from ncu_swizzle.reports.model import LaunchId, Profile
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
 
@@ -72,8 +72,7 @@ class Replay:
         launch = self.launch_of(captured, cubin, symbol)
         binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
-        function = names.demangle(symbol)
-        kernel = KernelId(name=names.function(function), function=function, mangled=symbol)
+        kernel = kernel_id(symbol)
         profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
         earlier = itertools.takewhile(lambda other: other is not captured, self.file.manifest.launches)
@@ -182,8 +181,8 @@ class Replay:
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
 
 
-def left_by(path: Path, settings: EmulationSettings) -> Left:
-    """Return what the only launch of a launches file leaves in memory."""
+def left_by(path: Path, settings: EmulationSettings, judged: set[tuple[object, ...]]) -> Left:
+    """Return what the only launch of a launches file leaves in memory, and races of kernels and shapes not `judged`."""
     from ncu_swizzle.engines import captured_outputs
 
     with open_launches(path) as file:
@@ -193,7 +192,10 @@ def left_by(path: Path, settings: EmulationSettings) -> Left:
             launch = replay.launch_of(captured, cubin, symbol)
         except NcuSwizzleError as error:
             return Left(why=str(error))
-        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings)
+        shape = (captured.cubin, symbol, captured.grid, captured.block, captured.shared)
+        races = shape not in judged
+        judged.add(shape)
+        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings, races=races)
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:

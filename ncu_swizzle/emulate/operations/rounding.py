@@ -110,7 +110,7 @@ def byte_numbers(form: Format) -> Bits:
 
 def compiled() -> ctypes.CDLL | None:
     """Return the library of sums.c; None without a C compiler."""
-    return native.library(paths.package() / "emulate" / "sums.c", "-ftree-vectorize", "-ffp-contract=off")
+    return native.library(paths.package() / "emulate" / "sums.c", "-O3", "-Wno-psabi", "-ffp-contract=off")
 
 
 def _in_c(function: Any, *operands: Bits) -> Bits:
@@ -194,7 +194,7 @@ def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
 def multiply_add_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c as float64, rounded once: number by number only near the ends of float64's range."""
     if mode == "RN" and (library := compiled()):
-        return _in_c(library.fused_sums, a, b, c)
+        return _in_c(library.fused_doubles, a, b, c)
     one, other, addend = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         near = _within(one, _FACTOR) & _within(other, _FACTOR) & _within(addend, _ADDEND)
