@@ -1,18 +1,24 @@
-"""The wavefronts of a kernel, a layout with accesses, or an expression."""
+"""The wavefronts of a kernel, a layout with accesses, or an expression; the degrees of kernels without a launch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import degrees, paths
 from ncu_swizzle.base.bounds import some
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import UsageError, as_word
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines import reader
+from ncu_swizzle.engines import launchless, reader
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery
+from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.counts import Instruction, Ratios, added
@@ -23,6 +29,10 @@ from ncu_swizzle.smem.code import spelled
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
+
+if TYPE_CHECKING:
+    pass
+
 
 # Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
 
@@ -298,3 +308,76 @@ def _expression(query: ExplainQuery) -> PredictAnswer:
         ideal=None if unknown else int(counted.ideal.sum()),
     )
     return PredictAnswer(title=query.what, predictions=(predicted,), unknown=unknown)
+
+
+# Kernels without a described launch: the degrees of their accesses in every launch, by line.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchAccess:
+    """Similar accesses of one line: where, what, how many, and a phrase about their degree."""
+
+    line: str
+    opcode: str
+    count: int
+    degree: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAnswer:
+    """A kernel, the blocks assumed for it, and its accesses to shared memory."""
+
+    kernel: str
+    blocks: str
+    rows: tuple[LaunchAccess, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryLaunchAnswer:
+    """What is known about a file's kernels in every launch, and how they were compiled."""
+
+    kernels: tuple[KernelAnswer, ...]
+    notes: tuple[str, ...]
+
+
+def in_every_launch(query: ExplainQuery, files: Sequence[Unlaunched]) -> EveryLaunchAnswer:
+    """Return the answer for a file, a line of it, or a build folder. Raises UsageError, and what compiling raises."""
+    description, settings = query.kernel.description, EmulationSettings.of(query.kernel.request)
+    block = limits.block_of(description.launch.block, dict(description.problem)) if description.launch.block else None
+    wanted = query.access or query.line
+    compiled = [launchless.of_file(file, settings, description.launch) for file in files]
+    kernels = tuple(kernel for file in compiled for kernel in _answers(file, block, wanted))
+    if not kernels:
+        where, name = f" at {wanted}" if wanted else "", query.subject
+        raise UsageError(f"no kernel of {name} accesses shared memory{where}", f"ncu-swizzle lint {as_word(name)}")
+    notes = dict.fromkeys(f"{note}." for file in compiled for note in file.notes)
+    return EveryLaunchAnswer(kernels=kernels, notes=(*notes, NEEDS_LAUNCH))
+
+
+NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-swizzle init describes one."
+
+
+def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
+    for kernel in compiled.judged:
+        if rows := tuple(_rows(kernel, block, wanted)):
+            shapes = degrees.shapes(shape.sizes for shape in kernel.blocks(block))
+            yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
+
+
+def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[LaunchAccess]:
+    judged = kernel.judged(block)
+    counted: dict[tuple[str, str, str], int] = {}
+    for access in judged.accesses():
+        one = next(iter(access.values()))
+        location = judged.lines.get(one.offset)
+        line = f"{Path(location[0]).name}:{location[1]}" if location else ""
+        if wanted in ("", line, one.opcode):
+            said = {block: each.in_words for block, each in access.items()}
+            # Shapes are named if they differ.
+            degree = degrees.by_shapes(said) if len(set(said.values())) > 1 else next(iter(said.values()))
+            key = line, one.opcode, degree
+            counted[key] = counted.get(key, 0) + 1
+    yield from (
+        LaunchAccess(line=line, opcode=opcode, count=count, degree=degree)
+        for (line, opcode, degree), count in counted.items()
+    )

@@ -285,7 +285,7 @@ def _if_exchanged(line: MemoryLine) -> str:
     """
     import numpy as np
 
-    from ncu_swizzle.smem.sectors import global_sectors
+    from ncu_swizzle.smem.wavefronts import global_sectors
 
     first, (_, down, _) = line.patterns[0], line.block
     if (
