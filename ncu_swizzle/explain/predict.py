@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, remarks
-from ncu_swizzle.reports.counts import Instruction, Ratios, added
+from ncu_swizzle.reports.counts import Instruction, Ratios, added, known_sum
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
@@ -110,9 +110,9 @@ def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
             access=access,
             name="",
             op=", ".join(dict.fromkeys(part.op for part in parts)),
-            executed=_sum(part.executed for part in parts),
-            wavefronts=_sum(part.wavefronts for part in parts),
-            ideal=_sum(part.ideal for part in parts),
+            executed=known_sum(part.executed for part in parts),
+            wavefronts=known_sum(part.wavefronts for part in parts),
+            ideal=known_sum(part.ideal for part in parts),
         )
         for access, parts in kinds.items()
     )
@@ -145,11 +145,6 @@ def _verdict(predicted: Prediction, profile: Profile) -> str:
 
 def _pair(counts: Ratios) -> tuple[int | None, int | None]:
     return counts.wavefronts, counts.ideal
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    values = list(counts)
-    return None if None in values else sum(count for count in values if count is not None)
 
 
 # Predictions for an emulated kernel: its counts by source line, and what its requests take under another mapping.
@@ -186,9 +181,9 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield where wgmma reads differently from how TMA wrote."""
-    for message, line, rule, *_ in model.violations(profile):
-        if rule == model.TILES_RULE:
-            yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
+    for found in model.violations(profile):
+        if found.rule == model.TILES_RULE:
+            yield f"{f'{found.title}: ' if found.line else ''}{found.message}."
 
 
 def predictions_with_mapping(query: ExplainQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:

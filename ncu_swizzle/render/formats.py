@@ -161,7 +161,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
         for r in rows[:MOST_ROWS]
     ]
     heads = ["launch", "kernel", "grid", "block", "excessive", "degree", "duration", *paces]
-    parts.append(_table(heads, cells, words=4))
+    parts.append(markdown_table(heads, cells, words=4))
     parts += [f"{len(rows) - MOST_ROWS} more in the HTML report.\n"] * (len(rows) > MOST_ROWS)
     for index in pairing.worst(comparisons, MOST_PARTS):
         comparison = comparisons[index]
@@ -183,7 +183,7 @@ def _joined(parts: Iterable[str]) -> str:
     return joined
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
     """Return a table; all columns but the first `words` are numbers, right-aligned."""
     marks = [" --- " if column < words else " ---: " for column in range(len(heads))]
     lines = [f"|{'|'.join(marks)}|", *(f"| {' | '.join(row)} |" for row in rows)]
@@ -201,13 +201,13 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     yield _figures(comparison)
     if overview := summary.overview(comparison):
         rows = [[in_markdown(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in overview]
-        yield _table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)
+        yield markdown_table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)
     yield from _accesses(comparison)
     yield from _stalls(comparison)
     yield from _mix(comparison)
     if worst := _worst(comparison):
         heads = ["profile", "instruction", "source", "excessive", "degree"]
-        yield f"<details><summary>Worst instructions</summary>\n\n{_table(heads, worst, words=3)}\n</details>\n"
+        yield f"<details><summary>Worst instructions</summary>\n\n{markdown_table(heads, worst, words=3)}\n</details>\n"
     bullets = [
         f"- **{in_markdown(label)}**, {in_markdown(finding.title)} ({finding.code}): {in_markdown(finding.message)}"
         for label, told in findings.groups(comparison)[:MOST_COLUMNS]
@@ -223,9 +223,11 @@ def _figures(comparison: Comparison) -> str:
     figures = summary.figures(comparison)
     *before, after = [in_markdown(comparison.labels[number]) for number in comparison.judged]
     if not before:
-        return _table(["", after, ""], [[figure.title, in_markdown(figure.after), figure.note] for figure in figures])
+        return markdown_table(
+            ["", after, ""], [[figure.title, in_markdown(figure.after), figure.note] for figure in figures]
+        )
     rows = [[figure.title, in_markdown(figure.before), in_markdown(figure.after), figure.note] for figure in figures]
-    return _table(["", *before, after, ""], rows)
+    return markdown_table(["", *before, after, ""], rows)
 
 
 def _accesses(comparison: Comparison) -> Iterator[str]:
@@ -242,7 +244,7 @@ def _accesses(comparison: Comparison) -> Iterator[str]:
         yield "No shared-memory accesses were counted.\n"
         return
     yield "#### Wavefronts by access\n"
-    yield _table(["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"], rows, words=3)
+    yield markdown_table(["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"], rows, words=3)
     if phantoms := tables.phantoms(comparison):
         counters = "; ".join(f"{in_markdown(label)}: {counts}" for label, counts in phantoms.items())
         yield f"Phantom conflicts (hardware counters above zero without any excessive wavefront): {counters}.\n"
@@ -272,7 +274,7 @@ def _stalls(comparison: Comparison) -> Iterator[str]:
         sentences = [in_markdown(" ".join(stalls.sentences)) + "\n"] if stalls.sentences else []
         yield "#### Stalls, share of samples\n"
         yield from sentences
-        yield _table(["reason", *_columns(comparison)], [*rows, total])
+        yield markdown_table(["reason", *_columns(comparison)], [*rows, total])
 
 
 def _mix(comparison: Comparison) -> Iterator[str]:
@@ -287,7 +289,7 @@ def _mix(comparison: Comparison) -> Iterator[str]:
         for row in tables.metrics(comparison, mix.RESOURCES)
     ]
     sentence = f"{in_markdown(section.sentence)}\n\n" if section.sentence else ""
-    table = _table(["warp instructions", *_columns(comparison)], rows)
+    table = markdown_table(["warp instructions", *_columns(comparison)], rows)
     yield f"{sentence}<details><summary>Instruction mix</summary>\n\n{table}\n</details>\n"
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
-from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.counts import Instruction, known_sum
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import WARP
 
@@ -52,8 +52,7 @@ class MemoryLine:
     @property
     def executed(self) -> int | None:
         """The requests of all of them; None if any count is unknown."""
-        counts = [each.executed for each in self.instructions]
-        return None if None in counts else self.requests + sum(each.executed or 0 for each in self.unknown)
+        return known_sum(each.executed for each in self.instructions)
 
     @property
     def ratio(self) -> float:

@@ -238,12 +238,17 @@ class Caller:
     progress: Progress = silent
     timeout_s: float = 600
 
-    def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
+    def request(self, launch: LaunchGiven, engine: str = AUTO) -> Request:
         """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
         return Request(
             engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s,
             budget_s=self.timeout_s,
         )  # fmt: skip
+
+    def keywords(self, launch: LaunchGiven, engine: str = AUTO) -> dict[str, Any]:
+        """Return the keywords of `commands.api` for profiles of kernels. Raises Untrusted as `request` does."""
+        limits = {"timeout": self.timeout_s, "budget": self.timeout_s, "on_progress": self.progress}
+        return {"engine": self.folders.engine(engine), **limits, **launch.keywords()}
 
     def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
         """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""

@@ -159,14 +159,13 @@ def to_markdown(sweep: Sweep) -> str:
     """Return the table as Markdown for a pull request, rounded."""
     varied = sweep.plan.varied
     heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
-    marks = [" --- ", *(" ---: " for _ in heads[1:])]
-    lines = [f"| {' | '.join(map(in_markdown, heads))} |", f"|{'|'.join(marks)}|"]
     shown = rows_table(sweep)
     unit = time_unit(shown)
-    lines += [f"| {' | '.join(map(in_markdown, cells(row, varied, unit)))} |" for row in shown]
+    rows = [[*map(in_markdown, cells(row, varied, unit))] for row in shown]
+    table = formats.markdown_table([*map(in_markdown, heads)], rows).rstrip()
     failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
     notes = [f"> {in_markdown(note)}" for note in (where(sweep), *sweep.notes)]
-    parts = [f"### {in_markdown(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
+    parts = [f"### {in_markdown(title(sweep))}", table, "\n".join(failures), "\n>\n".join(notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

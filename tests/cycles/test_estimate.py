@@ -20,7 +20,7 @@ from ncu_swizzle.cycles.work import (
     LINES,
     NEW_PAIR,
     SECTORS,
-    Execution,
+    BlockExecution,
     Row,
     Work,
     cached_lines,
@@ -257,13 +257,13 @@ ADDRESS = ("S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]")
 GLOBAL = replace(ONE_WARP, parameters=POINTER)
 
 
-def detail(executed: Execution, number: int) -> int:
+def detail(executed: BlockExecution, number: int) -> int:
     """Return the detail of the only execution of an instruction by warp 0."""
     (found,) = executed.details[0][executed.numbers[0] == number].tolist()
     return int(found)
 
 
-def fresh(executed: Execution, number: int) -> int:
+def fresh(executed: BlockExecution, number: int) -> int:
     return detail(executed, number) & NEW_PAIR - 1
 
 
@@ -305,7 +305,7 @@ def test_l1_has_what_shared_memory_leaves(shared: int, threads: int, grid: int, 
     assert cached_lines(shared, threads, grid) == lines
 
 
-def work(given: Code, executed: Execution) -> Work:
+def work(given: Code, executed: BlockExecution) -> Work:
     """Return a launch of one block whose instructions set and wait for no scoreboards."""
     rows = [
         Row(number=number, opcode=each.text.split()[each.text.startswith("@")], sass=each.text, wavefronts=1)
