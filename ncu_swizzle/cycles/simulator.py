@@ -102,7 +102,9 @@ def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
     """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
     launch = next(
-        each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
+        launch
+        for launch in MEASURED["launches"]
+        if (launch["kernel"], launch["grid"], launch["block"]) == (kernel, *shape)
     )
     return float(launch[what])
 
@@ -239,7 +241,7 @@ class Simulator:
         with TemporaryDirectory(dir=self._folder) as folder:  # so that several may run at a time
             given, found = Path(folder, "given"), Path(folder, "found")
             with given.open("wb") as file:
-                for part in (np.array(sizes, np.int32), code, numbers, *(each.astype(np.int32) for each in integers)):
+                for part in (np.array(sizes, np.int32), code, numbers, *(array.astype(np.int32) for array in integers)):
                     file.write(part.tobytes())
             outcome = child.run([str(self._program), str(given), str(found)], self._limit_s, self._folder)
             if outcome.status:

@@ -293,10 +293,15 @@ def work_of(
 def _code(given: Sequence[Row], text: bytes, executed: BlockExecution) -> np.ndarray:
     """Return the cost of each instruction, with its control bits."""
     rows = []
-    for each in given:
-        row = entry(each.opcode, each.sass, each.wavefronts, executed.boxes.get(each.number, (0.0, 0.0)))
+    for instruction in given:
+        row = entry(
+            instruction.opcode,
+            instruction.sass,
+            instruction.wavefronts,
+            executed.boxes.get(instruction.number, (0.0, 0.0)),
+        )
         # Stall count [105, 109), write barrier [110, 113), read barrier [113, 116), wait mask [116, 122) of 128 bits.
-        bits = struct.unpack_from("<Q", text, 16 * each.number + 8)[0] >> 41
+        bits = struct.unpack_from("<Q", text, 16 * instruction.number + 8)[0] >> 41
         row["stall"], row["waits"] = max(1, bits & 15), bits >> 11 & 63
         row["sets"], row["frees"] = (board if board < 6 else -1 for board in (bits >> 5 & 7, bits >> 8 & 7))
         if row["sets"] >= 0 and row["kind"] == KINDS["FIXED"]:

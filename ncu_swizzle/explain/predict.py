@@ -158,10 +158,10 @@ def predictions(profile: Profile) -> tuple[Prediction, ...]:
     lines = {id(site.access): site.name for site in attribution.sites(profile)}
     ops = {requests.pc: requests.op for requests in profile.requests}
     groups: dict[tuple[str, str, str], list[Instruction]] = {}
-    for each in profile.shared():
-        if each.executed != 0:
-            key = each.access, lines.get(id(each), ""), ops.get(each.pc, each.opcode)
-            groups.setdefault(key, []).append(each)
+    for instruction in profile.shared():
+        if instruction.executed != 0:
+            key = instruction.access, lines.get(id(instruction), ""), ops.get(instruction.pc, instruction.opcode)
+            groups.setdefault(key, []).append(instruction)
     rows = []
     for (access, line, op), instructions in groups.items():
         name, total = f"{access} {line}".rstrip(), added(instructions)
@@ -367,7 +367,7 @@ def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: st
         location = judged.lines.get(one.offset)
         line = f"{Path(location[0]).name}:{location[1]}" if location else ""
         if wanted in ("", line, one.opcode):
-            said = {block: each.in_words for block, each in access.items()}
+            said = {block: of_shape.in_words for block, of_shape in access.items()}
             # Shapes are named if they differ.
             degree = degrees.by_shapes(said) if len(set(said.values())) > 1 else next(iter(said.values()))
             key = line, one.opcode, degree

@@ -225,8 +225,8 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction], rules
         {"id": number, **_location(other), "message": {"text": text}}
         for number, (other, text) in enumerate(
             (
-                *((each, "inlined from here") for each in place.through),
-                *((each, "takes part") for each in check.related),
+                *((other, "inlined from here") for other in place.through),
+                *((other, "takes part") for other in check.related),
             ),
             1,
         )

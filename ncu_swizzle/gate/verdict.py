@@ -304,7 +304,7 @@ def _slowest(profile: Profile, here: Here) -> Place:
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     """Yield a check for each access outside of the launch's buffers, tile that does not fit, and hazard."""
     for found in model.violations(profile):
-        inlined = tuple(Place(*each) for each in found.through)
+        inlined = tuple(Place(*location) for location in found.through)
         place = Place(*found.line, through=inlined) if found.line else Place(profile.report)
         criterion, hint = {
             model.TILES_RULE: (TILES, PAGE),
@@ -315,7 +315,7 @@ def of_violations(name: str, profile: Profile) -> Iterator[Check]:
         outcome = Outcome.warning if known and known.severity is Severity.warning else Outcome.failed
         yield Check(
             outcome=outcome, kernel=name, criterion=criterion, message=found.message, place=place, hint=hint,
-            code=found.code, related=tuple(Place(*each) for each in found.related),
+            code=found.code, related=tuple(Place(*location) for location in found.related),
         )  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def moved(place: Place, root: Path, sources: Sequence[str] = ()) -> Place:
 
     `sources`: the folders on this machine that the profile's relative paths are below.
     """
-    place = replace(place, through=tuple(moved(each, root, sources) for each in place.through))
+    place = replace(place, through=tuple(moved(inner, root, sources) for inner in place.through))
     for folder in sources:
         file = Path(folder, place.file)
         if file.is_file() and file.is_relative_to(root):

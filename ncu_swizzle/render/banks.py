@@ -397,16 +397,18 @@ def bank_board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request
     """
     rows = rows_of(bank_maps)
     # If their requests are the same, all maps show the phases of the same one.
-    alike = {(each.access.op, each.access.requests) if each.access else None for each in bank_maps}
+    alike = {(bank_map.access.op, bank_map.access.requests) if bank_map.access else None for bank_map in bank_maps}
     first = worst_request(bank_maps) if request is None and len(alike) == 1 else request
     named = list(titles) + [bank_map.title for bank_map in bank_maps[len(titles) :]]
-    starts = [worst_request([each]) if first is None else first for each in bank_maps]
-    phases = [tuple(islice(loads(each, start), MOST_STEPS)) for each, start in zip(bank_maps, starts, strict=True)]
+    starts = [worst_request([bank_map]) if first is None else first for bank_map in bank_maps]
+    phases = [
+        tuple(islice(loads(bank_map, start), MOST_STEPS)) for bank_map, start in zip(bank_maps, starts, strict=True)
+    ]
     tallest = max((load.busiest for phase in phases for load in phase), default=1)
-    drawn = tuple(picture(*each, tallest) for each in zip(bank_maps, named, repeat(rows), phases, strict=False))
-    count = min((len(each.steps) for each in drawn), default=0)
-    names = [{each.steps[number].name for each in drawn} for number in range(count)]
-    shared = all(len(each) == 1 for each in names)
+    drawn = tuple(picture(*placed, tallest) for placed in zip(bank_maps, named, repeat(rows), phases, strict=False))
+    count = min((len(picture.steps) for picture in drawn), default=0)
+    names = [{picture.steps[number].name for picture in drawn} for number in range(count)]
+    shared = all(len(same) == 1 for same in names)
     step_names = tuple(name.pop() if shared else str(number) for number, name in enumerate(names, start=1))
     kind = "Step" if not shared else "Request.phase" if any("." in name for name in step_names) else "Request"
     return Board(pictures=drawn, step_kind=kind, step_names=step_names if count > 1 else ())
@@ -416,12 +418,12 @@ def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Bo
     """Return maps with the phases of one request, the worst by default, to step through; and a map for each phase."""
     all_steps = bank_board(bank_maps, (), request)
     pictures = [
-        replace(each, steps=tuple(step for step in each.steps if step.request == each.steps[0].request))
-        for each in all_steps.pictures
+        replace(picture, steps=tuple(step for step in picture.steps if step.request == picture.steps[0].request))
+        for picture in all_steps.pictures
     ]
-    names = all_steps.step_names[: min(len(each.steps) for each in pictures)]
+    names = all_steps.step_names[: min(len(picture.steps) for picture in pictures)]
     stepped = replace(all_steps, pictures=tuple(pictures), step_names=names if len(names) > 1 else ())
-    return stepped, Board(pictures=tuple(single for each in pictures for single in single_steps(each)))
+    return stepped, Board(pictures=tuple(single for picture in pictures for single in single_steps(picture)))
 
 
 def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:

@@ -33,7 +33,9 @@ def to_json(result: JobResult) -> str:
             "verdict": pairing.verdict(result.comparisons),
             "warnings": list(result.notes),
             "kernels": [_kernel(comparison) for comparison in result.comparisons],
-            "comparisons": [{"title": each.title, **_comparison(each)} for each in result.comparisons],
+            "comparisons": [
+                {"title": comparison.title, **_comparison(comparison)} for comparison in result.comparisons
+            ],
         }
     content["files"] = [str(file) for file in result.files]
     return in_json(content)

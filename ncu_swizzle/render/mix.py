@@ -315,7 +315,7 @@ def of_wgmma(comparison: Comparison) -> tuple[UnitCounter, ...]:
 
     def total(field: str) -> tuple[str, ...]:
         of_wgmma = ([i for i in p.instructions if i.opcode.startswith(WGMMA)] for p in profiles)
-        return tuple(text.count(known_sum(getattr(i, field) for i in each)) for each in of_wgmma)
+        return tuple(text.count(known_sum(getattr(i, field) for i in instructions)) for instructions in of_wgmma)
 
     return (
         UnitCounter(name="inst_executed", meaning="wgmma executed, by warps", values=total("executed")),

@@ -251,12 +251,16 @@ def _badness(comparison: Comparison) -> tuple[int, float]:
 
 def outputs(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield of how many launches the outputs were compared, and what of them is wrong or unknown."""
-    found = [(each.title, each.profiles[-1].checked) for each in comparisons if each.profiles[-1].checked]
+    found = [
+        (comparison.title, comparison.profiles[-1].checked)
+        for comparison in comparisons
+        if comparison.profiles[-1].checked
+    ]
     if found:
-        right = sum(not any(each.wrong or each.unknown for each in checked) for _, checked in found)
+        right = sum(not any(output.wrong or output.unknown for output in checked) for _, checked in found)
         yield f"Outputs were compared of {len(found)} of {len(comparisons)} launches; of {right} all are right."
     for title, checked in found:
-        yield from (f"{title}: {each}." for each in checked if each.wrong or each.unknown)
+        yield from (f"{title}: {output}." for output in checked if output.wrong or output.unknown)
 
 
 def verdict(comparisons: Sequence[Comparison]) -> str:

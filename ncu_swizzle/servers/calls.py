@@ -114,7 +114,7 @@ def _fixing(
     caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, targets: Sequence[Target]
 ) -> Call | None:
     """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
-    failed = next((each for each in verdict.checks if each.failed and each.criterion == MAX_DEGREE), None)
+    failed = next((judged for judged in verdict.checks if judged.failed and judged.criterion == MAX_DEGREE), None)
     chosen = next((target for target in targets if failed and target.name == failed.kernel), None)
     if chosen is None:  # nothing fails, or a captured launch does
         return None
@@ -239,7 +239,7 @@ def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = Launch
     """Answer kernels, reports or saved profiles side by side, the first one as the baseline."""
     config = caller.entries(entries, launch).config
     compared = api.compare(*entries, config=config, **caller.keywords(launch))
-    engines = sorted({each.engine for each in compared.profiles})
+    engines = sorted({profile.engine for profile in compared.profiles})
     return _answer(compared, {"engine": ", ".join(engines)}, _after(caller, compared, entries[-1], launch))
 
 

@@ -48,7 +48,7 @@ class LaunchGiven:
     def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
         """Parse what a client sent; raise UsageError for an unknown field."""
         fields_sent: dict[str, Any] = dict(content or {})
-        names = [each.name for each in fields(cls)]
+        names = [own_field.name for own_field in fields(cls)]
         for name in fields_sent:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
@@ -215,7 +215,7 @@ def _sent(typed: Typed) -> str:
 def _launch(words: Sequence[str]) -> dict[str, Any]:
     """Return options of the command line as the fields of a launch; nothing if a launch has no such field."""
     arguments: dict[str, Any] = {}
-    names = {each.name for each in fields(LaunchGiven)}
+    names = {own_field.name for own_field in fields(LaunchGiven)}
     for option, value in zip(words[::2], words[1::2], strict=False):
         name = FIELDS.get(option.removeprefix("--"), option.removeprefix("--"))
         if name not in names or len(words) % 2:

@@ -209,7 +209,7 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
     source = Path(os.path.realpath(caller.folders.path(file)))
     declared = _declared_kernels(caller, source, caller.folders.config(source.parent))
-    target = next((each for each in declared if each.name == kernel), None)
+    target = next((candidate for candidate in declared if candidate.name == kernel), None)
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
     query = KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)

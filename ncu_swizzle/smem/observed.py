@@ -275,7 +275,7 @@ def _parts(requests: Mapping[int, AccessRequests], arrays: Sequence[DeclaredArra
 def _is_one(requests: Mapping[int, AccessRequests], offsets: Sequence[int], array: DeclaredArray) -> bool:
     """Return whether the accesses to parts of an array have one row length, or show none."""
     touched = [_touched(requests[offset]) for offset in offsets]
-    shown = [length for each in touched if (length := row_length([each], array.start)) is not None]
+    shown = [length for access in touched if (length := row_length([access], array.start)) is not None]
     return not shown or row_length(touched, array.start) is not None
 
 
