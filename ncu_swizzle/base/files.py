@@ -189,9 +189,9 @@ def read_bytes(path: Path, hint: str = OURS, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
-def read_source(path: Path, largest: int = LARGEST_SOURCE) -> str:
+def read_source(path: Path) -> str:
     """Return the text of a source, whatever its bytes; raise BadFile as `read_bytes` does."""
-    return read_bytes(path, "give a source", largest).decode("utf-8", "replace")
+    return read_bytes(path, "give a source", LARGEST_SOURCE).decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

@@ -162,7 +162,7 @@ def to_markdown(sweep: Sweep) -> str:
     shown = rows_table(sweep)
     unit = time_unit(shown)
     rows = [[*map(in_markdown, cells(row, varied, unit))] for row in shown]
-    table = formats.markdown_table([*map(in_markdown, heads)], rows).rstrip()
+    table = formats.markdown_table([*map(in_markdown, heads)], rows)
     failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
     notes = [f"> {in_markdown(note)}" for note in (where(sweep), *sweep.notes)]
     parts = [f"### {in_markdown(title(sweep))}", table, "\n".join(failures), "\n>\n".join(notes)]
