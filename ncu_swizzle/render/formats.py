@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from ncu_swizzle.base.texts import in_csv, in_json
-from ncu_swizzle.render import findings, mix, summary, tables, text
-from ncu_swizzle.render.templates import Written, new_markdown_environment
+from ncu_swizzle.render import findings, mix, summary, tables, templates, text
+from ncu_swizzle.render.templates import Markdown
 from ncu_swizzle.reports import frames, pack, pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.counts import Instruction
 
 if TYPE_CHECKING:
-    from jinja2 import Environment  # noqa: TID251 - a type
     from swizzle_pack.finding import Finding
 
 # A result as JSON: everything that the terminal and the report show, and the profiles behind it.
@@ -72,10 +70,10 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "saves": asdict(comparison.saves) if comparison.saves else None,
         "warnings": list(comparison.warnings),
         "labels": list(comparison.labels),
-        "metrics": _rows(comparison.metrics.reset_index()),
-        "accesses": _rows(comparison.accesses),
-        "memory": _rows(comparison.memory),
-        "stalls": _rows(comparison.stalls.reset_index()),
+        "metrics": records(comparison.metrics.reset_index()),
+        "accesses": records(comparison.accesses),
+        "memory": records(comparison.memory),
+        "stalls": records(comparison.stalls.reset_index()),
         "unknowns": [
             {"label": label, **asdict(why)} for label, profile in comparison.named for why in profile.unknowns
         ],
@@ -84,7 +82,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         ],
         "samples": [profile.all_samples for profile in comparison.profiles],
         "mix": _mix_record(comparison),
-        "lines": _rows(comparison.lines),
+        "lines": records(comparison.lines),
         "findings": pack.rows(pack.launch_findings(comparison)),
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }
@@ -104,7 +102,8 @@ def _mix_record(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table's rows for JSON; unknown values are null."""
     return [
         {str(name): None if pd.isna(value) else value for name, value in row.items()}
         for row in table.astype(object).to_dict("records")
@@ -142,18 +141,7 @@ MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 INSTRUCTIONS_SHOWN = 5
 MOST_COLUMNS = 6  # profiles side by side; more do not fit a comment
 LIMITS = {"most_stalls": 6, "most_columns": MOST_COLUMNS, "most_parts": 3, "most_rows": 100}  # kernels in full, listed
-PART = Written("\f")  # between parts: no value has this character, see `texts.visible`
-
-
-@cache
-def _templates() -> Environment:
-    templates = new_markdown_environment()
-    counted = {"count": text.count, "counted": text.summed, "degree": text.degree, "percent": text.percent}
-    templates.filters |= counted
-    own = (worst_instructions, findings_worth_reading)
-    templates.globals |= {function.__name__: function for function in own} | LIMITS | {"part": PART}
-    templates.globals |= {"mix": mix, "pairing": pairing, "summary": summary, "tables": tables, "text": text}
-    return templates
+PART = Markdown("\f")  # between parts: no value has this character, see `texts.visible`
 
 
 def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
@@ -162,12 +150,12 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     The same comparisons give the same text.
     """
     if len(comparisons) == 1:
-        return _joined(_templates().get_template("markdown/comparison.md").render(comparison=comparisons[0]))
+        return _joined(templates.markdown("comparison", **_CALLED, comparison=comparisons[0]))
     profiles = [profile for comparison in comparisons for profile in comparison.profiles]
-    markdown = (
-        _templates()
-        .get_template("markdown/kernels.md")
-        .render(
+    return _joined(
+        templates.markdown(
+            "kernels",
+            **_CALLED,
             comparisons=comparisons,
             rows=summary.rows(comparisons),
             notes=notes,
@@ -176,7 +164,6 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
             paired=len(profiles) > len(comparisons),
         )
     )
-    return _joined(markdown)
 
 
 def _joined(markdown: str) -> str:
@@ -204,8 +191,15 @@ def findings_worth_reading(comparison: Comparison) -> list[tuple[str, Finding]]:
     return [(label, finding) for label, told in groups for finding in told if finding.kind != "ok"]
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of Markdown; all columns but the first are numbers, right-aligned."""
-    marks = [" ---: " if column else " --- " for column in range(len(heads))]
-    lines = [f"|{'|'.join(marks)}|", *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join([f"| {' | '.join(heads)} |", *lines])
+# What the templates know.
+_CALLED: dict[str, Any] = {
+    **LIMITS,
+    "part": PART,
+    "mix": mix,
+    "pairing": pairing,
+    "summary": summary,
+    "tables": tables,
+    "text": text,
+    "worst_instructions": worst_instructions,
+    "findings_worth_reading": findings_worth_reading,
+}

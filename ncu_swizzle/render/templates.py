@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: TID251 - this is the one
 
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.texts import in_code, in_markdown, on_page
+from ncu_swizzle.render import text
 
 
 def new_environment() -> Environment:
@@ -15,20 +17,27 @@ def new_environment() -> Environment:
     return _environment(autoescape=True, finalize=on_page)
 
 
-class Written(str):
+class Markdown(str):
     """Markdown, which is not escaped again."""
 
     __slots__ = ()
 
 
-def new_markdown_environment() -> Environment:
-    """Return the same for Markdown: every value that is no `Written` is escaped for it."""
+@cache
+def markdown_environment() -> Environment:
+    """Return the environment of Markdown: every value that is not `Markdown` already is escaped for it."""
     templates = _environment(
         autoescape=False,  # that is HTML's
-        finalize=lambda value: value if isinstance(value, Written) else in_markdown(str(value)),
+        finalize=lambda value: value if isinstance(value, Markdown) else in_markdown(str(value)),
     )
-    templates.filters |= {"written": Written, "code": lambda text: Written(in_code(text))}
+    templates.filters |= {"written": Markdown, "code": lambda name: Markdown(in_code(name))}
+    templates.filters |= {"count": text.count, "counted": text.summed, "degree": text.degree, "percent": text.percent}
     return templates
+
+
+def markdown(template: str, **content: object) -> str:
+    """Return a template of the folder ``markdown`` with its content."""
+    return markdown_environment().get_template(f"markdown/{template}.md").render(**content)
 
 
 def _environment(**settings: Any) -> Environment:

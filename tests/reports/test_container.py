@@ -343,7 +343,7 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     assert "cannot tell which accesses are LDSM" in remarks.about_counts(profile, "LDSM")
     comparison = compare([first, profile])
     assert "unknown" in report.render(comparison)
-    assert "unknown" in formats.render(comparison)
+    assert "unknown" in formats.render_all([comparison])
 
 
 # ------------------------------------------------------------------------------------- answers that are kept
