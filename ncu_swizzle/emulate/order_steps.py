@@ -42,9 +42,8 @@ from ncu_swizzle.emulate.tensor_memory import (
     lane_and_column,
 )
 from ncu_swizzle.emulate.values import Value, join_halves
-from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor, UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.operations import WORD, Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 PLACES = SIXTEENTHS * COLUMNS
 _NOTHING = np.zeros(0, np.int64)

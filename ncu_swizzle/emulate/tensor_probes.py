@@ -36,9 +36,8 @@ from ncu_swizzle.emulate.tensor_memory import (
 )
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
+from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES, UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 WARP_LANES, UNIT_BITS = 32, UNIT.bit_length() - 1
 NOBODY = -1

@@ -34,7 +34,6 @@ from ncu_swizzle.reports.model import (
     Metric,
     Profile,
     UnknownCounts,
-    Violation,
 )
 from ncu_swizzle.reports.origins import EMULATED
 
@@ -110,10 +109,10 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
         by_line.setdefault(line or outside.offset, []).append(outside)
     for place, (outside, *again) in by_line.items():
         more = f"; {len(again)} more of the line's instructions" if again else ""
-        yield model.finding(Violation(f"{outside}{more}{some}", None if isinstance(place, int) else place))
+        yield model.violation(f"{outside}{more}{some}", None if isinstance(place, int) else place)
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
-        yield model.finding(Violation(misfit.message, line, model.TILES_RULE, misfit.code))
+        yield model.violation(misfit.message, line, model.TILES_RULE, misfit.code)
     few = f" ({counts.hazards.blocks} of {counts.blocks:,} blocks)" if counts.hazards.blocks < counts.blocks else ""
 
     calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
@@ -130,16 +129,8 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
         also = f"; the same with {', '.join(map(_in_brief, further))}" if further else ""
         message = f"{hazard.described(named, partial(_variable_at, profile.arrays))}{also}{few}"
         line = sites[0][0] if sites[0] else None
-        yield model.finding(
-            Violation(
-                message,
-                line,
-                model.RACES_RULE,
-                code,
-                tuple(sites[0][1:]),
-                tuple(frame for frame in dict.fromkeys((*related, *further)) if frame not in sites[0]),
-            )
-        )
+        others_lines = tuple(frame for frame in dict.fromkeys((*related, *further)) if frame not in sites[0])
+        yield model.violation(message, line, model.RACES_RULE, code, tuple(sites[0][1:]), others_lines)
 
 
 def _variable_at(arrays: Sequence[SharedArray], at: int) -> str:

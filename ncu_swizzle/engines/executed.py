@@ -33,7 +33,7 @@ from ncu_swizzle.kernels import check, fills, kernels_only, output, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.toolchain import ARCH, disassembly
-from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
+from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, violation
 from ncu_swizzle.smem.operations import Ints
 
 GAP = "nothing"  # in place of a buffer's name: what lies before all others
@@ -413,4 +413,4 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
 
 def wrong_output(message: str) -> Finding:
     """Return the finding that an output is not as its reference."""
-    return finding(Violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT))
+    return violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT)

@@ -53,10 +53,10 @@ def simulated(
     entry = _entry(binary, launch, toolchain) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
-    from ncu_swizzle.cycles import estimate  # with the emulator, which what is in the cache does not need
+    from ncu_swizzle.cycles import simulator  # with the emulator, which what is in the cache does not need
 
     text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
-    found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    found = simulator.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
         cache.save(KIND, entry, counts_cache.pack(found))
     return found

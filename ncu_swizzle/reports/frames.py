@@ -263,14 +263,14 @@ def comparison_table(comparison: Comparison, kind: Kind = "instructions") -> pd.
     return _stacked(comparison.named, kind)
 
 
-def comparisons_table(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
-    """Return the stacked tables of several comparisons; a profile is named by its kernel and, in a pair, its label."""
+def comparisons_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+    """Return the stacked tables of instructions; a profile is named by its kernel and, in a pair, its label."""
     named = [
         (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
         for comparison in comparisons
         for label, profile in comparison.named
     ]
-    return _stacked(named, kind)
+    return _stacked(named, "instructions")
 
 
 def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
