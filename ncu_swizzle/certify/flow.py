@@ -5,12 +5,14 @@ each edge. A loop's header has phis for what its body changes; which those are i
 (optimistic value numbering: at the fixed point, what is no phi has the same value along every edge).
 
 Local memory at constant offsets is variables, too: parameters of calls, and what a compiler spills that does not
-optimise. An object that is accessed at other offsets is memory. An object keeps its contents when its function returns,
-as it may: nothing accesses them before they are set.
+optimise. Offsets that loops with constant bounds step through are enumerated; what else is accessed in an object is
+memory. An object keeps its contents when its function returns, as it may: nothing accesses them before they are set.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -42,6 +44,7 @@ Shape = tuple[int, int, int]
 PASSES = 60
 CHUNK = 16  # bytes that TMA moves together, whatever the swizzle
 MOST_ITERATIONS = 1_024  # of a loop that is stepped through
+MOST_OFFSETS = 5_000  # of one access to local memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,8 @@ class SymbolicFlow(ABC):
             name for block in graph.blocks for instruction in block.instructions for name in instruction.results()
         )
         self._bases: dict[tuple[int, Key], Term | None] = {}  # of phis, if what enters first does not tell
-        self._memory: set[str] = set()  # local objects that are memory, not variables
+        self._opaque: dict[str, set[int]] = {}  # bytes of local objects that are memory
+        self._memory: set[str] = set()  # local objects that are memory as a whole
         self._changed = False
 
     def run(self) -> None:
@@ -173,7 +177,10 @@ class SymbolicFlow(ABC):
             self._changed = False
             self._pass()
             self._close_loops()
-            if not self._changed:  # what points where is only known once the loops are
+            # What points where, and how far, is only known once the loops are.
+            if not self._changed:
+                self._resolve_offsets()
+            if not self._changed:
                 self._make_memory(self._lost)
             if not self._changed:
                 return
@@ -196,6 +203,7 @@ class SymbolicFlow(ABC):
         self._entry: list[FlowState] = [FlowState() for _ in range(count)]
         self._exit: list[FlowState | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
+        self._offsets: list[tuple[str, Term, int, int]] = []
         self._lost: set[str] = set()  # objects to which something may point that does not show it
         self._count: Counter[tuple[int, str, str]] = Counter()  # phis of registers, by block, path and kind
         self._turns: dict[int, dict[Term, list[Term]]] = {}  # values of loops' variables, by header
@@ -390,14 +398,57 @@ class SymbolicFlow(ABC):
         if not instruction.path.startswith(name[: name.rfind("~") + 1]):
             raise Unfollowed("a local variable is accessed after its function has returned", instruction.line)
         rest = address - objects[0]
-        if not rest.is_const:
+        if len(objects) > 1 or objects[0] in rest.atoms:
             self._make_memory(each.name.removeprefix(OBJECT) for each in objects)
-        return None if name in self._memory else (name, signed(rest.value, rest.width), size)
+        elif not rest.is_const:
+            self._offsets.append((name, rest, size, self._number))
+        elif name not in self._memory:
+            offset = signed(rest.value, rest.width)
+            part = range(offset, offset + size)
+            if self._opaque.get(name, set()).isdisjoint(part):
+                return name, offset, size
+            self._reserve(name, part)
+        return None
 
     def _make_memory(self, names: Iterable[str]) -> None:
         for name in names:
             self._changed |= name not in self._memory
             self._memory.add(name)
+
+    def _reserve(self, name: str, part: Iterable[int]) -> None:
+        """Treat bytes of an object as memory."""
+        opaque = self._opaque.setdefault(name, set())
+        count = len(opaque)
+        opaque.update(part)
+        self._changed |= len(opaque) > count
+
+    def _resolve_offsets(self) -> None:
+        """Find the parts of local objects that are accessed at offsets that are not constant."""
+        for name, offset, size, number in self._offsets:
+            if name in self._memory:
+                continue
+            leaves_ = list(offset.atoms)
+            values = [self._stepped(leaf, number) for leaf in leaves_]
+            offsets: list[Term] = []
+            if math.prod(map(len, values)) <= MOST_OFFSETS:
+                for meant in itertools.product(*values):
+                    offsets += substituted(dict(zip(leaves_, meant, strict=True)), [offset])
+            if not offsets or not all(each.is_const for each in offsets):
+                self._make_memory([name])
+            starts = {signed(each.value, each.width) for each in offsets if each.is_const}
+            self._reserve(name, {start + byte for start in starts for byte in range(size)})
+
+    def _stepped(self, leaf: Term, number: int) -> list[Term]:
+        """Return the values that a loop's variable takes where a block reads it; none if they are not known."""
+        phi = self.phis.get(leaf)
+        if phi is None or phi.block not in self.loops:
+            return []
+        header, body = phi.block, self.loops[phi.block]
+        values = self.iterations(header).get(leaf, [])
+        # Its value at the exit is not one of the body's, if the loop is left where it begins.
+        blocks = self.graph.blocks
+        at_start = all(n == header or {*blocks[n].successors} <= body for n in body if self.reached[n])
+        return values[:-1] if number in body and number != header and at_start else values
 
     def iterations(self, header: int) -> dict[Term, list[Term]]:
         """Return the values of a loop's variables at its header, turn by turn; none unless constants decide its end."""
