@@ -1,4 +1,4 @@
-"""The measured engine: kernels launched in a child process, under ncu, timed without it, or under compute-sanitizer."""
+"""The measured engine: kernels launched in a child process, under ncu, or timed without it."""
 
 from __future__ import annotations
 
@@ -163,9 +163,8 @@ def run_batch(
     timeout_s: float,
     action: str,
     more: Sequence[str] = (),
-    under: Sequence[str] = (),
-) -> tuple[list[dict[str, Any] | NcuSwizzleError], str]:
-    """Run jobs in order in one process; return the facts or the error of each, and the output."""
+) -> list[dict[str, Any] | NcuSwizzleError]:
+    """Run jobs in order in one process; return the facts or the error of each."""
     listed = []
     for job in jobs:
         _describe(job.family, job.folder)
@@ -173,9 +172,9 @@ def run_batch(
         listed.append({"folder": str(job.folder.absolute()), "arguments": [*command[len(_program()) :], *more]})
     plan = folder / f"{action}.jobs.json"
     write_atomically(plan, in_json(listed).encode())
-    command = [*under, *_program(), "--jobs", str(plan.absolute())]
+    command = [*_program(), "--jobs", str(plan.absolute())]
     outcome = child.run(command, timeout_s, folder, paths.child_environment())
-    return [_outcome(_facts(job.folder, action), outcome) for job in jobs], outcome.log
+    return [_outcome(_facts(job.folder, action), outcome) for job in jobs]
 
 
 def _outcome(facts: Path, outcome: child.Exit) -> dict[str, Any] | NcuSwizzleError:

@@ -48,7 +48,7 @@ def measure(
     """
     more = ["--repeats", str(samples)]
     try:
-        outcomes, _ = run_batch(pairs, folder, toolchain.timeout_s, "compare", more)
+        outcomes = run_batch(pairs, folder, toolchain.timeout_s, "compare", more)
     except NcuSwizzleError as error:
         return [_claims(error)] * len(pairs)
     return [_claims(outcome) for outcome in outcomes]

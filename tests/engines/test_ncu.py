@@ -150,7 +150,7 @@ def test_every_job_says_why_it_failed(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         jobs.append(LaunchJob(family=family, kernels=(kernel,), problem={"n": 64}, folder=folder))
-    outcomes, _ = run_batch(jobs, tmp_path, 60, "compare", ["--repeats", "3"])
+    outcomes = run_batch(jobs, tmp_path, 60, "compare", ["--repeats", "3"])
     assert [type(outcome) for outcome in outcomes] == [EnvironmentLacking] * 2
     assert all(outcome.hint for outcome in outcomes if isinstance(outcome, NcuSwizzleError))
     assert len(list(tmp_path.rglob("compare.facts.json"))) == 2

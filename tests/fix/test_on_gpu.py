@@ -52,9 +52,9 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Launched:
             "times_ms": {"before": [1.0] * 5, "after": [took] * 5},
         }
 
-        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
+        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> list[Any]:
             assert all(Path(kernel.cubin).is_file() for job in jobs for kernel in job.kernels)
-            return [error or facts for _ in jobs], ""
+            return [error or facts for _ in jobs]
 
         monkeypatch.setattr(on_gpu, "run_batch", run_batch)
         (measured,) = on_gpu.measured([fix], [before], text, Toolchain())
