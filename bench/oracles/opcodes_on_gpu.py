@@ -242,9 +242,9 @@ def changed(after: np.ndarray, unchanged: np.ndarray, way: str, access: Access |
 def why_not(text: str) -> str:
     """Return why an instruction cannot be a sample; "" if it can."""
     from ncu_swizzle.emulate.code import Sass, parse_instruction
-    from ncu_swizzle.emulate.opcodes import Copy
     from ncu_swizzle.emulate.operands import COMPILERS
     from ncu_swizzle.emulate.operations.special import SPECIAL_REGISTERS
+    from ncu_swizzle.smem.opcodes import Copy
 
     instruction = parse_instruction(Sass(0, text))
     row, access, special = instruction.row, Access.of(text), re.search(r"SR_(\S+)", text)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.emulate.opcodes import ROWS
+from ncu_swizzle.smem.opcodes import ROWS
 
 KINDS = {
     name: number

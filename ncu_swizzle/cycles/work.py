@@ -25,11 +25,11 @@ from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_each
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.smem.opcodes import Copy
 from ncu_swizzle.smem.operations import Bools, Ints
 
 PER_LINE = 4  # sectors

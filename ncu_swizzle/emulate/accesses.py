@@ -20,13 +20,13 @@ from ncu_swizzle.emulate.dependence import Tag, is_open
 from ncu_swizzle.emulate.effects import effects, operand_number, words_moved
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses, distinct_requests
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
+from ncu_swizzle.smem.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, SPIN, STMATRIX, WARP, WORD, ZERO_FILL, Bools, Ints
 
 # Which shared-memory requests an instruction makes: its width, its operation, and a log of what it asked for.

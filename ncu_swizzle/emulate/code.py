@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
-from ncu_swizzle.emulate.opcodes import Copy, Opcode, row
 from ncu_swizzle.smem.access import RESERVED_BYTES
+from ncu_swizzle.smem.opcodes import Copy, Opcode, row
 
 # The machine code of one kernel, from nvdisasm's output.
 

@@ -18,11 +18,11 @@ from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
+from ncu_swizzle.smem.opcodes import Copy, opcodes_with
 from ncu_swizzle.smem.operations import Bools, Ints
 
 # cp.async: which of its lanes ncu counts, which write zeros, and where the others read.

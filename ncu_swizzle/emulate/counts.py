@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.events import Hazards
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, WRITE
 from ncu_swizzle.smem.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]

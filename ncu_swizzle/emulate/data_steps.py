@@ -15,9 +15,9 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_extend
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
 from ncu_swizzle.emulate.operands import Use
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, Memory, Shared
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 

@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.code import (
     Operand,
     SassInstruction,
 )
-from ncu_swizzle.emulate.opcodes import Copy, Memory, Shared
+from ncu_swizzle.smem.opcodes import Copy, Memory, Shared
 
 BASES = {REG: 0, RPC: 255, UREG: 256, PRED: 336, UPRED: 344}
 NONE = {REG: ZERO, RPC: None, UREG: UZERO, PRED: TRUE, UPRED: TRUE}

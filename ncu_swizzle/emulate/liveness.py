@@ -41,7 +41,7 @@ from ncu_swizzle.emulate.effects import (
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
-from ncu_swizzle.emulate.opcodes import Opcode
+from ncu_swizzle.smem.opcodes import Opcode
 from ncu_swizzle.smem.operations import WORD
 
 STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words are behind all others

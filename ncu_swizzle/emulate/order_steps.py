@@ -27,7 +27,6 @@ from ncu_swizzle.emulate.copies import (
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_memory import (
@@ -43,6 +42,7 @@ from ncu_swizzle.emulate.tensor_memory import (
 )
 from ncu_swizzle.emulate.values import Value, join_halves
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor, UmmaDescriptor, UmmaShape
+from ncu_swizzle.smem.opcodes import Shared
 from ncu_swizzle.smem.operations import WORD, Ints
 
 PLACES = SIXTEENTHS * COLUMNS

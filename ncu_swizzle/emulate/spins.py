@@ -8,7 +8,7 @@ from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.opcodes import Memory, Opcode, Shared
+from ncu_swizzle.smem.opcodes import Memory, Opcode, Shared
 
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
 _COMPARING = frozenset(("YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))

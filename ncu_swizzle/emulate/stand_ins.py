@@ -25,11 +25,11 @@ from ncu_swizzle.emulate.effects import BASES, operand_number, source_width, wid
 from ncu_swizzle.emulate.effects import results as written_operands
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
-from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.emulate.worlds import World, hash_of, moderate_floats
 from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 LANES = np.arange(32)

@@ -18,10 +18,10 @@ from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tensor_map import NO_SOURCE, SOURCE_BYTES, PlacedBoxes
 from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.smem.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 _MOVES = ("MOV", "IMAD", "PRMT")

@@ -26,7 +26,6 @@ from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import TABLE, Copy, Memory, Shared
 from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
@@ -39,6 +38,7 @@ from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import join_halves, known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.opcodes import TABLE, Copy, Memory, Shared
 
 # ---------------------------------------------------------------------------------------------- products
 

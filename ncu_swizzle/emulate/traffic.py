@@ -25,13 +25,13 @@ from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
 from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem.access import MOST_THREADS
+from ncu_swizzle.smem.opcodes import Copy, Shared
 from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints
 from ncu_swizzle.smem.wavefronts import copy_sectors, global_sectors, local_sectors
 

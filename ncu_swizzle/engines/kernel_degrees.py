@@ -9,9 +9,9 @@ from ncu_swizzle.base.degrees import AccessDegree, KernelDegrees
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import row
 
 # Shapes that are tried if none is known, by how many axes of the thread index the code reads.
 SHAPES: dict[int, tuple[Index, ...]] = {

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.texts import in_words
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.gate import memory, verdict
 from ncu_swizzle.gate.baseline import (
     SAVE,
@@ -47,6 +46,7 @@ from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.origins import Origin
 from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
+from ncu_swizzle.smem.opcodes import row
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
 CODES = {  # of findings of `check`, by criterion

@@ -13,7 +13,7 @@ from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.lines import Location, is_wmma
-from ncu_swizzle.emulate.opcodes import opcodes_with, row
+from ncu_swizzle.smem.opcodes import opcodes_with, row
 
 if TYPE_CHECKING:
     from ncu_swizzle.smem.requests import AccessRequests

@@ -16,12 +16,12 @@ import pandas as pd
 
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.reports.comparison import Comparison
 from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
 from ncu_swizzle.reports.model import Metric, Profile
 from ncu_swizzle.reports.side_by_side import COUNT, RATIO
+from ncu_swizzle.smem.opcodes import Copy, Shared, opcodes_with
 
 # The instruction mix: warp instructions executed, by class of SASS opcode.
 #

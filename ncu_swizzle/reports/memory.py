@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.emulate.opcodes import opcodes_with
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
 from ncu_swizzle.reports.counts import Instruction, known_sum
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.opcodes import opcodes_with
 from ncu_swizzle.smem.operations import WARP
 
 # Opcodes that access global memory, or local memory alone, at addresses of their lanes.

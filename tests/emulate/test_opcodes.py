@@ -9,8 +9,8 @@ from bench.figures.census import mnemonic
 from bench.oracles import opcodes_on_gpu
 from ncu_swizzle.emulate import program  # noqa: F401  it has all steps registered
 from ncu_swizzle.emulate.control import HANDLERS
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, ROWS, TABLE, WRITE, Copy, Memory, Opcode, Shared, row
 from ncu_swizzle.emulate.operands import COMPILERS, MAKERS
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, ROWS, TABLE, WRITE, Copy, Memory, Opcode, Shared, row
 from tests.support.places import DATA
 
 MNEMONIC = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z][A-Z0-9_]*)", re.M)
