@@ -17,8 +17,8 @@ from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_profile import Binary
-from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of
+from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs, wrong_output
 from ncu_swizzle.reports.model import CheckedOutput, Profile
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -55,13 +55,8 @@ def with_check(
     except NcuSwizzleError as error:
         notes.append(f"outputs were not checked: {error}")
     notes += [str(each) for each in outputs if each.wrong and each.inexact]
-    return replace(
-        profile,
-        checked=outputs,
-        errors={each.name: each.error for each in outputs if each.error is not None},
-        notes=(*profile.notes, *(f"{profile.kernel.name}: {note}." for note in notes)),
-        findings=(*profile.findings, *(wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact)),
-    )
+    wrongs = [wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact]
+    return with_outputs(profile, outputs, notes, wrongs)
 
 
 def checked_outputs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -33,6 +33,7 @@ from ncu_swizzle.smem import access
 # contents are known if the family defines them (index arrays, lengths); random inputs are unknown.
 
 HEAP = 0x7F00_0000_0000  # address of the first buffer
+GAP = "nothing"  # in place of a buffer's name: what lies before all others
 MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
@@ -86,25 +87,64 @@ def static_shared(cubin: Cubin, attributes: Attributes) -> int:
 
 def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = None) -> Launch:
     """Return the launch of a target; random inputs are unknown, or those that this seed draws."""
-    family, kernel, problem = target.family, target.kernel, target.problem
-    too_large = _too_large(family.arguments, problem, sample)
-    checked = None if family.shipped else cubin
-    arguments = [kernel.boxed(argument) for argument in family.arguments]
-    values = described_values(
-        arguments,
-        problem,
-        cubin=checked,
-        symbol=symbol,
-        source=partial(check.declaring_text, family, kernel),
-        sample=sample,
-    )
-    launched = launch(cubin, symbol, target.launch, values)
+    family, problem = target.family, target.problem
+    arguments = [target.kernel.boxed(argument) for argument in family.arguments]
+    too_large = _too_large(arguments, problem, sample)
+    rng = np.random.default_rng(sample or 0)
+    contents = {
+        argument.name: fills.array(argument, problem, rng)
+        for argument in arguments
+        if _known(argument, sample) and not argument.tensor_map and argument not in too_large
+    }
+    launched = launch_with(target, cubin, symbol, contents)
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
     notes = []
     for argument in too_large:
         size, most = fills.size(argument, problem), ARRAY_BYTES >> 20
         notes.append(f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {most} MiB kept")
     return replace(launched, notes=tuple(notes), buffers=buffers)
+
+
+def launch_with(
+    target: Target, cubin: Cubin, symbol: str, contents: Mapping[str, np.ndarray], apart: int | None = None
+) -> Launch:
+    """Return the launch of a target with these contents of its buffers; what others hold is unknown.
+
+    With `apart`, all buffers are moved by that many bytes, and matrices behind tensor maps are buffers like others.
+    Raises LaunchLacking if the cubin's function has other parameters, and what `launch` raises.
+    """
+    family, kernel, problem = target.family, target.kernel, target.problem
+    arguments = [kernel.boxed(argument) for argument in family.arguments]
+
+    def buffer(argument: Argument, *, passed: bool) -> ArgumentValue:
+        held = contents.get(argument.name)
+        content = None if held is None else np.ascontiguousarray(held).tobytes()
+        return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name, passed=passed)
+
+    values = [] if apart is None else [ArgumentValue(size=apart, name=GAP, passed=False)]
+    first = len(values)
+    for argument in arguments:
+        if argument.tensor_map:
+            values.append(ArgumentValue(scalar=bytes(TENSOR_MAP_BYTES)))
+        elif argument.shape:
+            values.append(buffer(argument, passed=argument.passed))
+        else:
+            values.append(ArgumentValue(scalar=fills.scalar(argument, problem).tobytes()))
+    if apart is not None:
+        values += [buffer(argument, passed=False) for argument in arguments if argument.tensor_map]
+    at = {value.name: address for value, address in zip(values, addresses(values), strict=True) if value.buffer}
+    for number, argument in enumerate(arguments, first):
+        if argument.tensor_map:
+            shape, address = fills.shape(argument, problem), at.get(argument.name, MATRIX)
+            tile = check.tiled(address, argument.dtype, shape, argument.box, argument.swizzle)
+            values[number] = ArgumentValue(scalar=tile.encoded())
+        elif not argument.shape:  # structs get the addresses of the buffers that they point to
+            values[number] = replace(values[number], scalar=fills.pointing(argument, values[number].scalar, at))
+    if not family.shipped:
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+        passed = [argument for argument in arguments if argument.passed]
+        check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
+    return launch(cubin, symbol, target.launch, values)
 
 
 def _known(argument: Argument, sample: int | None) -> bool:
@@ -119,37 +159,6 @@ def _too_large(arguments: Sequence[Argument], problem: Problem, sample: int | No
     filled.sort(key=lambda argument: fills.size(argument, problem))
     totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
     return [argument for argument, total in zip(filled, totals, strict=True) if total > ARRAY_BYTES]
-
-
-def described_values(
-    arguments: Sequence[Argument],
-    problem: Problem,
-    cubin: Cubin | None,
-    symbol: str,
-    source: Callable[[], str] = str,
-    sample: int | None = None,
-) -> list[ArgumentValue]:
-    """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
-
-    `source` returns the text that declares it; `sample` is the seed of random inputs, as a launch has them.
-    """
-    too_large = _too_large(arguments, problem, sample)
-    known = [_known(argument, sample) and argument not in too_large for argument in arguments]
-    rng = np.random.default_rng(sample or 0)
-    values = [
-        _argument_value(argument, problem, rng if kept else None)
-        for argument, kept in zip(arguments, known, strict=True)
-    ]
-    if cubin is not None:
-        sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
-        passed = [argument for argument in arguments if argument.passed]
-        check.refuse_mismatch(cubin, symbol, passed, sizes, source)
-    # Structs get the addresses of the buffers that they point to.
-    at = {argument.name: address for argument, address in zip(arguments, addresses(values), strict=True)}
-    return [
-        replace(value, scalar=fills.pointing(argument, value.scalar, at)) if value.scalar else value
-        for argument, value in zip(arguments, values, strict=True)
-    ]
 
 
 def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[ArgumentValue]) -> Launch:
@@ -202,20 +211,6 @@ def _with_maps(cubin: Cubin, symbol: str, parameters: bytes) -> bytes:
             bytes(content[start : start + TENSOR_MAP_BYTES])
         )
     return bytes(content)
-
-
-def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
-    """Return an argument's value; a buffer's contents only if there is something to draw them with."""
-    if argument.tensor_map:
-        shape = fills.shape(argument, problem)
-        tile = check.tiled(MATRIX, argument.dtype, shape, argument.box, argument.swizzle)
-        return ArgumentValue(scalar=tile.encoded())
-    if not argument.shape:
-        return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    content = np.ascontiguousarray(fills.array(argument, problem, rng)).tobytes() if rng else None
-    return ArgumentValue(
-        size=fills.size(argument, problem), content=content, name=argument.name, passed=argument.passed
-    )
 
 
 def addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:

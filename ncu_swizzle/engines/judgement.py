@@ -165,13 +165,10 @@ def _refuse_unlike(before: Target, after: Target) -> tuple[str, ...]:
 def _sizes(target: Target) -> Iterator[Mapping[str, int]]:
     """Yield the sizes of each case: one that takes seconds, then others that kernels support, larger and smaller."""
     first = executed.checked_size(target).problem
-    parameters = {parameter.name: parameter for parameter in target.family.parameters}
-    steps = {name: parameters[name].multiple for name in first}
-    smaller = {
-        name: max(parameters[name].smallest, size // 2 // steps[name] * steps[name]) for name, size in first.items()
-    }
+    parameters = target.family.parameters
+    smaller = {one.name: one.halved(first[one.name]) for one in parameters}
     yield first
-    yield {name: size + steps[name] for name, size in smaller.items()}  # no power of two, where that is allowed
+    yield {one.name: smaller[one.name] + one.multiple for one in parameters}  # no power of two, where that is allowed
     yield smaller
 
 

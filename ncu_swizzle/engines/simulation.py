@@ -6,7 +6,6 @@ import math
 import typing
 
 from ncu_swizzle.base import cache
-from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.counts import Counts, Launch
@@ -15,7 +14,7 @@ from ncu_swizzle.engines.emulated_profile import Binary
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, NEVER
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain, disassembly
+from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.smem import access
 
 KIND = "cycles"
@@ -50,7 +49,7 @@ def simulated(
     lacking = Simulated(lacking=case.unlike) if case.unlike else TOO_LONG
     if case.unlike or (wanted != ALWAYS and not case.short):
         return lacking if excessive or wanted == ALWAYS else None
-    entry = _entry(binary, launch, toolchain) if cached else ""
+    entry = counts_cache.key(binary, launch, (), toolchain, SOURCES) if cached else ""
     if entry and (content := cache.load(KIND, entry)) is not None:
         return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
     from ncu_swizzle.cycles import estimate  # with the emulator, which what is in the cache does not need
@@ -78,12 +77,3 @@ def buffers(target: Target) -> tuple[float, float]:
     sizes = [(fills.size(each, target.problem), each.output) for each in target.family.arguments if each.shape]
     read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
     return float(read), float(written)
-
-
-def _entry(binary: Binary, launch: Launch, toolchain: Toolchain) -> str:
-    """Return the name of the cache's entry; empty if the disassembler is not a working one."""
-    try:
-        disassembler = toolchain.version(NVDISASM)
-    except NcuSwizzleError:
-        return ""
-    return counts_cache.key(binary, launch, (), disassembler, SOURCES)

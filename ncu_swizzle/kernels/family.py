@@ -56,6 +56,10 @@ class Parameter:
         """The smallest value that the kernels support."""
         return -(-max(self.minimum, 1) // self.multiple) * self.multiple
 
+    def halved(self, value: int) -> int:
+        """Return half of a value, rounded down to one that the kernels support."""
+        return max(self.smallest, value // 2 // self.multiple * self.multiple)
+
     def validated(self, value: int) -> int:
         """Return the value; raise BadProblem if the kernels do not support it."""
         if value >= LIMIT:
