@@ -136,11 +136,7 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
 def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
     """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
     yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
-    start = module_image.GLOBALS
-    for section in module_image.GLOBAL_SECTIONS:
-        if size := binary.cubin.size(section):
-            yield Buffer(section, start, size)
-        start += module_image.APART + size
+    yield from (Buffer(section, start, size) for section, start, size in module_image.sections(binary.cubin) if size)
 
 
 def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:

@@ -18,13 +18,13 @@ from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Dim3, Launch
+from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Launch
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
+from ncu_swizzle.engines.module_image import APART
 from ncu_swizzle.kernels import check, fills
 from ncu_swizzle.kernels.family import Argument, Problem, Target
-from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, refuse_oversized
+from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, along_axes, refuse_oversized
 from ncu_swizzle.smem import access
 
 # From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
@@ -180,22 +180,19 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
             buffers.append(Buffer(value.name or f"parameter {number}", address, value.size))
             if value.content is not None:
                 memory[address] = value.content
-    start = GLOBALS
-    for section in GLOBAL_SECTIONS:
-        if cubin.size(section):
-            buffers.append(Buffer("the module's global variables", start, cubin.size(section)))
-        start += APART + cubin.size(section)
+    sections = module_image.sections(cubin)
+    buffers += [Buffer("the module's global variables", start, size) for _, start, size in sections if size]
     try:
         packed = _with_maps(cubin, symbol, elf.pack(cubin, symbol, arguments).tobytes())
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
     return Launch(
-        grid=_three(shape.grid),
-        block=_three(shape.block),
+        grid=along_axes(shape.grid),
+        block=along_axes(shape.block),
         shared_dynamic=shape.shared,
         parameters=packed,
         memory=memory,
-        cluster=_three(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
+        cluster=along_axes(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
         buffers=tuple(buffers),
     )
 
@@ -223,11 +220,6 @@ def addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
             address += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
 
 
-def _three(sizes: Sequence[int]) -> Dim3:
-    x, y, z = (*sizes, 1, 1, 1)[:3]
-    return int(x), int(y), int(z)
-
-
 def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> None:
     for what, sizes, most in (("grid", shape.grid, MOST_GRID), ("block", shape.block, MOST_BLOCK)):
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
@@ -235,7 +227,7 @@ def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> No
                 f"{what} {in_crosses(sizes) or 'without sizes'} is not valid",
                 f"--{what} {USUAL[what]}: one to three sizes, at most {in_crosses(most)}",
             )
-    if attributes.required_block and _three(shape.block) != _three(attributes.required_block):
+    if attributes.required_block and along_axes(shape.block) != along_axes(attributes.required_block):
         raise UsageError(
             f"{name} was compiled for blocks of {in_crosses(attributes.required_block)}",
             Typed(f"--block {','.join(map(str, attributes.required_block))}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -82,7 +82,9 @@ def profile_of_counts(
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
         supposed=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.supposed.items())),
         unknowns=tuple(_unknowns(counts, unfollowed)),
-        unknown_traffic=tuple(_unknown_traffic(counts)),
+        unknown_traffic=tuple(
+            _by_reason((why.code, why.reason, row.offset) for row in counts.rows if (why := row.traffic_unknown))
+        ),
         timeline=counts.hazards.timeline,
         arrays=shared_arrays(cubin, binary.symbol, launch.shared_dynamic),
     )
@@ -162,11 +164,7 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> tuple[st
 
 def _unknowns(counts: Counts, unfollowed: Sequence[str]) -> Iterator[UnknownCounts]:
     """Yield each reason for unknown counts, the most frequent first, and what was not checked."""
-    reasons: dict[tuple[str, str], list[int]] = {}
-    for row in counts.unknown:
-        reasons.setdefault((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED), []).append(row.offset)
-    for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield UnknownCounts.of(code, reason, offsets)
+    yield from _by_reason((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED, row.offset) for row in counts.unknown)
     for offset, ways in counts.remote.items():
         why = (
             f"lanes want words of one bank of another block's shared memory, up to {ways}-way: ncu counts nothing there"
@@ -180,12 +178,11 @@ def _unknowns(counts: Counts, unfollowed: Sequence[str]) -> Iterator[UnknownCoun
         yield UnknownCounts.of(codes.UNCHECKED_ORDER, "; ".join(unfollowed))
 
 
-def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
-    """Yield each reason for unknown traffic, the most frequent first."""
+def _by_reason(unknown: Iterable[tuple[str, str, int]]) -> Iterator[UnknownCounts]:
+    """Yield each code and reason with its instructions' offsets, the most frequent first."""
     reasons: dict[tuple[str, str], list[int]] = {}
-    for row in counts.rows:
-        if (why := row.traffic_unknown) is not None:
-            reasons.setdefault((why.code, why.reason), []).append(row.offset)
+    for code, reason, offset in unknown:
+        reasons.setdefault((code, reason), []).append(offset)
     for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield UnknownCounts.of(code, reason, offsets)
 

@@ -26,8 +26,9 @@ from ncu_swizzle.engines.emulated_launch import GAP
 from ncu_swizzle.engines.emulated_profile import Binary, source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.kernels import fills, output
+from ncu_swizzle.kernels import fills, references
 from ncu_swizzle.kernels.family import Argument, Target
+from ncu_swizzle.kernels.limits import along_axes
 from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
 from ncu_swizzle.smem.operations import Ints
 
@@ -251,9 +252,8 @@ def sampled_blocks(target: Target) -> Ints | None:
     total, threads = math.prod(launch.grid), math.prod(launch.block)
     if target.threads <= fills.MOST_LANES or launch.cluster:
         return None
-    x, y, z = (*launch.grid, 1, 1)[:3]
     chosen = np.unique(np.linspace(0, total - 1, max(1, fills.MOST_LANES // threads)).astype(np.int64))
-    return np.stack(coordinates(chosen, (x, y, z)), axis=1)
+    return np.stack(coordinates(chosen, along_axes(launch.grid)), axis=1)
 
 
 def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) -> tuple[CheckedOutput, ...]:
@@ -266,7 +266,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
     target = checked_size(target)
     rng = np.random.default_rng(seed)
     inputs = fills.inputs(target.family, target.problem, rng)
-    expected = output.expected_outputs(target.family, target.problem, inputs, rng)
+    expected = references.expected_outputs(target.family, target.problem, inputs, rng)
     ran = executed(compiled(target, settings), inputs, blocks=sampled_blocks(target))
     return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
 
@@ -283,7 +283,7 @@ def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.nd
     right = np.where(compared[index], values, 0)
     found = np.where(compared[index], out[index], 0)
     with np.errstate(invalid="ignore", over="ignore"):
-        errors = output.row_errors(found, right)
+        errors = references.row_errors(found, right)
     errors = np.where(np.isnan(errors), np.inf, errors)
     lost = int(np.count_nonzero(~known))
     return CheckedOutput(

@@ -25,6 +25,7 @@ from ncu_swizzle.engines.kernel_degrees import JudgedKernel
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
+from ncu_swizzle.kernels.limits import along_axes
 from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
@@ -114,8 +115,7 @@ class CompiledKernel:
         if typed:
             return [BlockShape(typed, "--block", certain=True)]
         if required := self.binary.cubin.attributes(self.binary.symbol).required_block:
-            x, y, z = (*required, 1, 1)[:3]
-            return [BlockShape((x, y, z), "the kernel requires it", certain=True)]
+            return [BlockShape(along_axes(required), "the kernel requires it", certain=True)]
         found: dict[Sizes, BlockShape] = {}
         for launch in self.launches:
             if launch.block:
@@ -243,13 +243,9 @@ def of_built(path: Path, settings: EmulationSettings, arch: str = "", wanted: st
                    names.qualified(each.demangled), names.function(each.demangled))]  # fmt: skip
         if not kernels:
             raise UsageError(f"{path} has no kernel {wanted}", f"ncu-swizzle lint {path} lists those that it has")
-    asked = arch or ARCH
-    notes = [f"{path.name} has no code for {asked}: that for {_sms(others)} was taken"] if others else []
+    taken = ", ".join(f"sm_{number}" for number in sorted(others))
+    notes = [f"{path.name} has no code for {arch or ARCH}: that for {taken} was taken"] if others else []
     return CompiledFile(name=str(path), kernels=_sorted(kernels), notes=tuple(notes))
-
-
-def _sms(numbers: Iterable[int]) -> str:
-    return ", ".join(f"sm_{number}" for number in sorted(numbers))
 
 
 def _number(arch: str) -> int:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NcuSwizzleError, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.base.pool import ItemOutcome
-from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import (
     DRY,
     WITHOUT_MEMORY,
@@ -39,6 +38,9 @@ from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
+
+if TYPE_CHECKING:
+    from ncu_swizzle.capture.dry import Left
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
 
@@ -182,6 +184,7 @@ class Replay:
 
 def left_by(path: Path, settings: EmulationSettings) -> Left:
     """Return what the only launch of a launches file leaves in memory."""
+    from ncu_swizzle.capture.dry import Left  # what only a dry run needs
     from ncu_swizzle.engines import captured_outputs
 
     with open_launches(path) as file:

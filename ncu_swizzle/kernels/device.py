@@ -1,4 +1,4 @@
-"""The GPU, through PyCUDA, which nothing else imports: which there are; a kernel loaded and launched.
+"""The GPU, through PyCUDA, which nothing else imports: which there are; a kernel compiled, launched and timed.
 
 It is launched once for its output, and once under ncu.
 """
@@ -6,11 +6,15 @@ It is launched once for its output, and once under ncu.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
+import math
 import re
+import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -18,12 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.base import child
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import elf, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.kernels import check, fills, limits
 from ncu_swizzle.kernels.family import Argument, Family, Kernel, Problem, Target
 from ncu_swizzle.kernels.limits import LaunchShape
+from ncu_swizzle.kernels.toolchain import Refused, nvcc_release
 
 try:
     from pycuda import compiler, driver
@@ -57,14 +64,14 @@ def open_device() -> Any:
     return device
 
 
-def describe(device: Any, nvcc_version: str) -> dict[str, Any]:
+def describe(device: Any) -> dict[str, Any]:
     """Return the GPU and the software versions, for the facts."""
     return {
         "gpu": device.name(),
         "compute_capability": "{}.{}".format(*device.compute_capability()),
         "sm_count": device.multiprocessor_count,
         "driver": driver_version(),
-        "cuda": nvcc_version,
+        "cuda": nvcc_version(),
     }
 
 
@@ -110,6 +117,66 @@ def driver_version() -> str:
 def synchronize() -> None:
     """Wait for all launches; raise the error of one that failed."""
     cuda.Context.synchronize()
+
+
+# Compile kernels with the nvcc on PATH, through PyCUDA.
+
+TIMEOUT_S = 60.0
+PATH_HINT = "put the CUDA toolkit's bin folder on PATH"
+
+
+@cache
+def nvcc_version() -> str:
+    try:
+        ended = child.run(["nvcc", "--version"], TIMEOUT_S, with_stderr=False)
+    except NcuSwizzleError as error:
+        raise EnvironmentLacking(f"nvcc does not work: {error}", PATH_HINT) from error
+    if ended.status:
+        raise EnvironmentLacking(f"nvcc --version exited with code {ended.status}", PATH_HINT)
+    return nvcc_release(ended.log) or ended.log.strip()
+
+
+class PyCudaCompiler:
+    """The nvcc on PATH, run by PyCUDA."""
+
+    def version(self) -> str:
+        """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
+        return nvcc_version()
+
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the cubin of a translation unit; raise Refused."""
+        try:
+            # PyCUDA warns about anything that nvcc prints on stderr, and leaves its folder behind where nvcc fails.
+            with warnings.catch_warnings(), _temporary_files_that_go():
+                warnings.simplefilter("ignore", UserWarning)
+                code: bytes = nvcc.compile(
+                    unit,
+                    options=list(options),
+                    arch=arch,
+                    no_extern_c=True,
+                    cache_dir=False,
+                    include_dirs=[str(folder) for folder in include],
+                )
+        except cuda.CompileError as error:
+            raise Refused(_compiler_log(error)) from error
+        return code
+
+
+@contextlib.contextmanager
+def _temporary_files_that_go() -> Iterator[None]:
+    """Let this process make temporary files in a folder that is removed at the end."""
+    with scratch() as folder:
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+def _compiler_log(error: Any) -> str:
+    """Return nvcc's output without PyCUDA's message around it."""
+    streams = [getattr(error, stream, None) or "" for stream in ("stdout", "stderr")]
+    return "".join(streams).strip() or str(error)
 
 
 # The arguments of a kernel in host and GPU memory.
@@ -183,15 +250,21 @@ SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 def absent() -> str:
     """Return why nothing can be measured here; empty if there is a CUDA device."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        status = _driver().cuInit(0)
     except OSError:
         return "no NVIDIA driver (libcuda.so.1 not found)"
-    status = driver.cuInit(0)
     if status:
         return f"the NVIDIA driver finds no usable GPU (error {status})"
+    return "" if _count() else "the NVIDIA driver finds no GPU"
+
+
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _count() -> int:
     count = ctypes.c_int()
-    status = driver.cuDeviceGetCount(ctypes.byref(count))
-    return "" if status == 0 and count.value else "the NVIDIA driver finds no GPU"
+    return 0 if _driver().cuDeviceGetCount(ctypes.byref(count)) else count.value
 
 
 def ask_ahead() -> None:
@@ -206,50 +279,34 @@ def devices() -> list[tuple[str, tuple[int, int]]]:
     """Return the name and compute capability of each GPU; none if `absent` gives a reason."""
     if absent():
         return []
-    driver = ctypes.CDLL("libcuda.so.1")
-    count = ctypes.c_int()
-    driver.cuDeviceGetCount(ctypes.byref(count))
-    return [(_name(driver, device), _capability(driver, device)) for device in range(count.value)]
+    return [(_name(device), (_attribute(device, _MAJOR), _attribute(device, _MINOR))) for device in range(_count())]
 
 
-def _name(driver: ctypes.CDLL, device: int) -> str:
+def _name(device: int) -> str:
     text = ctypes.create_string_buffer(256)
-    return "unknown" if driver.cuDeviceGetName(text, len(text), device) else text.value.decode("utf-8", "replace")
+    return "unknown" if _driver().cuDeviceGetName(text, len(text), device) else text.value.decode("utf-8", "replace")
 
 
-def _capability(driver: ctypes.CDLL, device: int) -> tuple[int, int]:
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
-    driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
-    return major.value, minor.value
+def _attribute(device: int, number: int) -> int:
+    """Return one of a device's attributes; 0 if it is not known."""
+    value = ctypes.c_int()
+    return 0 if _driver().cuDeviceGetAttribute(ctypes.byref(value), number, device) else value.value
 
 
 def identities() -> list[tuple[str, str]]:
     """Return the UUID, as nvidia-smi spells it, and the name of each GPU that this process may use, in its order."""
-    if absent():
-        return []
-    driver = ctypes.CDLL("libcuda.so.1")
-    count = ctypes.c_int()
-    driver.cuDeviceGetCount(ctypes.byref(count))
-    return [(_uuid(driver, device), _name(driver, device)) for device in range(count.value)]
+    return [] if absent() else [(_uuid(device), _name(device)) for device in range(_count())]
 
 
-def _uuid(driver: ctypes.CDLL, device: int) -> str:
-    raw = (ctypes.c_ubyte * 16)()
+def _uuid(device: int) -> str:
+    raw, driver = (ctypes.c_ubyte * 16)(), _driver()
     get = getattr(driver, "cuDeviceGetUuid_v2", driver.cuDeviceGetUuid)  # _v2 tells instances of a shared GPU apart
     return "" if get(raw, device) else f"GPU-{uuid.UUID(bytes=bytes(raw))}"
 
 
 def shared_memory_per_block() -> int:
     """Return the most bytes of shared memory that a block can opt in to on the first GPU; 0 if unknown."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    device, value = ctypes.c_int(), ctypes.c_int()
-    status = driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0)
-    status = status or driver.cuDeviceGetAttribute(ctypes.byref(value), SHARED_PER_BLOCK, device)
-    return 0 if status else value.value
+    return 0 if absent() else _attribute(0, SHARED_PER_BLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,3 +364,46 @@ def profile_once(launch: Callable[[], Any], family: Family, problem: Problem) ->
     launch()
     cuda.Context.synchronize()
     cuda.stop_profiler()
+
+
+# Time launches with CUDA events.
+
+WARM_UP = 5
+SETTLE_MS = 200.0  # untimed run before each sample, until the clock settles for this kernel
+SAMPLE_MS = 20.0  # the shortest sample: long enough to hide launch overhead
+
+
+def time_launches(launches: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Return `repeats` samples of each kernel's time per launch in milliseconds; the kernels take turns.
+
+    At its power limit a GPU lowers its clock within tens of milliseconds, and by how much depends on the kernel. So
+    each kernel runs for a while before it is timed; otherwise it would run at the previous kernel's clock.
+    """
+    rough = {name: _roughly(launch) for name, launch in launches.items()}
+    times: dict[str, list[float]] = {name: [] for name in launches}
+    for _ in range(repeats):
+        for name, launch in launches.items():
+            _time(launch, math.ceil(SETTLE_MS / rough[name]))
+            times[name].append(_time(launch, math.ceil(SAMPLE_MS / rough[name])))
+    return times
+
+
+def _roughly(launch: Callable[[], Any]) -> float:
+    _time(launch, WARM_UP)
+    return _time(launch, WARM_UP)
+
+
+def _time(launch: Callable[[], Any], count: int) -> float:
+    start, end = cuda.Event(), cuda.Event()
+    start.record()
+    for _ in range(count):
+        launch()
+    end.record()
+    end.synchronize()
+    return float(start.time_till(end)) / count
+
+
+def copier(bytes_: int) -> Callable[[], Any]:
+    """Return a device copy that moves this many bytes, half read and half written: the memory roofline."""
+    source, target = (cuda.mem_alloc(bytes_ // 2) for _ in range(2))
+    return lambda: cuda.memcpy_dtod_async(target, source, bytes_ // 2, None)

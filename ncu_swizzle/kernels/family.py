@@ -161,7 +161,7 @@ class Family:
     name: str
     title: str
     folder: Path
-    reference: str  # see `kernels.output`; empty: outputs are not checked
+    reference: str  # see `references`; empty: outputs are not checked
     flops: str  # operations, and bytes of global memory that must move; 0 if they are not the limit
     bytes: str
     parameters: tuple[Parameter, ...]

@@ -529,7 +529,11 @@ def source(family: Family, kernel: Kernel) -> Path:
 
 def unit(family: Family, kernel: Kernel) -> str:
     """Return the text to compile, which includes the kernel's file: the cubin then names that file."""
-    file = source(family, kernel)
+    return including(source(family, kernel))
+
+
+def including(file: Path) -> str:
+    """Return the text that includes a file; raise UsageError for a path that nvcc cannot handle."""
     if any(character in str(file) for character in '"\\\n\r'):
         raise UsageError(f"nvcc cannot handle the path {str(file)!r}", "rename the file or its folder")
     return f'#include "{file}"\n'
@@ -581,8 +585,7 @@ def cacheable(family: Family, kernel: Kernel) -> bool:
     """Return whether all sources are known: headers named by a macro, or by another option than -I, are not."""
     if any(re.search(r"-I|include|isystem", os.environ.get(name, "")) for name in FLAGS):
         return False
-    forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in options(family, kernel))
-    return family.shipped or not (forced or any(map(limits.has_computed_include, family.included().values())))
+    return family.shipped or limits.knows_includes(options(family, kernel), family.included().values())
 
 
 def digest(family: Family, kernel: Kernel, arch: str, compiler: str) -> str:
