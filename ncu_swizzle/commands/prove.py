@@ -185,14 +185,8 @@ def _typed_launch(description: KernelDescription) -> KnownLaunch:
     from ncu_swizzle.kernels import limits
 
     launch, problem = description.launch, description.problem
-    block = dynamic = None
-    if launch.block:
-        sizes = limits.three(launch.block, "block")
-        limits.refuse_bad_sizes(sizes, "block", problem)
-        x, y, z = (limits.evaluate(size, problem) for size in sizes)
-        block = (x, y, z)
-    if launch.shared:
-        dynamic = (limits.evaluate(launch.shared, problem),) * 2
+    block = limits.block_of(launch.block, problem) if launch.block else None
+    dynamic = (limits.evaluate(launch.shared, problem),) * 2 if launch.shared else None
     return KnownLaunch(entry=launch.entry, block=block, dynamic=dynamic)
 
 

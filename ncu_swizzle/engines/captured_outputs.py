@@ -16,7 +16,7 @@ from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Content
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of
 from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs, wrong_output
 from ncu_swizzle.reports.model import CheckedOutput, Profile

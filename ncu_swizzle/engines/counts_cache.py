@@ -24,7 +24,7 @@ import numpy as np
 from ncu_swizzle.base import cache, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
 # Dataclasses with NumPy arrays as bytes and back. The cache's digest vouches for the bytes, and an entry's key for the

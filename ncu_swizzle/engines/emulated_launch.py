@@ -1,4 +1,4 @@
-"""The emulator's input: a kernel's code, and a launch with addresses, parameters and the contents of buffers."""
+"""The emulator's input: a cubin with its sources, a kernel's code, and a launch with its memory and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ncu_swizzle.base.errors import ProgramFailed, Typed, UsageError
 from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import elf, launch_recipe
 from ncu_swizzle.cubin.elf import Attributes, Cubin
+from ncu_swizzle.cubin.lines import as_listed
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.code import Code
@@ -39,6 +40,22 @@ ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
 MOST_CODES = 8  # kept: a sweep emulates the same code at each of its sizes
 MOST_SHARED = access.block_bytes("sm_90")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary:
+    """A kernel's cubin, and its sources: the root folders, and the text of each file by its path below one."""
+
+    cubin: Cubin
+    symbol: str
+    roots: tuple[str, ...] = ()
+    sources: Mapping[str, str] | None = None
+
+    @cached_property
+    def listed(self) -> Mapping[str, str]:
+        """The sources that its line table does not name as they are called: by what it names each."""
+        paths_ = (f"{root}/{name}" for root in self.roots for name in self.sources or ())
+        return {as_listed(path): path for path in paths_ if not path.isprintable()}
 
 
 @dataclass(frozen=True, kw_only=True)

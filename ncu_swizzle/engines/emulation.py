@@ -21,9 +21,9 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch, simulation
-from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
+from ncu_swizzle.engines import counts_cache, emulated_launch, emulated_profile
+from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, Binary
+from ncu_swizzle.engines.emulated_profile import profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
@@ -232,7 +232,7 @@ def _emulated_launch(
 def _simulated(
     target: Target, binary: Binary, launch: Launch, counts: Counts, settings: EmulationSettings
 ) -> Simulated | None:
-    return simulation.simulated(
+    return emulated_profile.simulated(
         target, binary, launch, counts, wanted=settings.cycles, toolchain=settings.toolchain, cached=settings.cached
     )
 

@@ -22,8 +22,8 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.engines import emulated_launch, emulation, module_image
-from ncu_swizzle.engines.emulated_launch import GAP
-from ncu_swizzle.engines.emulated_profile import Binary, source_stack
+from ncu_swizzle.engines.emulated_launch import GAP, Binary
+from ncu_swizzle.engines.emulated_profile import source_stack
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import fills, references

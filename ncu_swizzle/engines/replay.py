@@ -29,8 +29,9 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
-from ncu_swizzle.engines import counts_cache, emulation, simulation
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines import counts_cache, emulation
+from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines.emulated_profile import CAPTURED, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
@@ -82,7 +83,7 @@ class Replay:
             grid=captured.grid, block=captured.block,
         )  # fmt: skip
         commit = "" if self.builds else self.file.manifest.commit
-        told = simulation.CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
+        told = CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
         profile = replace(profile, simulated=told)
         if self.settings.check:
             from ncu_swizzle.engines.captured_outputs import with_check  # what cached counts do without

@@ -23,8 +23,8 @@ from ncu_swizzle.kernels import (
     catalog,
     check,
     descriptions,
-    device,
     fills,
+    launching,
     project,
     references,
     toolchain,
@@ -258,7 +258,7 @@ def test_code_runs_on_its_own_family_of_gpus(arch: str) -> None:
             pair = tuple(map(int, capability.split(".")))
             gpu = SimpleNamespace(compute_capability=lambda pair=pair: pair, name=lambda: "a GPU")
             with contextlib.nullcontext() if outcome else pytest.raises(UsageError, match="does not run code for"):
-                device.refuse_other_architecture(gpu, family, kernel)
+                launching.refuse_other_architecture(gpu, family, kernel)
 
 
 def naive(q: Any, k: Any, v: Any) -> Any:
