@@ -24,9 +24,9 @@ def main() -> int:
     try:
         _open_streams()
         gc.set_threshold(GARBAGE)
-        from ncu_swizzle.base import memory
+        from ncu_swizzle.base import bounds
 
-        memory.ask_before_numpy()
+        bounds.ask_before_numpy()
         from ncu_swizzle import cli
 
         return cli.main()

@@ -6,8 +6,9 @@ CPU (bench/attacks/adversary_cpu.py, g++ and a shim of our own, no emulator) in 
 other flags, sizes, blocks, seeds and data, and every byte of every buffer is compared. A proved patch that gives
 something else is wrong: its sources go to --wrong FOLDER, and the exit code is 1.
 
-Prints what became of the programs, and the same by their features: what is never proved tests nothing.
-
+Prints what became of the programs, now and then and at the end, there by their features, too: what is never proved
+tests nothing. --list FILE gets a line for each program as it is judged. After --seconds, what is not fixed yet is left
+out, and what is proved is still compared.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -43,7 +45,8 @@ PROVED, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
 )  # fmt: skip
 BAD = (WRONG, BROKEN, FAULT)
-BATCH = 10  # programs to an executable
+BATCH = 5  # programs to an executable
+TOLD_S = 15.0  # between two tallies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +90,40 @@ def proved_text(made: Program, folder: Path, timeout_s: float) -> tuple[str, str
 
 
 def end_to_end(programs: list[Program], timeout_s: float, until: float = math.inf) -> list[Outcome]:
-    """Fix programs, those that are begun until a moment, and compare what is proved."""
+    """Fix programs, as many as there is time for until a moment, and compare what is proved."""
     with _scratch() as folder:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # what is compiled twice within a fix is compiled once
-        made = {each.name: proved_text(each, folder, timeout_s) for each in programs if time.monotonic() < until}
+        made: dict[str, tuple[str, str, str]] = {}
+        with contextlib.suppress(OutOfTime), _ended_at(until):
+            for each in programs:
+                made[each.name] = proved_text(each, folder, timeout_s)
         programs = [each for each in programs if each.name in made]
         shutil.rmtree(folder / "cache", ignore_errors=True)
         texts = [(each, made[each.name][2]) for each in programs]
         pairs = [Pair(name=each.name, program=each, after=text) for each, text in texts if text]
         judged = verdicts(pairs, folder)
     return [_judged(each, *made[each.name], judged.get(each.name)) for each in programs]
+
+
+class OutOfTime(BaseException):
+    """The program's time has ended; no failure of `fix`, which Exception would be."""
+
+
+@contextlib.contextmanager
+def _ended_at(moment: float) -> Iterator[None]:
+    """Raise OutOfTime at a moment, whatever is being done."""
+
+    def end(*_: object) -> None:
+        raise OutOfTime
+
+    if (left := moment - time.monotonic()) <= 0:
+        raise OutOfTime
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, left if math.isfinite(left) else 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _judged(made: Program, word: str, why: str, after: str, verdict: Verdict | None) -> Outcome:
@@ -114,7 +141,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def outcomes(seed: int, count: int, processes: int, timeout_s: float, until: float = math.inf) -> Iterator[Outcome]:
-    """Yield what became of the programs of some seeds, batch by batch, as far as they are begun until a moment."""
+    """Yield what became of the programs of some seeds, batch by batch, as far as there is time until a moment."""
     size = max(1, min(BATCH, count // processes))
     batches = [
         [program(number) for number in range(first, min(first + size, seed + count))]
@@ -160,24 +187,37 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60, help="seconds for each compilation and emulation")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further program is begun")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which nothing more is fixed")
+    parser.add_argument("--list", type=Path, help="a line for each program")
     parser.add_argument("--wrong", type=Path, default=Path("wrong"), help="where the wrong ones go")
     arguments = parser.parse_args()
     start, made = time.monotonic(), list[Outcome]()
-    until = start + arguments.seconds
-    for outcome in outcomes(arguments.seed, arguments.count, arguments.processes, arguments.timeout, until):
-        made.append(outcome)
-        if outcome.word in BAD:
-            keep(outcome, arguments.wrong)
-            print(f"{outcome.word}: {outcome.program.name}, {outcome.why}", flush=True)
+    until, told = start + arguments.seconds, start
+    with contextlib.ExitStack() as opened:
+        lines = opened.enter_context(arguments.list.open("w", encoding="utf-8")) if arguments.list else None
+        for outcome in outcomes(arguments.seed, arguments.count, arguments.processes, arguments.timeout, until):
+            made.append(outcome)
+            said = f"{outcome.word}: {outcome.program.name}, {' '.join(outcome.why.split())}"
+            if lines:
+                print(said, file=lines, flush=True)
+            if outcome.word in BAD:
+                keep(outcome, arguments.wrong)
+                print(said, flush=True)
+            if time.monotonic() > told + TOLD_S:
+                told = time.monotonic()
+                print(tally(made, told - start), flush=True)
     print(table(made))
     reasons = Counter(outcome.why for outcome in made if outcome.word in (REFUSED, UNKNOWN))
     print("\n".join(f"{count:5} {why[:160]}" for why, count in reasons.most_common(25)))
-    met = Counter(outcome.word for outcome in made)
-    said = ", ".join(f"{count} {word}" for word, count in met.most_common())
+    print(f"\n{tally(made, time.monotonic() - start)}")
+    sys.exit(1 if any(outcome.word in BAD for outcome in made) else 0)
+
+
+def tally(made: list[Outcome], seconds: float) -> str:
+    """Return in a line what became of the programs so far; the CPU is that of processes that have ended."""
+    said = ", ".join(f"{count} {word}" for word, count in Counter(outcome.word for outcome in made).most_common())
     took = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s, {took:.0f} s of CPU: {said}")
-    sys.exit(1 if any(met[word] for word in BAD) else 0)
+    return f"{len(made)} programs in {seconds:.0f} s, {took:.0f} s of CPU: {said}"
 
 
 if __name__ == "__main__":

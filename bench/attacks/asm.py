@@ -3,8 +3,8 @@
 Each line of asm_statements.txt accesses a tile, or sees where it is, in one of the many ways that PTX has. In the new
 version the statement alone has another address. Each line of asm_pairs.txt has two statements, which give `a` other
 values, or do something else. So every proof is wrong; the exit code is then 1. In the operands, %0 is an address in the
-tile (32 bits), %1 a number, %2 a place of the thread's own in the output, %3 what %0 is in 64 bits. Takes 6 minutes on
-two cores.
+tile (32 bits), %1 a number, %2 a place of the thread's own in the output, %3 what %0 is in 64 bits. Each is a kernel;
+some of them are compiled together. Takes a minute of CPU.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,14 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.changes import Side, compare_sides
 from ncu_swizzle.certify.units import Checking, KnownLaunch
-from ncu_swizzle.certify.verdict import ProofOutcome
-from ncu_swizzle.kernels import build, halves
-from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.kernels.options import LaunchOptions
-from ncu_swizzle.kernels.project import KernelSpec
+from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome
+from ncu_swizzle.kernels.halves import TranslationUnit
 
 FOLDER = Path(__file__).parent
 STATEMENTS = [
@@ -37,7 +34,7 @@ STATEMENTS = [
     for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()
 ]
 SOURCE = r"""
-extern "C" __global__ void k(unsigned *out) {
+extern "C" __global__ void NAME(unsigned *out) {
     __shared__ alignas(16) unsigned tile[32 * 32 + 8];
     const int c = threadIdx.x, r = threadIdx.y;
     tile[r * 32 + c] = 7 * r + c;
@@ -52,38 +49,48 @@ extern "C" __global__ void k(unsigned *out) {
 """
 WIDE = ("v2", "v4", "16", "matrix", "b64", "bulk")  # what takes more than a word at a time
 BROKEN = "does not compile, or fails"
+TOGETHER = 17  # statements that are compiled at once
 
 
-def _side(text: str, column: str, folder: Path) -> Side:
-    folder.mkdir()
-    source = folder / "k.cu"
+def _kernel(name: str, text: str, column: str) -> str:
     units, column = ("4", f"({column}) % 8") if any(word in text for word in WIDE) else ("1", column)
     number = "2654435761u * (2 * r + c)" if text.endswith("st.global.u32 [%2], a; }") else "2 * r + c"
-    names = {"UNITS": units, "COLUMN": column, "NUMBER": number, "STATEMENT": text}
-    source.write_text(re.sub("|".join(names), lambda found: names[found[0]], SOURCE), "utf-8")
-    spec = KernelSpec(name="k", source=source, launch=LaunchOptions(arch="sm_90a"))
-    family = build.family_without_launch(spec)
-    unit = halves.of_target(Target(family, family.kernels[0], {}))
-    return Side(unit=unit, launches=(KnownLaunch(block=(32, 32, 1)),), entry="k")
+    names = {"UNITS": units, "COLUMN": column, "NUMBER": number, "STATEMENT": text, "NAME": name}
+    return re.sub("|".join(names), lambda found: names[found[0]], SOURCE)
 
 
-def judged(text: str) -> tuple[str, str]:
-    """Return the outcome, and why."""
+def _versions(name: str, text: str) -> tuple[str, str]:
+    """Return both versions of a statement's kernel."""
     before, _, after = text.partition(" => ")
-    texts = [f"{{ .reg .b32 a; {each} st.global.u32 [%2], a; }}" for each in (before, after)] if after else [text] * 2
-    columns = ("c", "c") if after else ("c", "c ^ r")
+    if not after:
+        return _kernel(name, text, "c"), _kernel(name, text, "c ^ r")
+    old, new = (f"{{ .reg .b32 a; {each} st.global.u32 [%2], a; }}" for each in (before, after))
+    return _kernel(name, old, "c"), _kernel(name, new, "c")
+
+
+def _side(text: str, folder: Path) -> Side:
+    folder.mkdir()
+    source = folder / "k.cu"
+    source.write_text(text, "utf-8")
+    unit = TranslationUnit(source=source, options=("-std=c++17",))
+    return Side(unit=unit, launches=(KnownLaunch(block=(32, 32, 1)),))
+
+
+def judged(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the outcome for each statement, and why."""
     with tempfile.TemporaryDirectory(prefix="asm-") as folder:
-        names = ("before", "after")
-        sides = [_side(*each, Path(folder, name)) for *each, name in zip(texts, columns, names, strict=True)]
-        try:
-            change = compare_sides(sides[0], sides[1], Checking(cached=False))
-        except NcuSwizzleError as error:
-            return BROKEN, str(error).splitlines()[0]
-    unit = change.units[0]
-    for kernel in unit.kernels:
-        said = kernel.counterexample or kernel.obstacle
-        return kernel.outcome.value, getattr(said, "what", None) or getattr(said, "reason", "")
-    return BROKEN, unit.obstacle.splitlines()[0]
+        both = zip(*(_versions(f"k{n}", text) for n, text in enumerate(texts)), strict=True)
+        sides = [_side("".join(each), Path(folder, str(n))) for n, each in enumerate(both)]
+        (unit,) = compare_sides(sides[0], sides[1], Checking(cached=False)).units
+    found = {kernel.kernel: kernel for kernel in unit.kernels}
+    return [_said(found.get(f"k{n}"), unit.obstacle) for n in range(len(texts))]
+
+
+def _said(kernel: KernelVerdict | None, obstacle: str) -> tuple[str, str]:
+    if kernel is None or obstacle:
+        return BROKEN, obstacle.partition("\n")[0]
+    said = kernel.counterexample or kernel.obstacle
+    return kernel.outcome.value, getattr(said, "what", None) or getattr(said, "reason", "")
 
 
 def main() -> int:
@@ -92,7 +99,8 @@ def main() -> int:
     parser.add_argument("--list", type=Path, help="a line for each statement")
     given = parser.parse_args()
     with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        found = list(zip(STATEMENTS, pool.map(judged, STATEMENTS), strict=True))
+        groups = [STATEMENTS[at : at + TOGETHER] for at in range(0, len(STATEMENTS), TOGETHER)]
+        found = list(zip(STATEMENTS, (each for group in pool.map(judged, groups) for each in group), strict=True))
     lines = [f"{outcome}: {text}: {why}" for text, (outcome, why) in found]
     if given.list:
         given.list.write_text("\n".join(lines) + "\n", encoding="utf-8")

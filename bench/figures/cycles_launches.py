@@ -31,7 +31,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.case import PART
 from ncu_swizzle.cycles.simulator import REASONS
-from ncu_swizzle.cycles.work import Execution, Row, Work, execution, work_of
+from ncu_swizzle.cycles.work import BlockExecution, Row, Work, execution, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
 from ncu_swizzle.engines import emulated_launch, emulated_profile, emulation, reader
 from ncu_swizzle.kernels import catalog
@@ -151,7 +151,7 @@ def _launch(
 
 
 def described(
-    name: str, family: str, profile: Profile, text: bytes, executed: Execution, numbers: Mapping[str, float],
+    name: str, family: str, profile: Profile, text: bytes, executed: BlockExecution, numbers: Mapping[str, float],
     buffers: tuple[float, float],
 ) -> Launch:  # fmt: skip
     """Return a launch: `profile` has executions and wavefronts per instruction, `numbers` are ncu's metrics."""
@@ -229,12 +229,12 @@ def _compiled(job: costs_changes.Job, side: str, target: Target, metrics: Mappin
 # ---------------------------------------------------------------------------------------------- what is executed
 
 
-def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> Execution:
+def kept_execution(file: Path, cubin: Cubin, symbol: str, launch: Emulated) -> BlockExecution:
     """Return what the warps execute, from the file if it is there, which is written otherwise."""
     if file.is_file():
         with np.load(file) as held:
             cuts = np.cumsum(held["lengths"])[:-1]
-            return Execution(
+            return BlockExecution(
                 numbers=tuple(np.split(held["numbers"], cuts)), details=tuple(np.split(held["details"], cuts)),
                 parts=held["parts"], boxes={int(number): (size, rows) for number, size, rows in held["boxes"]},
                 partly=tuple(held["partly"].tolist()),

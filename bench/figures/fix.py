@@ -5,7 +5,7 @@
 For each kernel of tests/data/fix, and with ``--catalogue`` for the catalogue's plain ones: what became of it, its
 excessive wavefronts before and after, what was proved, and the seconds that it took. ``--patched`` keeps the patched
 sources, in a folder per kernel. ``--gpu`` launches what those folders hold, without fixing anything again: outputs
-compared, compute-sanitizer, times in turns. ``--table FILE`` writes the table to a file, too.
+compared, times in turns. ``--table FILE`` writes the table to a file, too.
 
 """
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from ncu_swizzle.engines.measured import LaunchJob
 from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.fix.claims import Claim
 from ncu_swizzle.kernels.family import Target
@@ -19,17 +20,17 @@ LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096, "seq": 2048}  # takes 
 SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}
 SAMPLES = 5  # of each version's time
 TIMEOUT_S = 600
-HEAD = ["| kernel | outputs | compute-sanitizer | time |", "|---|---|---|---|"]
+HEAD = ["| kernel | outputs | time |", "|---|---|---|"]
 Pairs = Mapping[str, tuple[Target, Target]]
 
 
 def measured(pairs: Pairs, folder: Path) -> dict[str, tuple[Claim, ...]]:
-    """Return the claims of a GPU about each pair, in three processes; the sanitizer gets the problem as it is."""
+    """Return the claims of a GPU about each pair, launched in one process."""
     toolchain = Toolchain(timeout_s=TIMEOUT_S)
 
-    def compiled(name: str) -> on_gpu.CompiledPair:
+    def compiled(name: str) -> LaunchJob:
         before, after = pairs[name]
-        return on_gpu.compiled_pair(_large(before), after, folder / name, toolchain, before.problem)
+        return on_gpu.compiled_pair(_large(before), after, folder / name, toolchain)
 
     with ThreadPoolExecutor() as compilers:  # which are processes of their own
         every = list(compilers.map(compiled, pairs))

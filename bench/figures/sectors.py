@@ -35,8 +35,9 @@ from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.smem import sectors, wavefronts
+from ncu_swizzle.smem import wavefronts
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
+from ncu_swizzle.smem.wavefronts import copy_sectors, global_sectors, local_sectors
 
 DATA = ROOT / "tests" / "data"
 ROWS, PATTERNS = "memory_rows", "memory_patterns"
@@ -194,7 +195,7 @@ def accesses(m: Measurements, figures: Mapping[str, Ints], rows: Bools, width: i
     chosen = np.flatnonzero(rows[m.row_of])
     generic = m.generic[m.row_of[chosen]]
     at, space, active = m.offsets[m.pattern_of[chosen]], m.extra[m.pattern_of[chosen]], m.active[chosen]
-    counted = sectors.global_sectors(BASE + at, active & ~(generic[:, None] & (space != 0)), width)
+    counted = global_sectors(BASE + at, active & ~(generic[:, None] & (space != 0)), width)
     for column, figure in ((SECTORS, counted.actual), (IDEAL, counted.ideal), (TAGS, counted.tags)):
         figures[column][rows] = m.total(figure, chosen)[rows]
     for opcode_, kind in (("LD", "ld"), ("ST", "st")):
@@ -215,7 +216,7 @@ def accesses_to_local(m: Measurements, figures: Mapping[str, Ints], rows: Bools,
     """Add what accesses take in local memory."""
     chosen = np.flatnonzero(rows[m.row_of])
     elsewhere = m.generic[m.row_of[chosen], None] & (m.extra[m.pattern_of[chosen]] != 2)
-    counted = sectors.local_sectors(m.offsets[m.pattern_of[chosen]], m.active[chosen] & ~elsewhere, width)
+    counted = local_sectors(m.offsets[m.pattern_of[chosen]], m.active[chosen] & ~elsewhere, width)
     figures[LOCAL][rows] = m.total(counted, chosen)[rows]
 
 
@@ -239,8 +240,8 @@ def copies(m: Measurements, figures: Mapping[str, Ints], rows: Bools, width: int
         not_read = m.matching("@!P0 ")[m.row_of[chosen], None] & past_l1
         moved = np.where(not_read, m.live[m.row_of[chosen]], active)
         read = moved & reads
-        counted = sectors.copy_sectors(at, to, read) if past_l1 else sectors.global_sectors(at, read, width)
-        tags = sectors.global_sectors(at, active & reads, width).tags
+        counted = copy_sectors(at, to, read) if past_l1 else global_sectors(at, read, width)
+        tags = global_sectors(at, active & reads, width).tags
         odd = not_read[:, 0] & (zeros | ignoring)[m.row_of[chosen]]
         for column, figure in ((SECTORS, counted.actual), (IDEAL, counted.ideal), (TAGS, tags)):
             figures[column][here] = m.total(np.where(odd & (column != TAGS), UNKNOWN, figure), chosen)[here]

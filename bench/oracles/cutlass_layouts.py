@@ -3,7 +3,7 @@
 ``python3 bench/oracles/cutlass_layouts.py CUTLASS_FOLDER``.
 
 Compiles bench/oracles/cutlass_layouts.cpp, which only includes the headers of a checkout of CUTLASS, with g++ and
-CUDA's headers, and compares: of tiles, the address of each byte, with what the verifier (smem/tensor_core.py) and the
+CUDA's headers, and compares: of tiles, the address of each byte, with what the verifier (smem/descriptors.py) and the
 oracle (bench/oracles/umma_oracle.py) make of the descriptor; the fields of instruction descriptors; the lanes and
 columns of D, A and scale factors in tensor memory. Ends with 1 if anything differs.
 """
@@ -26,9 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.oracles import umma_oracle
-from ncu_swizzle.smem.descriptors import CHUNK
+from ncu_swizzle.smem.descriptors import CHUNK, UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 PROGRAM = ROOT / "bench" / "oracles" / "cutlass_layouts.cpp"
 CUDA = Path("/usr/local/cuda/include")

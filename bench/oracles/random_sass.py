@@ -33,10 +33,10 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate, setting_of
+from ncu_swizzle.smem.opcodes import row
 from tests.support.places import text
 from tests.support.programs import code
 

@@ -278,11 +278,3 @@ def _stated() -> str:
     origin = json.loads(package.read_text("direct_url.json") or "{}")
     commit = origin.get("vcs_info", {}).get("commit_id", "")
     return f"{origin['url'].removesuffix('.git')}/blob/{commit}/docs" if commit else ""
-
-
-# The access kinds that decide a conflict's code; all others are loads and stores.
-KINDS = {
-    **dict.fromkeys(("LDSM", "STSM", "HGMMA", "QGMMA", "IGMMA", "BGMMA"), MATRIX),
-    "LDGSTS": COPY,
-    "ATOMS": ATOMIC,
-}

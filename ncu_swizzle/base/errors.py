@@ -246,7 +246,7 @@ def _shortened_parts(hint: Hint) -> Iterator[str]:
 
 def as_json(error: NcuSwizzleError) -> dict[str, Any]:
     """Return an error as plain data, to leave the process that raised it, as its nearest class of this module."""
-    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == __name__)
+    kind = next(parent.__name__ for parent in type(error).__mro__ if parent.__module__ == __name__)
     return {"type": kind, "message": str(error), "hint": error.hint.as_json()}
 
 

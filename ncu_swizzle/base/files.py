@@ -189,9 +189,9 @@ def read_bytes(path: Path, hint: str = OURS, largest: int = LARGEST) -> bytes:
         return file.read()
 
 
-def read_source(path: Path, largest: int = LARGEST_SOURCE) -> str:
+def read_source(path: Path) -> str:
     """Return the text of a source, whatever its bytes; raise BadFile as `read_bytes` does."""
-    return read_bytes(path, "give a source", largest).decode("utf-8", "replace")
+    return read_bytes(path, "give a source", LARGEST_SOURCE).decode("utf-8", "replace")
 
 
 @contextlib.contextmanager
@@ -258,16 +258,12 @@ def read_json(path: Path) -> Any:
     return parse_json(read_bytes(path), str(path))
 
 
-def parse_json(data: bytes | str, name: str) -> Any:
+def parse_json(data: bytes | str, name: str, hint: str = "profile the kernel again") -> Any:
     """Return the content of a JSON text; raise DamagedFile for anything invalid."""
     try:
         return json.loads(data.decode() if isinstance(data, bytes) else data)
-    except (
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ) as error:  # ValueError includes UnicodeDecodeError and huge numbers
-        raise DamagedFile(f"{name} is damaged: {brief(error)}", "profile the kernel again") from error
+    except (ValueError, RecursionError, MemoryError) as error:  # also what is not UTF-8, and huge numbers
+        raise DamagedFile(f"{name} is damaged: {brief(error)}", hint) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:

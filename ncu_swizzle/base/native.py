@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ncu_swizzle.base import bounds, cache, child, paths
 from ncu_swizzle.base.cache import sha256_of_texts
@@ -54,6 +57,16 @@ def build(
             cache.save(KIND, key, content)
     replace_file(built, content, 0o700)
     return built
+
+
+@functools.cache
+def library(source: Path, *options: str) -> ctypes.CDLL | None:
+    """Return the library built from a source; None without a C compiler: then NumPy does the same."""
+    try:
+        with TemporaryDirectory(prefix="ncu-swizzle-") as folder:
+            return ctypes.CDLL(str(build(source, Path(folder) / f"{source.stem}.so", (*options, *LIBRARY), ("-lm",))))
+    except (EnvironmentLacking, OSError):
+        return None
 
 
 def _compiled(command: Sequence[str], source: str, texts: Mapping[str, str], folder: Path) -> bytes:

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ncu_swizzle.base import errors, paths
+from ncu_swizzle.base.bounds import lacking
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, ProgramFailed, Typed
-from ncu_swizzle.base.memory import lacking
 
 Hear = Callable[[str, Any], None]  # what is being done, and how far it is
 Work = Callable[[Any, Any, Hear], Any]  # a module's function: what all items share, an item, progress

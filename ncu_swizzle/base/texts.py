@@ -25,7 +25,7 @@ from typing import Any, TextIO
 KEY = "option"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Option:
     """A field as a command-line option; the default flag is ``--`` and its name."""
 
@@ -38,29 +38,12 @@ class Option:
     common: bool = False  # shown by --help; --help-all shows all
 
 
-def option(
-    default: Any,
-    help: str,  # noqa: A002 - as every library of command lines calls it
-    metavar: str = "",
-    flags: Sequence[str] = (),
-    choices: Sequence[str] = (),
-    minimum: float | None = None,
-    maximum: float | None = None,
-    common: bool = False,
-) -> Any:
-    """Return a dataclass field with this default that is also an option."""
-    described = Option(
-        help=help,
-        metavar=metavar,
-        flags=tuple(flags),
-        choices=tuple(choices),
-        minimum=minimum,
-        maximum=maximum,
-        common=common,
-    )
+def option(default: Any, *described: Any, **described_by_name: Any) -> Any:
+    """Return a dataclass field with this default that is also an option, described by the fields of `Option`."""
+    metadata = {KEY: Option(*described, **described_by_name)}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=dict, metadata={KEY: described})
-    return dataclasses.field(default=default, metadata={KEY: described})
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 Texts = str | Sequence[str]  # one text, or several

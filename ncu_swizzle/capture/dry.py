@@ -191,6 +191,7 @@ class Left:
     why: str = ""  # something is unknown
     inexact: tuple[str, ...] = ()  # instructions that it depends on and that are not bit-exact
     fault: str = ""  # it has an access out of bounds, or hangs
+    notes: tuple[str, ...] = ()  # its races
 
 
 Execute = Callable[[Path], Left]  # given a launches file with one launch
@@ -206,6 +207,7 @@ class Executor:
         self.fault = ""
         self._failed: BaseException | None = None
         self._inexact: dict[str, None] = {}
+        self._notes: dict[str, None] = {}
         self._into, self._file, self._kernels, self._execute = into, scratch / "one.launches", kernels, execute
         self._read: dict[Path, int] = {}  # bytes of each record
         self._ended = threading.Event()
@@ -226,7 +228,8 @@ class Executor:
     @property
     def notes(self) -> list[str]:
         """What is to be said of the results."""
-        return [f"The program's results are not bit-exact: {', '.join(self._inexact)}."] if self._inexact else []
+        inexact = [f"The program's results are not bit-exact: {', '.join(self._inexact)}."] if self._inexact else []
+        return [*self._notes, *inexact]
 
     def _serve(self) -> None:
         while not self._ended.wait(POLL_S):
@@ -250,6 +253,7 @@ class Executor:
             return
         self.fault = self.fault or left.fault
         self._inexact |= dict.fromkeys(left.inexact)
+        self._notes |= dict.fromkeys(left.notes)
         parts = [(len(why := left.why.encode()[:250]), why), *((at, content) for at, content in left.known)]
         answer = bytearray(struct.pack("<Q", bool(left.fault)))
         for number, (at, content) in enumerate(parts):

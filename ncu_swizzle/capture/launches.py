@@ -24,7 +24,7 @@ from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable, UsageErro
 from ncu_swizzle.base.files import brief, note_finished, opened, replacing
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.validate import Count, Within
-from ncu_swizzle.cubin.names import KernelFilter, demangle, function
+from ncu_swizzle.cubin.names import KernelFilter, demangle_all, function
 from ncu_swizzle.reports.model import MachineInfo
 
 # From a manifest's JSON to a Manifest, and values that no capture writes.
@@ -135,12 +135,12 @@ def memory_entry(sha256: str) -> str:
 class LaunchesFile:
     """An open launches file: its manifest, and bytes that are read on demand."""
 
-    def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
-        """Raise BadFile for a newer schema, DamagedFile for anything inconsistent."""
+    def __init__(self, name: str, archive: zipfile.ZipFile, manifest: Manifest | None = None) -> None:
+        """Raise BadFile for a newer schema, DamagedFile for anything inconsistent; `manifest` was read before."""
         self.name = name
         self._archive = archive
         with self._reading():
-            self.manifest = self._manifest()
+            self.manifest = manifest or self._manifest()
 
     def cubin(self, sha256: str) -> bytes:
         return self._blob(cubin_entry(sha256), sha256, self.manifest.cubins[sha256])
@@ -221,10 +221,10 @@ def _refuse_many(text: bytes) -> None:
 
 
 @contextlib.contextmanager
-def open_launches(path: Path) -> Iterator[LaunchesFile]:
-    """Yield the open launches file; raise BadFile or DamagedFile."""
+def open_launches(path: Path, manifest: Manifest | None = None) -> Iterator[LaunchesFile]:
+    """Yield the open launches file; raise BadFile or DamagedFile. `manifest` is what another process read of it."""
     with opened(path, CAPTURE, LARGEST_FILE) as file, _archive(path, file) as archive:
-        yield LaunchesFile(str(path), archive)
+        yield LaunchesFile(str(path), archive, manifest)
 
 
 def _archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
@@ -403,12 +403,14 @@ class LaunchFilter:
 
     def chosen(self, launches: Sequence[CapturedLaunch]) -> list[CapturedLaunch]:
         """Return the chosen launches; raise UsageError if there are none."""
-        kernels = KernelFilter(self.kernel_name)
-        names = {name for name in {launch.kernel for launch in launches} if kernels.passes((name, demangle(name)))}
+        kernels, names = KernelFilter(self.kernel_name), {launch.kernel for launch in launches}
+        if kernels:
+            names = {name for name, demangled in demangle_all(names).items() if kernels.passes((name, demangled))}
         named = [launch for launch in launches if launch.kernel in names]
         chosen = named[self.skip :][: self.count]
         if not chosen:
-            shown = list(dict.fromkeys(function(demangle(launch.kernel)) for launch in launches))
+            demangled = demangle_all(launch.kernel for launch in launches)
+            shown = list(dict.fromkeys(map(function, demangled.values())))
             more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
             wanted = f"no kernel matches {self.kernel_name}" if not named else f"there are only {len(named)} launches"
             raise UsageError(wanted, f"the file has launches of {', '.join(shown[:MOST_NAMED])}{more}")

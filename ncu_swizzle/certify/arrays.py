@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify import solver, terms
-from ncu_swizzle.certify.facts import KernelFacts, instance
+from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
 from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint, TensorMap
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
@@ -87,20 +87,13 @@ class ArrayAccesses:
 
     symbol: Term
     accesses: list[MappedAccess] = field(default_factory=list)
-    opaque: tuple[str, Location | None] | None = None  # an access of unknown extent, at equal offsets
     escaped: tuple[str, Location | None] | None = None  # where its address becomes more than one of an access
-    doubtful: list[Location | None] = field(default_factory=list)  # accesses that may be to it, or to another one
+    unmapped: tuple[str, Location | None] | None = None  # why it must not be mapped: an access that is not among these
     period: int = 1  # bytes that its address has to be a multiple of: TMA swizzles by bits of addresses
 
     @property
     def name(self) -> str:
         return self.symbol.name.removeprefix(SHARED)
-
-    def escape(self, reason: str, line: Location | None) -> None:
-        self.escaped = self.escaped or (reason, line)
-
-    def doubt(self, line: Location | None) -> None:
-        self.doubtful.append(line)
 
     def enter(
         self,
@@ -149,27 +142,33 @@ class ArrayAccesses:
         return list(accesses.values())
 
 
+@dataclass(eq=False, kw_only=True)
 class Arrays:
     """The shared arrays of two versions, by symbol. `sizes` has each array as both versions declare it."""
 
-    def __init__(
-        self,
-        facts: KernelFacts,
-        sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]],
-        dynamic: tuple[int, int] | None,
-        same_layout: bool,
-        certificate: bool,
-        check_time: Callable[[], None],
-    ) -> None:
-        self.facts, self._sizes, self._dynamic, self._same_layout = facts, sizes, dynamic, same_layout
-        self._certificate, self._check_time = certificate, check_time
-        self._arrays: dict[Term, ArrayAccesses] = {}
-        self.assumed: set[Assumption] = set()
-        self.level = 0  # of LEVELS: what was needed once is assumed from then on
-        self.queries: list[Query] = []
+    facts: KernelFacts
+    sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]]
+    dynamic: tuple[int, int] | None
+    same_layout: bool
+    certificate: bool
+    check_time: Callable[[], None]
+    assumed: set[Assumption] = field(default_factory=set)
+    level: int = 0  # of LEVELS: what was needed once is assumed from then on
+    queries: list[Query] = field(default_factory=list)
+    _arrays: dict[Term, ArrayAccesses] = field(default_factory=dict)
 
     def of(self, symbol: Term) -> ArrayAccesses:
         return self._arrays.setdefault(symbol, ArrayAccesses(symbol))
+
+    def escape(self, symbols: Iterable[Term], reason: str, line: Location | None) -> None:
+        """Note that addresses of arrays become more than those of accesses."""
+        for array in map(self.of, symbols):
+            array.escaped = array.escaped or (reason, line)
+
+    def keep_unmapped(self, symbols: Iterable[Term], reason: str, line: Location | None) -> None:
+        """Note an access that is not entered: to the whole of an array, or to one of several."""
+        for array in map(self.of, symbols):
+            array.unmapped = reason, line
 
     def check(self) -> list[ArrayAccesses]:
         """Return the arrays that are mapped, all of them checked. Raises Refuted, or Unfollowed."""
@@ -178,16 +177,14 @@ class Arrays:
             if array.escaped and array in mapped:
                 reason, at = array.escaped
                 raise Unfollowed(f"the address of {array.name} does not stay in accesses: {reason}", at)
-            if array.escaped and not self._same_layout:
+            if array.escaped and not self.same_layout:
                 reason, at = array.escaped
                 raise Unfollowed(f"{array.name} may be at another address, which is seen: {reason}", at)
             if array.escaped:
                 self.assumed.add(Assumption.LAYOUT)
         for array in self._arrays.values():
-            if array.doubtful and array in mapped:
-                raise Unfollowed("a pointer may be to a mapped array or to another one", array.doubtful[-1])
-            if array.opaque and array in mapped:
-                raise Unfollowed(*array.opaque)
+            if array.unmapped and array in mapped:
+                raise Unfollowed(*array.unmapped)
             self._check_alignment(array)
         for array in mapped:
             accesses = array.distinct()
@@ -195,7 +192,19 @@ class Arrays:
                 self._check_bounds(array, access)
             if not self._follows_mapping(array, accesses):
                 self._check_pairs(array, accesses)
+        if mapped or not self.same_layout:
+            others = (array for array in self._arrays.values() if array not in mapped)
+            self.level = max(self.level, *(int(not self._stays_inside(array)) for array in others), 0)
         return mapped
+
+    def _stays_inside(self, array: ArrayAccesses) -> bool:
+        """Return whether an array that is not mapped is known to be accessed in bounds: what is next to it may move."""
+        if array.unmapped or (array.accesses and self._bytes(array, 0) is None):
+            return False
+        inside = (
+            ~both([*each.reached, ~self._in_bounds(array, each.before, each.width, 0)]) for each in array.distinct()
+        )
+        return self.level > 0 or self.facts.always(both(inside), [])
 
     def _is_mapped(self, array: ArrayAccesses) -> bool:
         """Return whether an access may have another offset in the new version, or the array has become smaller."""
@@ -212,14 +221,14 @@ class Arrays:
 
         Arrays lie one after the other: they all begin at multiples of what all sizes are multiples of.
         """
-        old, new = self._sizes[array.symbol.name]
+        old, new = self.sizes[array.symbol.name]
         if array.accesses and new.align < old.align:
             raise Unfollowed(f"{old.name} is aligned to fewer bytes in the new version")
         if array.period > min(old.align, new.align):
             raise Unfollowed(f"TMA's swizzle repeats every {array.period:,} bytes, to which {old.name} is not aligned")
-        if self._same_layout or len(self._sizes) == 1:
+        if self.same_layout or len(self.sizes) == 1:
             return
-        kept = max(new.align, math.gcd(32, *(symbol.size for pair in self._sizes.values() for symbol in pair)))
+        kept = max(new.align, math.gcd(32, *(symbol.size for pair in self.sizes.values() for symbol in pair)))
         wide = next((access for access in array.accesses if access.align > kept), None)
         if wide is not None:
             raise Unfollowed(
@@ -228,8 +237,8 @@ class Arrays:
 
     def _bytes(self, array: ArrayAccesses, version: int) -> int | None:
         """Return an array's size; None if the launch decides it and is not known."""
-        size = self._sizes[array.symbol.name][version].size
-        return size or (self._dynamic[version] if self._dynamic is not None else None)
+        size = self.sizes[array.symbol.name][version].size
+        return size or (self.dynamic[version] if self.dynamic is not None else None)
 
     def _in_bounds(self, array: ArrayAccesses, offset: Term, width: int, version: int) -> Term:
         size = self._bytes(array, version)
@@ -269,13 +278,18 @@ class Arrays:
 
     def keep(self, says: str, line: Location | None, conditions: Sequence[Term]) -> None:
         """Keep a query that was answered, for the certificate."""
-        if self._certificate:
+        if self.certificate:
             self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
 
     def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
-        """Check that an access stays in the array, and as aligned as it was."""
-        self._check_time()
-        outside = ~self._in_bounds(array, access.after, access.width, 1)
+        """Check that an access stays in the array, and as aligned as it was.
+
+        The old version's may touch the array next to it otherwise: that it does not is shown, or else assumed.
+        """
+        self.check_time()
+        outside = ~both(
+            self._in_bounds(array, each, access.width, n) for n, each in enumerate((access.before, access.after))
+        )
         if access.align > 1:
             low = const(access.align - 1, 64)
             misaligned = [equal(each & low, const(0, 64)) for each in (access.before, access.after)]
@@ -307,7 +321,9 @@ class Arrays:
         if access.width > mapping.together:
             return False
         last = const(access.width - 1, 64)
-        moved = [equal(mapping.of(access.before + each), access.after + each) for each in {const(0, 64), last}]
+        moved = [
+            equal(mapping.of(access.before + each), access.after + each) for each in dict.fromkeys((const(0, 64), last))
+        ]
         says = f"an access moves by {mapping.name}"
         return self._ask(array, access, ~both(moved), says=says)[0] is SolverAnswer.NEVER
 
@@ -328,7 +344,7 @@ class Arrays:
 
     def _check_meetings(self, array: ArrayAccesses, one: _View, others: Sequence[_View]) -> None:
         """Check that an access meets each of some others in both versions alike."""
-        self._check_time()
+        self.check_time()
         apart = [(other, found) for other in others if (found := _meet_otherwise(one, other)) is not None]
         if not apart:
             return
@@ -364,15 +380,21 @@ def _meet_otherwise(one: _View, other: _View) -> Term | None:
 def _unwrapped(offset: Term) -> list[Term]:
     """Return that the signed sums of 32 bits which an offset widens do not wrap.
 
-    PTX does not say so of its additions, and source code does of signed ones.
+    PTX does not say so of its additions, and source code does of signed ones. Of factors and numbers that no index of
+    shared memory has, it is not assumed: a hash wraps on purpose, unsigned, whatever it is cast to.
     """
     found: list[Term] = []
     for part in terms.subterms(offset):
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
-            total = const(signed(inner.constant, 32), 64)
-            for term, factor in inner.coefficients():
-                total = total + scale(sext(term, 64), signed(factor, 32))
+            counts = [
+                signed(number, 32) for number in (inner.constant, *(factor for _, factor in inner.coefficients()))
+            ]
+            if any(abs(number) > SHARED_BYTES for number in counts):
+                continue
+            total = const(counts[0], 64)
+            for (term, _), factor in zip(inner.coefficients(), counts[1:], strict=True):
+                total = total + scale(sext(term, 64), factor)
             found.append(equal(part, total))
     return found
 
@@ -414,7 +436,7 @@ def _refuted(
 
 
 def _leaves(of: Sequence[Term]) -> list[Term]:
-    return sorted({leaf for term in of for leaf in term.atoms}, key=lambda leaf: leaf.id)
+    return terms.in_order({leaf for term in of for leaf in term.atoms})
 
 
 def _shown(leaf: Term) -> str:

@@ -19,7 +19,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.certify import invariants, terms
 from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
@@ -27,17 +27,21 @@ from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
-from ncu_swizzle.certify.ptx import Different, Module, PtxSymbol, Unfollowed, parse
+from ncu_swizzle.certify.ptx import Different, Module, Unfollowed, parse
 from ncu_swizzle.certify.solver import Solver, SolverAnswer
-from ncu_swizzle.certify.symbolic import DESCRIBED, GENERIC, NUMBER, SymbolicRun
+from ncu_swizzle.certify.symbolic import DESCRIBED, FROM_NUMBER, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
 
+ANY = "a pointer may be to a mapped array or to another one"
 DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
 MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 CPU_S = 30.0  # of one kernel
+# Where an address is compared by its offset from an array, or said not to be null: no space begins so low, or so high,
+# that this far below it or beyond, addresses wrap around.
+BELOW, NEAR = 1 << 20, 1 << 40
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
 
@@ -70,7 +74,10 @@ def certify(
     with _TERMS:
         terms.forget()
         try:
-            return KernelComparison(modules, names, block, dynamic, maps, Solver(), certificate).verdict(verdict)
+            comparison = KernelComparison(
+                modules=modules, kernels=names, block=block, dynamic=dynamic, maps=maps, certificate=certificate
+            )
+            return comparison.verdict(verdict)
         except Unfollowed as error:
             return replace(verdict, obstacle=ProofObstacle(reason=str(error), line=error.line))
         except RecursionError:
@@ -104,30 +111,28 @@ class Obligation:
     opcode: str = ""  # of an access
 
 
+@dataclass(eq=False, kw_only=True)
 class KernelComparison:
     """Two versions of a kernel, compared."""
 
-    def __init__(
-        self,
-        modules: tuple[Module, Module],
-        kernels: tuple[str, str],
-        block: Shape | None,
-        dynamic: tuple[int, int] | None,
-        maps: tuple[Maps, Maps],
-        solver: Solver,
-        certificate: bool,
-    ) -> None:
-        self.modules, self.kernels, self.block, self.dynamic = modules, kernels, block, dynamic
-        self.maps, self.solver, self._certificate = maps, solver, certificate
+    modules: tuple[Module, Module]
+    kernels: tuple[str, str]
+    block: Shape | None
+    dynamic: tuple[int, int] | None
+    maps: tuple[Maps, Maps]
+    certificate: bool
+    solver: Solver = field(default_factory=Solver)
+
+    def __post_init__(self) -> None:
         self._check_modules()
-        self.names = _paired(modules)
-        new = {self.names[symbol.name]: symbol for symbol in modules[1].shared()}
-        self._sizes: dict[str, tuple[PtxSymbol, PtxSymbol]] = {
-            SHARED + old.name: (old, new[old.name]) for old in modules[0].shared()
-        }
-        same = all((old.size, old.align) == (new.size, new.align) for old, new in self._sizes.values())
-        self._same_layout = same and [symbol.name for symbol in modules[0].shared()] == list(new)
+        self.names = _paired(self.modules)
+        old, new = (module.shared() for module in self.modules)
+        by_name = {self.names[symbol.name]: symbol for symbol in new}
+        self._sizes = {SHARED + symbol.name: (symbol, by_name[symbol.name]) for symbol in old}
+        same = all((one.size, one.align) == (other.size, other.align) for one, other in self._sizes.values())
+        self._same_layout = same and [symbol.name for symbol in old] == list(by_name)
         self._started = time.process_time()
+        self._split = set[tuple[int, str]]()  # phis, by block and label
 
     def _check_modules(self) -> None:
         """Refuse what has other variables, or another launch: the kernels' instructions do not show that."""
@@ -173,7 +178,12 @@ class KernelComparison:
             obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
             invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
             arrays = Arrays(
-                self.facts, self._sizes, self.dynamic, self._same_layout, self._certificate, self._check_time
+                facts=self.facts,
+                sizes=self._sizes,
+                dynamic=self.dynamic,
+                same_layout=self._same_layout,
+                certificate=self.certificate,
+                check_time=self._check_time,
             )
             self._compare(obligations, arrays)
             arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
@@ -210,7 +220,6 @@ class KernelComparison:
     # 1. The same program: find the values that are equal in both, and that the structure is the same.
 
     _ran = False  # what is not followed ends a run
-    _split: set[tuple[int, str]]
 
     def _run(self, unrolled: Sequence[tuple[int, int]], only_old: bool = False) -> None:
         versions = []
@@ -280,7 +289,7 @@ class KernelComparison:
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.ask([*conditions, ~terms.equal(one, other)])[0] is SolverAnswer.NEVER
+        return self.facts.always(terms.equal(one, other), conditions)
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -299,41 +308,46 @@ class KernelComparison:
         """Check what has to be equal, and enter the accesses to each array."""
         for run in (self.old, self.new):
             for symbol, (reason, line) in run.escapes.items():
-                arrays.of(symbol).escape(reason, line)
+                arrays.escape([symbol], reason, line)
+            for offset, number, at in run.compared:
+                near = terms.binary("ult", offset + terms.const(BELOW, 64), terms.const(NEAR, 64))
+                says = "an address that is compared is near its array"
+                self._show(arrays, near, number, at, says, "an address that is compared may be far from its array")
         for each in obligations:
             self._check_time()
             if each.memory is not None and (each.one.symbols or each.other.symbols):
                 self._gather(arrays, each, each.memory)
                 continue
-            for symbol in self._symbols(each.one, each.other):
-                if each.memory is None:
-                    arrays.of(symbol).escape(f"{each.what} depends on it", each.line)
-                else:
-                    arrays.of(symbol).doubt(each.line)
-            if each.memory is not None:
+            symbols = self._symbols(each.one, each.other)
+            if each.memory is None:
+                arrays.escape(symbols, f"{each.what} depends on it", each.line)
+            else:
+                arrays.keep_unmapped(symbols, ANY, each.line)
                 self._check_origin(each.memory[0], each.line)
-            self._check_equal(each, arrays)
+            if each.one.width != each.other.width:
+                raise Unfollowed(f"{each.what} has another width in the new version", each.line)
+            same, otherwise = terms.equal(each.one, each.other), f"{each.what} may differ between the versions"
+            self._show(arrays, same, each.block, each.line, f"{each.what} is the same", otherwise)
 
-    def _symbols(self, *of: Term) -> set[Term]:
+    def _symbols(self, *of: Term) -> list[Term]:
         """Return the shared arrays whose addresses some terms may have come from."""
-        return {leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)}
+        return [leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)]
 
-    def _check_equal(self, each: Obligation, arrays: Arrays) -> None:
-        if each.one is each.other:
+    def _show(self, arrays: Arrays, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
+        """Refuse what may not hold in a block."""
+        if holds is terms.const(1, 1):
             return
-        if each.one.width != each.other.width:
-            raise Unfollowed(f"{each.what} has another width in the new version", each.line)
-        conditions = [*self.facts.reaching(each.block), ~terms.equal(each.one, each.other)]
+        conditions = [*self.facts.reaching(block), ~holds]
         conditions += self.facts.about(conditions)
         if self.solver.ask(conditions)[0] is not SolverAnswer.NEVER:
-            raise Unfollowed(f"{each.what} may differ between the versions", each.line)
-        arrays.keep(f"{each.what} is the same", each.line, conditions)
+            raise Unfollowed(otherwise, line)
+        arrays.keep(says, line, conditions)
 
     def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
         if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
-            raise Unfollowed("an address of shared memory is made from a number", at)
+            raise Unfollowed(FROM_NUMBER, at)
         if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
             raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in memory.address.atoms)
@@ -346,13 +360,13 @@ class KernelComparison:
         if base is None or not base.symbols:
             raise Unfollowed("an access does not show which array it is to", each.line)
         [symbol], offsets = base.symbols, (each.one - base, each.other - base)
-        for other in self._symbols(*offsets) - {symbol}:
-            arrays.of(other).doubt(each.line)
+        arrays.keep_unmapped((other for other in self._symbols(*offsets) if other is not symbol), ANY, each.line)
         if memory[0].width is None:
             described = DESCRIBED if ".tensor." in each.opcode else ""
             if described and self.maps[0] != self.maps[1]:
                 raise Unfollowed("what TMA moves with another tensor map in the new version is not compared", each.line)
-            arrays.of(symbol).opaque = described or "how much of a mapped array is accessed is not known", each.line
+            reason = described or "how much of a mapped array is accessed is not known"
+            arrays.keep_unmapped([symbol], reason, each.line)
         conditions = [*self.facts.reaching(each.block), *each.guards]
         arrays.of(symbol).enter(memory, offsets, conditions, each.line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ncu_swizzle.certify.flow import Phi, Shape
@@ -21,6 +22,7 @@ from ncu_swizzle.certify.terms import (
     const,
     either,
     equal,
+    in_order,
     leaves,
     rebuilt,
 )  # fmt: skip
@@ -48,10 +50,32 @@ class KernelFacts:
         run, phi = self.phis[leaf]
         return phi.block in run.loops
 
+    def is_steady(self, term: Term, variable: Phi) -> bool:
+        """Return whether a term only changes from turn to turn of a loop as variables of the loop do.
+
+        What the loop's body loads may be another value in the next turn, and so may what is computed from a variable by
+        what is not followed: neither is substituted.
+        """
+        run, _ = self.phis[variable.value]
+        body = run.loops[variable.block]
+
+        def changes(leaf: Term) -> bool:
+            if leaf in self.phis:
+                return self.phis[leaf][1].block in body
+            kind, _, place = leaf.name.partition(":")
+            return kind == "undef" or (kind == "ld" and int(place.partition(".")[0]) in body)
+
+        variables = (leaf for leaf in term.atoms if leaf in self.phis and self.phis[leaf][1].block == variable.block)
+        return not any(map(changes, itertools.chain(*(leaves(leaf) for leaf in term.atoms - {*variables}))))
+
     def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether conditions can hold together with what is known of their atoms."""
         asked = list(conditions)
         return self.solver.ask([*asked, *self.about(asked)], wanted)
+
+    def always(self, holds: Term, conditions: Sequence[Term]) -> bool:
+        """Return whether it is shown that something holds wherever some conditions do."""
+        return self.ask([*conditions, ~holds])[0] is SolverAnswer.NEVER
 
     def about(self, conditions: Iterable[Term]) -> list[Term]:
         """Return what is known of the atoms of some terms, and of the atoms of that."""
@@ -59,7 +83,7 @@ class KernelFacts:
         seen: set[Term] = set()
         waiting = list(conditions)
         while waiting:
-            for leaf in waiting.pop().atoms:
+            for leaf in in_order(waiting.pop().atoms):
                 if leaf not in seen:
                     seen.add(leaf)
                     known = self._of(leaf)
@@ -153,19 +177,19 @@ class KernelFacts:
         edges = [term for run in self.runs for term in self.edge(run, source, target)]
         return list(dict.fromkeys([*self.reaching(source), *edges]))
 
-    def sources(self, terms: Iterable[Term]) -> set[Term]:
+    def sources(self, terms: Iterable[Term]) -> list[Term]:
         """Return all atoms that some terms may have come from, through phis of both versions."""
         seen: set[Term] = set()
         waiting = list(terms)
         while waiting:
-            for leaf in leaves(waiting.pop()) - seen:
+            for leaf in in_order(leaves(waiting.pop()) - seen):
                 seen.add(leaf)
                 for run in self.runs:
                     if (phi := run.phis.get(leaf)) is not None:
                         waiting += [
                             value for _, value in phi.incoming
                         ]  # offsets, if it has a base: an address names that
-        return seen
+        return in_order(seen)
 
 
 def instance(tag: str) -> Callable[[Term], Term]:

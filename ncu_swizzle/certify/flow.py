@@ -198,6 +198,8 @@ class SymbolicFlow(ABC):
         self.phis: dict[Term, Phi] = {}
         # Shared addresses that become more than addresses of accesses: why, and where.
         self.escapes: dict[Term, tuple[str, Location | None]] = {}
+        # Offsets of addresses that are compared, which must not wrap around: in which block, and where.
+        self.compared: list[tuple[Term, int, Location | None]] = []
         self._entry: list[FlowState] = [FlowState() for _ in range(count)]
         self._exit: list[FlowState | None] = [None] * count
         self._keys: dict[tuple[int, Key], Phi] = {}
@@ -255,7 +257,7 @@ class SymbolicFlow(ABC):
             return states[0] if states else FlowState()
         carried = {key for at, key in self._carried if at == number}
         state = FlowState()
-        for name in sorted(live, key=_register_order):
+        for name in sorted(live, key=lambda name: (_register_order(name), name)):
             values = [each.registers.get(name) for each in states]
             if name in carried or any(value is not None for value in values):
                 state.registers[name] = self._merged(number, name, sources, values, name in carried)
@@ -309,7 +311,7 @@ class SymbolicFlow(ABC):
                 state = self._exit[source]
                 if source < header or state is None or (source, header) in self.dead or not self.reached[source]:
                     continue
-                for slot in state.parts():
+                for slot in sorted(state.parts()):
                     old, new = self._loaded(self._entry[header], slot), self._loaded(state, slot)
                     if (header, slot) not in self._keys and old is not new:
                         self._carried.add((header, slot))

@@ -32,20 +32,21 @@ MOST_CANDIDATES = 400  # of one variable
 
 def find(facts: KernelFacts, wanted: Iterable[Term]) -> None:
     """Enter the invariants of the loops' variables that some terms depend on."""
-    leaves = sorted(facts.sources(wanted), key=lambda leaf: leaf.id)
-    variables = [leaf for leaf in leaves if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)]
+    variables = [
+        leaf for leaf in facts.sources(wanted) if leaf in facts.phis and leaf.width >= 8 and facts.is_loop(leaf)
+    ]
     guesses = _Guesses(facts, variables)
     for variable in variables:
-        candidates = dict.fromkeys(term for term in guesses.of(variable) if not term.is_const)
+        _, phi = facts.phis[variable]
+        candidates = dict.fromkeys(t for t in guesses.of(variable) if not t.is_const and facts.is_steady(t, phi))
         facts.invariants[variable] = list(candidates)[:MOST_CANDIDATES]
     changed = True
     while changed:  # until all that are left are inductive
         changed = False
         for variable in variables:
             _, phi = facts.phis[variable]
-            for source, value in phi.incoming:
-                if not value.is_atom("undef:"):  # nothing reads it before it is set
-                    changed |= _drop_along(facts, phi, source)
+            for source, _ in phi.incoming:
+                changed |= _drop_along(facts, phi, source)
 
 
 def _drop_along(facts: KernelFacts, phi: Phi, source: int) -> bool:

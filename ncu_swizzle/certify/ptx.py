@@ -197,7 +197,8 @@ _HEADER = re.compile(
 _DECLARED = re.compile(
     r"(?:\.\w+\s+)*?\.(?P<space>shared|global|const|local)\s+(?:\.attribute\([^)]*\)\s*)?"
     r"(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?P<name>[\w$.%]+)(?P<dims>(?:\[\d*\])*)"
-    r"(?:\s*=\s*\{(?P<data>[^}]*)\})?"
+    r"(?:\s*=\s*(?P<initial>.*))?",
+    re.DOTALL,
 )
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:\.[a-z](?![\w]))?")
 _GUARD = re.compile(r"@(!?)\s*([%$\w#]+)\s+")
@@ -299,16 +300,18 @@ def _declare(statement: str, symbols: dict[str, PtxSymbol]) -> PtxSymbol | None:
     size = width
     for dimension in re.findall(r"\[(\d*)\]", found["dims"]):
         size *= int(dimension or 0)
+    initial = " ".join((found["initial"] or "").split())
+    numbers = initial.strip("{}")  # a list of them, or one
     data: bytes | None = None
-    if found["data"] is not None and re.fullmatch(r"[\s\d,-]*", found["data"]):
-        values = [int(value) % (1 << 8 * width) for value in split(found["data"])]
+    if initial and re.fullmatch(r"[\s\d,-]*", numbers):
+        values = [int(value) % (1 << 8 * width) for value in split(numbers)]
         data = b"".join(value.to_bytes(width, "little") for value in values).ljust(size, b"\0")
     symbol = PtxSymbol(
         name=found["name"],
         space=found["space"],
         size=size,
         align=int(found["align"] or width),
-        initial=found["data"] or "",
+        initial=initial,
         data=data,
     )
     symbols[symbol.name] = symbol

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from time import thread_time
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 from ncu_swizzle.smem.access import MOST_THREADS
 
-REPLAY_S = 20.0
+REPLAY_S = 10.0  # of all launches of both versions
 BUFFER = 1 << 20  # bytes behind every pointer
 SHARED = 1 << 18  # bytes; no block has more
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
@@ -100,9 +101,7 @@ class Assembled:
         launch_shape = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
         return replace(emulated_launch.launch(self.cubin, self.symbol, launch_shape, values), buffers=())
 
-    def results(
-        self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float = REPLAY_S
-    ) -> Results:
+    def results(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Results:
         """Run some blocks with the random inputs of that number, and zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
@@ -128,15 +127,21 @@ def difference(old: Results, new: Results) -> str:
     return "" if old.atomics == new.atomics else "the atomic operations differ"
 
 
-def _shown(before: Assembled, after: Assembled, launch: ReplayLaunch, dynamic: tuple[int, int] | None) -> str:
-    """Return what differs in a launch; empty if nothing does, or if it is not one that a proof is about."""
+def _shown(
+    before: Assembled, after: Assembled, launch: ReplayLaunch, dynamic: tuple[int, int] | None, until: float
+) -> str:
+    """Return what differs in a launch; empty if nothing does in time, or if it is not one that a proof is about."""
     for number in range(2):  # data are floats, or integers
         try:
-            old = before.results(before.launch(launch, dynamic and dynamic[0]), {launch.at}, number)
+            old = before.results(
+                before.launch(launch, dynamic and dynamic[0]), {launch.at}, number, until - thread_time()
+            )
         except NcuSwizzleError:  # the old version fails there, or the emulator cannot execute it
             continue
         try:
-            new = after.results(after.launch(launch, dynamic and dynamic[1]), {launch.at}, number)
+            new = after.results(
+                after.launch(launch, dynamic and dynamic[1]), {launch.at}, number, until - thread_time()
+            )
         except MemoryFault as error:
             return str(error)
         if found := difference(old, new):
@@ -156,8 +161,9 @@ def replayed(
     if counterexample is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
         launches = (ReplayLaunch.of(counterexample, shape, otherwise) for otherwise in OTHERWISE)
         old, new = (Assembled(text, verdict.kernel, toolchain) for text in (before, after))
+        until = thread_time() + REPLAY_S
         try:
-            if shown := next(filter(None, (_shown(old, new, launch, dynamic) for launch in launches)), ""):
+            if shown := next(filter(None, (_shown(old, new, launch, dynamic, until) for launch in launches)), ""):
                 return replace(
                     verdict, counterexample=replace(counterexample, what=f"{counterexample.what}; emulated, {shown}")
                 )

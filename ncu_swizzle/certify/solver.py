@@ -120,7 +120,7 @@ def _defined(term: Term) -> str:
     if term.op in ("zext", "sext"):
         how = "zero" if term.op == "zext" else "sign"
         return f"((_ {how}_extend {term.width - next(term.terms()).width}) {parts[0]})"
-    if term.op in ("extract", "low"):
-        high, low = term.args[1:] or (31, 0)
+    if term.op == "extract":
+        high, low = term.args[1:]
         return f"((_ extract {high} {low}) {parts[0]})"
     return f"({'bvnot' if term.op == 'not' else term.op} {' '.join(parts)})"

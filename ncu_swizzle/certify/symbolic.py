@@ -40,6 +40,10 @@ GENERIC = "generic"
 DESCRIBED = "the layout is in a descriptor"
 TABLE_BYTES = 4_096
 NUMBER = "shared address from a number"
+FROM_NUMBER = "an address of shared memory is made from a number"
+# What CUDA's runtime on the device defines. Other functions that are not here may be a project's, and dynamic shared
+# memory is the same for all of them.
+RUNTIME = ("vprintf", "__assertfail", "malloc", "free")
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
 # decides is read anew by each instruction; sizes of shared memory may differ between the versions.
@@ -80,9 +84,10 @@ class SymbolicRun(SymbolicFlow):
             return narrowed(known, width) if width else known
         if operand.startswith("{"):
             parts = elements(operand)
-            return narrowed(joined(self._value(part, width // len(parts)) for part in parts), width)
+            value = joined(self._value(part, width // len(parts)) for part in parts)
+            return narrowed(value, width) if width else value
         if _INTEGER.fullmatch(operand):
-            return const(_integer(operand), width or 32)
+            return const(_integer(operand), width or 64)  # no instruction takes more of it
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
         if re.fullmatch(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?", operand):
@@ -136,7 +141,9 @@ class SymbolicRun(SymbolicFlow):
 
     def _address(self, operand: str, space: str, matrix: bool = False) -> Term:
         """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
-        address = rebased(zext(self._value(split(operand[1:-1])[0], 0), 64))
+        value = self._value(split(operand[1:-1])[0], 0)
+        # An address in shared memory has 32 bits, whatever register it is in.
+        address = rebased(zext(narrowed(value, 32) if space == "shared" else value, 64))
         if space == GENERIC:
             own = next(iter(windows(address)), None)
             address = address - own if own is not None else address
@@ -191,7 +198,7 @@ class SymbolicRun(SymbolicFlow):
             # cvt's first type is its result's; a narrower one is extended to the register.
             kind = next((part for part in parts if part in BITS), "") if head == "cvt" else instruction.type
             self._set(instruction.results(), results, guard, kind.startswith("s") and head != "setp")
-        elif head in ("ld", "ldu", "st"):
+        elif head in ("ld", "ldu", "st") and "async" not in parts:
             self._load_or_store(instruction, guard)
         elif head == EXTERNAL:
             self._external(instruction)
@@ -212,8 +219,10 @@ class SymbolicRun(SymbolicFlow):
         base = common_base([one, other]) if unordered or width == 64 else None
         if base is not None:
             one, other = one - base, other - base
+            self.compared += [] if unordered else [(each, self._number, self._line) for each in (one, other)]
         elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
             # No address in the window of shared memory is null.
+            self.compared.append((one - base, self._number, self._line))
             base, one = base if window("shared") in base.atoms else None, const(1, 64)
 
         def value(position: int, asked: int) -> Term:
@@ -227,7 +236,7 @@ class SymbolicRun(SymbolicFlow):
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
-        value = rebased(zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64))
+        value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
         space = _space(instruction.parts)
         if space == "global":
             return value
@@ -239,7 +248,8 @@ class SymbolicRun(SymbolicFlow):
         value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
         base = common_base([value])
         own = windows(base) if base is not None else []
-        if len(own) == 1:
+        if base is not None and len(own) == 1:
+            self.compared.append((value - base, self._number, self._line))
             return const(own[0] is window(space), 1)
         self._leak(value, "its space is asked for")
         return apply(instruction.opcode, 1, value)
@@ -318,6 +328,10 @@ class SymbolicRun(SymbolicFlow):
     def _external(self, instruction: PtxInstruction) -> None:
         """Call what the module does not have, such as vprintf: it sees its arguments, and returns something."""
         operands, slots = instruction.operands, self._state.slots
+        if operands[0] not in RUNTIME:
+            for symbol in (symbol for symbol in self.module.shared() if symbol.size == 0):
+                reason = f"{operands[0]} is compiled elsewhere, and may access it"
+                self._escape(atom(SHARED + self.names[symbol.name], 32), reason)
         at = operands.index("|")
         passed = [slots[name][part] for name in operands[at + 1 :] for part in sorted(slots.get(name, ()))]
         returned = operands[1:at]
@@ -351,20 +365,24 @@ class SymbolicRun(SymbolicFlow):
         parts, head, operands = instruction.parts, instruction.parts[0], instruction.operands
         spaces = [name for part in parts if (name := part.partition("::")[0]) in SPACES] or [GENERIC]
         space = spaces[min(position, len(spaces) - 1)] if head == "cp" else spaces[0]
+        # A barrier that counts what an asynchronous copy has moved is the last operand in brackets.
+        last = next(each for each in reversed(operands) if each.startswith("["))
+        counts = operand is last and any(part.startswith("mbarrier::") for part in parts)
+        space = "shared" if counts and "shared" in spaces else space
         # What has coordinates is a tensor map, at a generic address.
         described = len(split(operand[1:-1])) > 1
         address = self._address(operand, GENERIC if described else space, head in ("ldmatrix", "stmatrix"))
         self._lose([address])
         width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
-        if head in ("atom", "red"):
+        if counts or "mbarrier" in parts:
+            width = 8
+        elif head in ("atom", "red", "st"):
             count = next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
             width = BITS[instruction.type] * count // 8 if instruction.type and "x2" not in instruction.type else None
             width = 4 if instruction.type in ("f16x2", "bf16x2") else width
         elif head in ("ldmatrix", "stmatrix"):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
-        elif head == "mbarrier" or (head == "cp" and position == 2):  # the third of a bulk copy is its barrier
-            width = 8
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
             stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
@@ -411,9 +429,14 @@ class SymbolicRun(SymbolicFlow):
         symbols = {symbol for leaf in seen for symbol in leaf.symbols}
         if window("shared") in seen and not symbols:  # which could come back in an address
             raise Unfollowed("where shared memory begins is a value", self._line)
+        if any(leaf.op == APPLY and leaf.name == NUMBER for leaf in seen):
+            raise Unfollowed(FROM_NUMBER, self._line)
         for symbol in symbols:
-            self.escapes.setdefault(symbol, (reason, self._line))
+            self._escape(symbol, reason)
         self._lose([value])
+
+    def _escape(self, symbol: Term, reason: str) -> None:
+        self.escapes.setdefault(symbol, (reason, self._line))
 
 
 def _alignment(width: int | None) -> int:

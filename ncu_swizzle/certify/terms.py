@@ -299,29 +299,23 @@ def zext(term: Term, width: int) -> Term:
 
 
 def rebased(address: Term) -> Term:
-    """Return an address with 32-bit shared ones that it adds to as an array plus a signed offset.
+    """Return an address with 32-bit shared ones that it adds to as an array plus a signed offset of 32 bits.
 
-    That does not wrap if the access is in bounds: it is assumed of the old version, and shown of the new one with this
-    very offset. So it holds of what is accessed, and not of any number.
+    Modulo 2^32, that is the same, and one offset for each address: any two accesses overlap if these offsets do. Which
+    array is accessed is assumed of the old version, and shown of the new one with this very offset. So it holds of what
+    is accessed, and not of any number.
     """
     total = const(address.constant, address.width)
     for part, factor in address.coefficients():
-        inner = _term(part, 0) if part.op == "zext" else part
-        base = _base(inner) if factor == 1 and inner.width == 32 and part.width == 64 else None
-        if base is not None:
-            wide = rebased(_term(base, 0)) if base.op == "low" else _make("zext", 64, base)
-            total = total + wide + sext(inner - base, 64)
+        sum_ = _term(part, 0) if part.op == "zext" and factor == 1 else part
+        bases = [leaf for leaf, count in sum_.coefficients() if leaf.is_atom(SHARED) and count == 1]
+        if sum_ is not part and len(bases) == 1 and not (offset := sum_ - bases[0]).symbols:
+            # As a sign extension it would be one that the program makes, of a sum that is said not to wrap.
+            half = 1 << 31
+            total = total + zext(bases[0], 64) + zext(offset + const(half, 32), 64) - const(half, 64)
         else:
             total = total + scale(part, factor)
     return total
-
-
-def _base(term: Term) -> Term | None:
-    """Return the one part of a sum that is a shared address, if it counts once and is all that is one."""
-    based = [(part, factor) for part, factor in term.coefficients() if part.symbols]
-    if len(based) != 1 or based[0][1] != 1 or any(leaf.is_atom(WINDOW) for leaf in term.atoms):
-        return None
-    return based[0][0] if based[0][0].op == "low" or based[0][0].is_atom(SHARED) else None
 
 
 def sext(term: Term, width: int) -> Term:
@@ -342,7 +336,7 @@ def narrowed(term: Term, width: int) -> Term:
 
 def _bits(term: Term) -> tuple[int, int]:
     """Return the highest and the lowest bit that is extracted."""
-    high, low = term.args[1:] or (31, 0)
+    high, low = term.args[1:]
     assert isinstance(high, int)
     assert isinstance(low, int)
     return high, low
@@ -355,9 +349,7 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rul
         return term
     if term.is_const:
         return const(term.value >> low, width)
-    if low == 0 and width == 32 and term.width == 64 and len(term.symbols) == 1:
-        return _make("low", 32, term)  # `zext` gives back the 64-bit offset
-    if term.op in ("extract", "low"):
+    if term.op == "extract":
         offset = _bits(term)[1]
         return extract(_term(term, 0), high + offset, low + offset)
     if low == 0:
@@ -385,7 +377,7 @@ def concat(high: Term, low: Term) -> Term:
     width = high.width + low.width
     if high.is_const and low.is_const:
         return const(high.value << low.width | low.value, width)
-    if {high.op, low.op} <= {"extract", "low"} and high.args[0] is low.args[0]:
+    if high.op == low.op == "extract" and high.args[0] is low.args[0]:
         (top, middle), (below, bottom) = _bits(high), _bits(low)
         if middle == below + 1:
             return extract(_term(high, 0), top, bottom)
@@ -398,6 +390,11 @@ def joined(parts: Iterable[Term]) -> Term:
 
 
 # What terms are made of.
+
+
+def in_order(terms: Iterable[Term]) -> list[Term]:
+    """Return terms in the order in which they were made: sets have another one in each process, certificates do not."""
+    return sorted(terms, key=lambda term: term.id)
 
 
 def substituted(values: Mapping[Term, Term], of: Iterable[Term]) -> list[Term]:
@@ -424,7 +421,7 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
             result = binary(term.op, *parts)
         elif term.op in ("zext", "sext"):
             result = (zext if term.op == "zext" else sext)(parts[0], term.width)
-        elif term.op in ("extract", "low"):
+        elif term.op == "extract":
             result = extract(parts[0], *_bits(term))
         elif term.op == "not":
             result = ~parts[0]

@@ -119,7 +119,7 @@ def captured(program: UserProgram, wanted: Wanted, request: Request, out: Path) 
                 from ncu_swizzle.engines.emulation import EmulationSettings
                 from ncu_swizzle.engines.replay import left_by
 
-                executing = {"execute": partial(left_by, settings=EmulationSettings.of(request))}
+                executing = {"execute": partial(left_by, settings=EmulationSettings.of(request), judged=set())}
             recording = dry.record(
                 argv, folder, limits, temporary, gpu=gpu, toolchain=toolchain, cached=cached, **executing
             )

@@ -66,10 +66,10 @@ def fix(
     ncu-swizzle fix my.cu --only padding --max-shared 49152
     \f
     One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
-    rebuilt and emulated: the conflicts must be gone, and no access have more. Then everything that is compiled from
-    the changed text is proved to do the same as before in every launch; what is not proved is shown as such. No GPU
-    is needed; if one is here, both versions are launched on it: the outputs must be bit-identical, compute-sanitizer
-    must find nothing new, and the new one must not be slower.
+    rebuilt and emulated: the conflicts must be gone, at no cost elsewhere. Then everything that is compiled from the
+    changed text is proved to do the same as before in every launch; what is not proved is shown as such. No GPU
+    is needed; if one is here, both versions are launched on it: the outputs must be bit-identical, and the new one must
+    not be slower.
     Exit code 0: proved; 1: no patch; 5: a patch that is not proved, or what is unknown stands in the way.
     """
     from ncu_swizzle.commands.console import Output

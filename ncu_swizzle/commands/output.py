@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.base.bounds import lacking
 from ncu_swizzle.base.errors import (
     InternalError,
     Interrupted,
@@ -27,7 +28,6 @@ from ncu_swizzle.base.errors import (
     reason,
 )
 from ncu_swizzle.base.files import brief, finished
-from ncu_swizzle.base.memory import lacking
 from ncu_swizzle.base.texts import beneath, message, one_line
 
 if TYPE_CHECKING:

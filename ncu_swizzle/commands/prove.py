@@ -307,7 +307,7 @@ def judged(what: Sequence[str], description: KernelDescription, request: Request
     targets = [each.targets[-1] for each in named] if len(what) > 1 else named[0].targets
     if len(targets) != 2:
         raise UsageError(f"{len(targets)} versions are named, not two", "ncu-swizzle judge before.cu after.cu")
-    return judgement.judge(targets[0], targets[1], EmulationSettings.of(request, simulating=True))
+    return judgement.judge(targets[0], targets[1], EmulationSettings.of(request.comparing, simulating=True))
 
 
 def _conclude_judgement(found: Judgement, what: Sequence[str]) -> None:

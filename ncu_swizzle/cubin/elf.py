@@ -171,7 +171,7 @@ class Cubin:
 
     def reachable(self, kernel: str) -> tuple[int, ...]:
         """Return the numbers of the symbols of a kernel, and of each function that kernels may call."""
-        others = {f".text.{each}" for each in self.kernels if each != kernel}
+        others = {f".text.{other}" for other in self.kernels if other != kernel}
         return tuple(
             number
             for number, symbol in enumerate(self.symbols)

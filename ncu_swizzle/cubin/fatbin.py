@@ -203,7 +203,7 @@ def built_files_in(folder: Path) -> list[Path]:
     """Return the files below a folder that may hold compiled kernels, by name."""
     found: list[Path] = []
     for inside, folders, files in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths = (Path(inside) / name for name in sorted(files))
         found += [path for path in paths if _may_be(path) and (path.suffix == ".ptx" or is_built(path))]
     return found
@@ -247,7 +247,9 @@ def _binaries(data: bytes, name: str, depth: int) -> Iterator[tuple[str, FatBina
             yield name, FatBinary(0, (entry,))
             return
         sections = list(elf.iter_sections())
-        own = [each for each in sections if each.name in SECTIONS] or [each for each in sections if each.name == DATA]
+        own = [section for section in sections if section.name in SECTIONS] or [
+            section for section in sections if section.name == DATA
+        ]
         for section in own:
             yield from ((name, binary) for binary in fat_binaries(section.data()))
     elif depth:

@@ -1,4 +1,4 @@
-"""An SM of an H100, simulated: sm.c, run in its own process, and the numbers of the machine.
+"""How long a launch would take on an H100, and what removing its excess would save: an SM, simulated by sm.c.
 
 The launch's busiest share of blocks runs. Its warps execute what the emulator executed (`execution`); how long each
 instruction takes comes from microbenchmarks (`units`) and from the control bits of SASS. Caches start empty, as under
@@ -8,7 +8,7 @@ ncu: a block's first requests come from L2, and from DRAM in proportion to the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base import bounds, child, native, paths
-from ncu_swizzle.base.errors import ProgramFailed
-from ncu_swizzle.cycles.case import SMS
+from ncu_swizzle.base import bounds, child, codes, native, paths
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotComparable, ProgramFailed
+from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.cycles import intervals
+from ncu_swizzle.cycles.case import SMS, EstimatedCase
+from ncu_swizzle.cycles.simulated import InstructionWaits, Simulated, Span, with_interval
 from ncu_swizzle.cycles.units import MEASURED, PIPES, measured
-from ncu_swizzle.cycles.work import Work
+from ncu_swizzle.cycles.work import Row, Work, execution, work_of
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import InstructionCounts
 
 SOURCE = "sm.c"
 REASONS = (  # of stalls, as in sm.c, by ncu's names; waiting for a phase of an mbarrier is a long scoreboard there, too
@@ -37,7 +42,7 @@ BURSTS = (1, 2, 4, 16, 32, 64, 256)  # lines, as in sm.c
 AROUND, PER_LINE = 32, 8  # instructions around those of bench/recording/bursts.cu's code, and of a line
 LOOP_STALLS = 19, 22  # stall counts before its loop of 32 turns, and of one of them
 JUMPING = 10  # lines that its jumps execute
-LIMIT_S = 60.0  # of a simulation
+LIMIT_S = 60.0  # of a simulation, and for what a block executes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +102,9 @@ def launched(kernel: str, blocks: int, threads: int, what: str) -> float:
     """Return ncu's median of a small launch of bench/recording/latencies.cu."""
     shape = f"({blocks}, 1, 1)", f"({threads}, 1, 1)"
     launch = next(
-        each for each in MEASURED["launches"] if (each["kernel"], each["grid"], each["block"]) == (kernel, *shape)
+        launch
+        for launch in MEASURED["launches"]
+        if (launch["kernel"], launch["grid"], launch["block"]) == (kernel, *shape)
     )
     return float(launch[what])
 
@@ -234,7 +241,7 @@ class Simulator:
         with TemporaryDirectory(dir=self._folder) as folder:  # so that several may run at a time
             given, found = Path(folder, "given"), Path(folder, "found")
             with given.open("wb") as file:
-                for part in (np.array(sizes, np.int32), code, numbers, *(each.astype(np.int32) for each in integers)):
+                for part in (np.array(sizes, np.int32), code, numbers, *(array.astype(np.int32) for array in integers)):
                     file.write(part.tobytes())
             outcome = child.run([str(self._program), str(given), str(found)], self._limit_s, self._folder)
             if outcome.status:
@@ -255,3 +262,65 @@ class Simulator:
             "issue": busy[0] / SUB_CORES / taken,
         }
         return Predicted(cycles=cycles, used=used, stalled=values[1 + UNITS :].reshape(len(code), len(REASONS)))
+
+
+# What a launch would take, or why that is unknown: no estimate goes beyond what the simulation was validated on
+# (docs/cycles.md), so there is none for other GPUs, clusters, unknown counts, and conflicts that too few programs had.
+
+LEAST = 0.005  # of the time that warps spend, for an instruction to be listed
+GUESSED = 0.05  # of the instructions: at most this many may follow branches that are not known to be taken
+
+
+def simulate(code: Code, case: EstimatedCase) -> Simulated:
+    """Return the launch's estimated cycles, and what removing its excess would save. Raises none of our errors."""
+    if case.unlike:
+        return Simulated(lacking=case.unlike)
+    try:
+        with scratch() as folder:
+            simulator = Simulator(folder)
+            work, sm = work_and_machine(code, case)
+            prediction = simulator.predicted(work, sm)
+            left = simulator.predicted(work, replace(sm, removed=1.0)) if any(case.excess.values()) else prediction
+    except EnvironmentLacking as error:
+        return Simulated(lacking=str(error), remedy=str(error.hint))
+    except NcuSwizzleError as error:
+        return Simulated(lacking=str(error))
+    unit = max(prediction.used, key=lambda name: prediction.used[name])
+    return Simulated(
+        cycles=Span(
+            point=prediction.cycles, low=prediction.cycles / intervals.CYCLES, high=prediction.cycles * intervals.CYCLES
+        ),
+        saved=with_interval(1 - left.cycles / prediction.cycles, intervals.SAVED) if case.has_known_kinds else None,
+        coverage=intervals.COVERAGE, unit=unit, used=prediction.used[unit], waits=waits(case, prediction),
+        lacking="" if case.has_known_kinds else "savings were judged for too few programs with such conflicts",
+    )  # fmt: skip
+
+
+def work_and_machine(code: Code, case: EstimatedCase) -> tuple[Work, SimulatedSm]:
+    """Return an SM's work, and the machine. Raises NotComparable, and what emulating one block raises."""
+    executed = execution(code, case.launch, LIMIT_S)
+    rows = [_row(row) for row in case.counts.rows]
+    numbers = np.concatenate(executed.numbers)
+    guessed = [row.offset // 16 for row in case.counts.rows if row.executed is None and row.code == codes.DATA]
+    if np.isin(numbers, guessed).sum() > GUESSED * len(numbers):
+        raise NotComparable("which way its branches go depends on data that is unknown", "describe its inputs")
+    work = work_of(rows, case.text, executed, grid=case.blocks, resident=case.resident, buffers=case.buffers)
+    return work, machine_for_launch(machine(), work)
+
+
+def _row(row: InstructionCounts) -> Row:
+    per_execution = (row.wavefronts or 0) / row.executed if row.executed else 0.0
+    return Row(number=row.offset // 16, opcode=row.opcode, sass=row.sass, wavefronts=per_execution)
+
+
+def waits(case: EstimatedCase, prediction: Predicted) -> tuple[InstructionWaits, ...]:
+    """Return where warps spend their time, in code order, without negligible instructions."""
+    least = LEAST * prediction.stalled.sum()
+    return tuple(
+        InstructionWaits(
+            offset=row.offset,
+            cycles={reason: round(float(count), 1) for reason, count in zip(REASONS, counts, strict=True) if count},
+        )
+        for row, counts in zip(case.counts.rows, prediction.stalled, strict=True)
+        if counts.sum() > least
+    )

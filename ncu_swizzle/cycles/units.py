@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.emulate.opcodes import ROWS
+from ncu_swizzle.smem.opcodes import ROWS
 
 KINDS = {
     name: number
@@ -55,7 +55,7 @@ _SLOWER = {
     **dict.fromkeys(("HFMA2", "HADD2", "HMUL2"), interval("HFMA2")),
 }
 # A sub-core's pipe and its cycles; of products, they depend on the shape.
-COSTS = {each.name: (each.pipe, _SLOWER.get(each.name, _RATES[each.pipe])) for each in ROWS if each.pipe in _RATES}
+COSTS = {row.name: (row.pipe, _SLOWER.get(row.name, _RATES[row.pipe])) for row in ROWS if row.pipe in _RATES}
 LATENCIES = {
     **dict.fromkeys(("MUFU", "FRND"), measured("MUFU.EX2")),
     **dict.fromkeys(("POPC", "FLO", "BREV"), measured("POPC")),

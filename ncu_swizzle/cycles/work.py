@@ -25,11 +25,11 @@ from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_each
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.smem.opcodes import Copy
 from ncu_swizzle.smem.operations import Bools, Ints
 
 PER_LINE = 4  # sectors
@@ -42,7 +42,7 @@ BYTE, MOST_COPIED = 0xFF, 0x7F
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution:
+class BlockExecution:
     """A block's warps: the numbers of their instructions in order, (n,) each, and the details of these.
 
     A detail of an access to global memory is how many sectors L1 does not have (of a store, all), plus NEW_PAIR if one
@@ -59,7 +59,7 @@ class Execution:
     partly: tuple[float, float] = (0.0, 0.0)  # shares of the sectors loaded, and stored, in lines that are not whole
 
 
-def execution(code: Code, launch: Launch, timeout_s: float) -> Execution:
+def execution(code: Code, launch: Launch, timeout_s: float) -> BlockExecution:
     """Return what the warps of a block execute. Raises what the emulator raises."""
     middle = [size // 2 // along * along for size, along in zip(launch.grid, launch.cluster, strict=True)]
     warps = -(-math.prod(launch.block) // 32)
@@ -69,7 +69,7 @@ def execution(code: Code, launch: Launch, timeout_s: float) -> Execution:
     log = Log(warps=warps, instructions=program.instructions, cached=cached)
     blocks.run_batch(replace(setting, watcher=log), np.array([middle]))
     offsets = np.array([instruction.offset // 16 for instruction in program.instructions], np.int32)
-    return Execution(
+    return BlockExecution(
         numbers=tuple(offsets[np.array(log.numbers[warp], np.int64)] for warp in range(warps)),
         details=tuple(np.array(log.details[warp], np.int32) for warp in range(warps)),
         parts=np.array([log.parts[number] for number in range(len(log.phases))] or [0], np.int32),
@@ -230,7 +230,7 @@ class Work:
     """An SM's work in a launch; its instructions' costs are (n,) of `units.INSTRUCTION`."""
 
     code: np.ndarray
-    execution: Execution
+    execution: BlockExecution
     warps: int  # per block
     grid: int  # blocks
     resident: int  # on an SM
@@ -272,7 +272,13 @@ class Row:
 
 
 def work_of(
-    rows: Sequence[Row], text: bytes, executed: Execution, *, grid: int, resident: int, buffers: tuple[float, float]
+    rows: Sequence[Row],
+    text: bytes,
+    executed: BlockExecution,
+    *,
+    grid: int,
+    resident: int,
+    buffers: tuple[float, float],
 ) -> Work:
     """Return an SM's work in a launch; `text` is the kernel's machine code."""
     code = _code(rows, text, executed)
@@ -284,13 +290,18 @@ def work_of(
     )  # fmt: skip
 
 
-def _code(given: Sequence[Row], text: bytes, executed: Execution) -> np.ndarray:
+def _code(given: Sequence[Row], text: bytes, executed: BlockExecution) -> np.ndarray:
     """Return the cost of each instruction, with its control bits."""
     rows = []
-    for each in given:
-        row = entry(each.opcode, each.sass, each.wavefronts, executed.boxes.get(each.number, (0.0, 0.0)))
+    for instruction in given:
+        row = entry(
+            instruction.opcode,
+            instruction.sass,
+            instruction.wavefronts,
+            executed.boxes.get(instruction.number, (0.0, 0.0)),
+        )
         # Stall count [105, 109), write barrier [110, 113), read barrier [113, 116), wait mask [116, 122) of 128 bits.
-        bits = struct.unpack_from("<Q", text, 16 * each.number + 8)[0] >> 41
+        bits = struct.unpack_from("<Q", text, 16 * instruction.number + 8)[0] >> 41
         row["stall"], row["waits"] = max(1, bits & 15), bits >> 11 & 63
         row["sets"], row["frees"] = (board if board < 6 else -1 for board in (bits >> 5 & 7, bits >> 8 & 7))
         if row["sets"] >= 0 and row["kind"] == KINDS["FIXED"]:
@@ -299,7 +310,7 @@ def _code(given: Sequence[Row], text: bytes, executed: Execution) -> np.ndarray:
     return np.array(rows)
 
 
-def _spread_stores(code: np.ndarray, executed: Execution, written: float) -> None:
+def _spread_stores(code: np.ndarray, executed: BlockExecution, written: float) -> None:
     """Distribute a block's written bytes over the boxes that it stores: the emulator does not tell their sizes."""
     stores = code["kind"] == KINDS["BOX_STORE"]
     count = sum(int(stores[numbers].sum()) for numbers in executed.numbers)
@@ -307,7 +318,7 @@ def _spread_stores(code: np.ndarray, executed: Execution, written: float) -> Non
         code["bytes"][stores] = written / count
 
 
-def _asked(code: np.ndarray, executed: Execution) -> tuple[float, float]:
+def _asked(code: np.ndarray, executed: BlockExecution) -> tuple[float, float]:
     """Return the bytes that a block loads through L2, and stores."""
     numbers, details = np.concatenate(executed.numbers), np.concatenate(executed.details)
     kind, past_l1 = code["kind"][numbers], code["past_l1"][numbers] > 0

@@ -17,16 +17,16 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.dependence import Tag, is_open
-from ncu_swizzle.emulate.effects import effects, operand_number
+from ncu_swizzle.emulate.effects import effects, operand_number, words_moved
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses, distinct_requests
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import WARPS
+from ncu_swizzle.smem.opcodes import READ, WRITE, Copy, Memory
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, SPIN, STMATRIX, WARP, WORD, ZERO_FILL, Bools, Ints
 
 # Which shared-memory requests an instruction makes: its width, its operation, and a log of what it asked for.
@@ -39,11 +39,10 @@ _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"
 
 def access_width(instruction: SassInstruction) -> int:
     """Return the bytes per lane."""
-    sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "S64": 8, "F64": 8, "128": 16}
-    sizes |= {"F32x2": 8, "F32x4": 16, "F16x4": 8, "F16x8": 16, "BF16x4": 8, "BF16x8": 16}  # of RED and ATOM
     if instruction.row.matrix:
         return 16
-    return next((sizes[word] for word in instruction.modifiers if word in sizes), 4)
+    parts = {"U8": 1, "S8": 1, "U16": 2, "S16": 2}
+    return next((parts[word] for word in instruction.modifiers if word in parts), WORD * words_moved(instruction))
 
 
 def operation_name(instruction: SassInstruction) -> str | None:
@@ -336,7 +335,7 @@ class Contended(Restart):
 def ends_spin_loop(instructions: Sequence[SassInstruction], first: int, index: int) -> bool:
     """Return whether an instruction of a basic block, which begins at `first`, is the swap of such a loop.
 
-    That is a compare-and-swap of 32 bits, which compares with what an LDS of the same block loaded from its address.
+    That is a compare-and-swap of 32 bits, which compares with what a load of the same block found at its address.
     """
     swap = instructions[index]
     if swap.opcode != "ATOMS" or not swap.has("SPIN") or access_width(swap) != WORD:
@@ -346,7 +345,7 @@ def ends_spin_loop(instructions: Sequence[SassInstruction], first: int, index: i
     for instruction in reversed(instructions[first:index]):
         writes = effects(instruction).writes
         if expected is not None and writes >> expected & 1:
-            loads = instruction.mnemonic == "LDS" and instruction.guard == swap.guard
+            loads = instruction.row.loads_only_shared and not instruction.modifiers and instruction.guard == swap.guard
             loaded = instruction.operands[1]
             return loads and (loaded.terms, loaded.offset) == (address.terms, address.offset)
         if any(writes >> (operand_number(term) or 0) & 1 for term in address.terms):

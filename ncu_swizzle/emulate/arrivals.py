@@ -12,12 +12,12 @@ from ncu_swizzle.emulate.code import MEMORY, SassInstruction
 from ncu_swizzle.emulate.copies import GRANULE, ToShared, copies_out, map_at, registers, value_of_row, values_of_rows
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy
 from ncu_swizzle.emulate.operands import Reader, Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_map import BoxCopy, Tiled, decoded_map
 from ncu_swizzle.emulate.values import Bits, Value, join_halves
 from ncu_swizzle.smem.descriptors import CHUNK, FLIPPED
+from ncu_swizzle.smem.opcodes import Copy
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NAN_FILL = {6: 0x7FFF, 7: 0x7FFFFFFF, 9: 0x7FFF}  # by CUtensorMapDataType; what a fill with NaN writes is not measured

@@ -13,11 +13,13 @@ from ncu_swizzle.emulate.operations.rounding import (
     F32,
     F64,
     HALF,
+    SINGLE,
     Format,
     flush_denormals,
     pack_bits,
     round_to_format,
     unpack_bits,
+    with_nan_of,
 )
 from ncu_swizzle.emulate.values import Bits, high_half, join_halves, low_half
 from ncu_swizzle.smem.operations import Ints
@@ -47,7 +49,9 @@ _INTEGERS: dict[str, Update] = {
     "CAST": lambda old, data, new: np.where(old == data, new, old),
 }
 _HALVES = {"F16x2": HALF, "F16": HALF, "BF16x2": BRAIN, "BF16": BRAIN, "BF16_V2": BRAIN, "F16_V2": HALF}
-_FLOATS = ("F32", "F64", *_HALVES)
+# Of floats next to each other, each of which is added for itself.
+_VECTORS = {"F32x2": "F32", "F32x4": "F32", "F16x4": "F16x2", "F16x8": "F16x2", "BF16x4": "BF16x2", "BF16x8": "BF16x2"}
+_FLOATS = ("F32", "F64", *_HALVES, *_VECTORS)
 
 
 def floating(instruction: SassInstruction) -> bool:
@@ -55,8 +59,18 @@ def floating(instruction: SassInstruction) -> bool:
     return instruction.has(*_FLOATS) and instruction.has("ADD")
 
 
+def vector(instruction: SassInstruction) -> bool:
+    """Return whether it changes several words of 32 bits for a lane, each for itself."""
+    return instruction.has(*_VECTORS)
+
+
 def update_of(instruction: SassInstruction) -> Update | None:
-    """Return what an instruction makes of a word, uint32 or uint64; None if that is not modelled."""
+    """Return what an instruction makes of a word, uint32 or uint64; None if that is not modelled.
+
+    Of a vector, a word is one of its words of 32 bits.
+    """
+    if vector(instruction):
+        return _float_sum(instruction) if instruction.has("ADD") else None
     name = "ADD" if instruction.has("POPC") else next((w for w in instruction.modifiers if w in _INTEGERS), "")
     if not name or instruction.has("128"):
         return None
@@ -73,11 +87,12 @@ def _signed(bits: Bits) -> Bits:
 
 
 def _float_sum(instruction: SassInstruction) -> Update:
-    form = next((_HALVES[word] for word in instruction.modifiers if word in _HALVES), None)
+    words = [_VECTORS.get(word, word) for word in instruction.modifiers]
+    form = next((_HALVES[word] for word in words if word in _HALVES), None)
     if form is not None:
         return functools.partial(_add_halves, form=form)
     if instruction.has("F64"):
-        return lambda old, data, _: (old.view(F64) + data.view(F64)).view(np.uint64)
+        return _add_doubles
     return functools.partial(_add_floats, flush=instruction.has("FTZ"))
 
 
@@ -90,10 +105,15 @@ def _add_halves(old: Bits, data: Bits, _: Bits, form: Format) -> Bits:
     return added
 
 
+def _add_doubles(old: Bits, data: Bits, _: Bits) -> Bits:
+    one, other = old.view(F64), data.view(F64)
+    return with_nan_of(one + other, one, other).view(np.uint64)
+
+
 def _add_floats(old: Bits, data: Bits, _: Bits, flush: bool) -> Bits:
     one, other = old.view(F32), data.view(F32)
     total = flush_denormals(one) + flush_denormals(other) if flush else one + other
-    return (flush_denormals(total) if flush else total).astype(F32).view(np.uint32)
+    return pack_bits(flush_denormals(total) if flush else total, SINGLE)
 
 
 def perform(update: Update, content: Bits, places: Ints, size: int, operands: tuple[Bits, Bits]) -> Bits:

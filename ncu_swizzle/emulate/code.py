@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 from ncu_swizzle.base.errors import BadFile, UnknownKernel
-from ncu_swizzle.emulate.opcodes import Copy, Opcode, row
 from ncu_swizzle.smem.access import RESERVED_BYTES
+from ncu_swizzle.smem.opcodes import Copy, Opcode, row
 
 # The machine code of one kernel, from nvdisasm's output.
 
@@ -27,6 +27,7 @@ _REFERENCE = re.compile(r"`\(([^()]+)\)")
 _ADDRESS_HALF = re.compile(r"(?:fun|func|tex|32)@(lo|hi)\(\(?([^()\s]+)(?:\s*\+\s*([^()\s]+?))?(?:@srel)?\)?\)")
 _LOADS_TENSOR = re.compile(r"\bLDTM\b")
 _COUNTED_BOARD = re.compile(r"(?<![\w.])DEPBAR[.\w]*+ SB([0-5])")
+_SELECTED_NAN = re.compile(r"(\bU?FSEL .*?)[-+][QS]NAN")
 _BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
 
 
@@ -141,7 +142,10 @@ def from_disassembly(
         raise BadFile(f"the code of {name!r} has no instructions", "compile it again")
     return Code(
         name=name,
-        instructions=tuple(_resolved(offset, body, labels, symbols or {}) for offset, body in lines),
+        instructions=tuple(
+            _resolved(offset, with_bits_of_nan(body, machine[offset : offset + STEP]), labels, symbols or {})
+            for offset, body in lines
+        ),
         constants=dict(constants or {}),
         shared_bytes=shared_bytes,
         parameter_offset=parameter_offset,
@@ -153,6 +157,14 @@ def from_disassembly(
         functions={offset: label for label, offset in labels.items() if label[0] != "." and label != name},
         awaited=_awaited_loads(lines, machine),
     )
+
+
+def with_bits_of_nan(text: str, encoding: bytes) -> str:
+    """Return the text of a selection with the bits of its NaN, which may be half a double: nvdisasm prints all alike.
+
+    The immediate is in bits [32, 64) of the encoding; without one the text stays as it is.
+    """
+    return _SELECTED_NAN.sub(rf"\g<1>{int.from_bytes(encoding[4:8], 'little'):#x}", text) if encoding else text
 
 
 def _awaited_loads(lines: Lines, machine: bytes) -> dict[int, frozenset[int]]:

@@ -55,11 +55,11 @@ def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[I
     """
     unit = min(size, 4)
     per_block = m.shared.shape[1] // unit
-    first = (np.broadcast_to(address.bits, selected.shape) & np.uint32(0xFFFFFF)).astype(np.int64) // unit
-    at = first + np.arange(size // unit)[:, None, None]
+    first = np.broadcast_to(address.bits & np.uint32(0xFFFFFF), selected.shape) >> np.uint32(unit // 2)
+    at = first.astype(np.int64) + np.arange(size // unit)[:, None, None]
     inside = selected & (at < per_block)
-    at += (m.view_blocks() * per_block)[:, None]
-    return np.where(inside, at, 0), inside, UNITS[unit]
+    at = at + (m.view_blocks() * per_block)[:, None]
+    return at if inside.all() else np.where(inside, at, 0), inside, UNITS[unit]
 
 
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
@@ -74,6 +74,8 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
     # (words, G, 32). `shared_known` has 1 in each byte that is known.
     all_bytes = m.shared_known.view(unit).take(at) == KNOWN[unit]
     known = all_bytes & inside & np.asarray(address.known)
+    if known.all():
+        return [Value(word, True, origin, tag) for word in data]
     every = (known | ~selected).all(axis=(1, 2)).tolist()
     some = (known & selected).any(axis=(1, 2)).tolist()
     return [Value(data[word], every[word] or (some[word] and known[word]), origin, tag) for word in range(len(at))]

@@ -16,7 +16,6 @@ from ncu_swizzle.emulate.events import LOCK, Kind
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.machine import ALL_MASK, LANES, Machine
-from ncu_swizzle.emulate.opcodes import Registry
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.spins import awaits_others
 from ncu_swizzle.emulate.state import AtBarrier, Decided, Group, Unknown
@@ -24,6 +23,7 @@ from ncu_swizzle.emulate.supposed import Supposing, condition_of
 from ncu_swizzle.emulate.traffic import BRANCHES
 from ncu_swizzle.emulate.values import Bits, Value, known_in, truth
 from ncu_swizzle.emulate.waits import Waits, rows
+from ncu_swizzle.smem.opcodes import Registry
 from ncu_swizzle.smem.operations import Bools, Ints, new_values
 
 # Functions that are not part of a module: the driver supplies them, such as vprintf, malloc and __assertfail.

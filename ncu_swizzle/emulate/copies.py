@@ -1,6 +1,6 @@
-"""Execute asynchronous copies: LDGSTS, bulk and tensor copies. What they write is unknown.
+"""Execute asynchronous copies: cp.async, bulk and tensor copies. What they write is unknown.
 
-ncu counts the requests of LDGSTS; the bytes of the others arrive at an mbarrier at once.
+ncu counts the requests of cp.async; the bytes of the others arrive at an mbarrier at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors
 from ncu_swizzle.emulate.effects import coordinates
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
+from ncu_swizzle.smem.opcodes import Copy, opcodes_with
 from ncu_swizzle.smem.operations import Bools, Ints
 
-# LDGSTS, which cp.async compiles to: which of its lanes ncu counts, which write zeros, and where the others read.
+# cp.async: which of its lanes ncu counts, which write zeros, and where the others read.
 #
 # Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but assumes it is false, and counts accordingly: none for a copy
 # guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do.
@@ -67,7 +67,7 @@ def _is_p0(operand: Operand | None) -> bool:
 
 
 class AsyncCopy:
-    """One LDGSTS."""
+    """One cp.async."""
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         self.instruction, self.index = instruction, index

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.emulate.events import Hazards
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, WRITE
 from ncu_swizzle.smem.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]
@@ -62,7 +62,7 @@ class InstructionCounts:
     offset: int  # bytes from the function's start
     sass: str
     opcode: str
-    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty if it does not access shared memory
+    access: str  # its opcode; empty if it does not access shared memory
     executed: int | None
     wavefronts: int | None = None  # also None if `access` is empty
     ideal: int | None = None

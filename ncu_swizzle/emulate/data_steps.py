@@ -7,7 +7,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.atomics import joined, perform, split, update_of
+from ncu_swizzle.emulate.atomics import joined, perform, split, update_of, vector
 from ncu_swizzle.emulate.code import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, load_local, lose_shared, store_local
 from ncu_swizzle.emulate.device_memory import Cells, storing_order
@@ -15,10 +15,10 @@ from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, sign_extend
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Memory, Shared
 from ncu_swizzle.emulate.operands import Use
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, Memory, Shared
+from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 
 def accesses_data(instruction: SassInstruction) -> bool:
@@ -61,6 +61,8 @@ class DataAccess(MemoryInstruction):
         high = at >> np.uint64(32) if not self.in_shared else np.full(selected.shape, SHARED_WINDOW)
         in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
         in_global = selected & ~in_shared & ~in_local
+        if self.truths:  # false where software has to do it, such as additions of 64 bits in shared memory
+            in_shared = in_local = np.zeros_like(selected)
         low = (at & np.uint32(0xFFFFFFFF)).astype(np.uint32)
         if self.does == READ:
             self._load(m, at, low, (in_shared, in_local, in_global), condition)
@@ -84,11 +86,8 @@ class DataAccess(MemoryInstruction):
             m.device.wrote(m, places, self.width, in_global)
         for k, register in enumerate(self.registers):
             m.put(register, Value(result[k], True if (sure | ~selected).all() else sure, m.now), condition)
-        for register in self.truths:  # false where software has to do it: additions of halves in shared memory
-            done = (
-                Value(in_global, True) if self.instruction.has("F16x2", "BF16x2", "BF16_V2") else unknown(m.now, bool)
-            )
-            m.put(register, done, condition)
+        for register in self.truths:
+            m.put(register, Value(in_global, True), condition)
 
     def _shared(self, m: Machine, low: Bits, lanes: Bools) -> tuple[Cells, Ints]:
         """Return shared memory, and where lanes access it, in their own block or another one of the cluster."""
@@ -125,10 +124,17 @@ class DataAccess(MemoryInstruction):
         operand = [joined([bits for bits, _ in words]) for words in sources] or [
             np.ones(len(places), np.uint32)
         ]  # POPC counts lanes
-        old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
-        if self.instruction.has("CAST"):  # whether it has swapped
-            old = (old == operand[0]).astype(old.dtype)
-        for k, part in enumerate(split(old, result.shape[0])):
+        if vector(self.instruction):
+            parts = [
+                perform(self.update, cells.content, places + WORD * k, WORD, (bits, bits))
+                for k, (bits, _) in enumerate(sources[0])
+            ]
+        else:
+            old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
+            if self.instruction.has("CAST"):  # whether it has swapped
+                old = (old == operand[0]).astype(old.dtype)
+            parts = split(old, result.shape[0])
+        for k, part in enumerate(parts):
             result[k][lanes] = part
         sure[lanes] = True
 

@@ -14,9 +14,9 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import Machine, coordinates
-from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.state import AtPhaseCheck, Group
+from ncu_swizzle.smem.opcodes import Copy, Shared
 
 MOST_PARTIES = 4  # that are named
 WAITS = "waits for"  # an mbarrier

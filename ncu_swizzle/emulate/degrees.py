@@ -32,9 +32,9 @@ from ncu_swizzle.emulate.every_launch import (
 )
 from ncu_swizzle.emulate.fixed_point import SLOTS, FixedPoint
 from ncu_swizzle.emulate.launch_steps import RANK, Observed
-from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.request_degrees import ONE, Degrees, NotKnown, request_degrees
 from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import Shared
 
 SPLIT_BITS = (5, 7)  # to split a number by: the first suffices for 4-byte elements, bytes need the second
 MOST_SPLIT = 4  # numbers that a kernel's accesses are split by

@@ -28,7 +28,7 @@ from ncu_swizzle.emulate.code import (
     Operand,
     SassInstruction,
 )
-from ncu_swizzle.emulate.opcodes import Copy, Memory, Shared
+from ncu_swizzle.smem.opcodes import Copy, Memory, Shared
 
 BASES = {REG: 0, RPC: 255, UREG: 256, PRED: 336, UPRED: 344}
 NONE = {REG: ZERO, RPC: None, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
@@ -95,6 +95,31 @@ def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     return register, guard.negated
 
 
+def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
+    """Return the registers that are read only in lanes that a predicate, or its opposite, selects: by `reading_guard`.
+
+    Of a function of predicates, those that another one may leave without influence: P0 in P0 | !P1, where P1 is false.
+    nvcc writes so the loops that bring a TMA's operands to uniform registers.
+    """
+    guard, operands = reading_guard(instruction), instruction.operands
+    if guard is not None:
+        return {guard: (1 << REGISTERS) - 1 & ~(1 << guard[0])}
+    if instruction.opcode != "PLOP3" or len(operands) < 6 or operand_number(operands[1]) is not None:
+        return {}
+    (first, second), third = map(operand_number, operands[2:4]), operands[4]
+    if first is None or second is None or first == second or operand_number(third) is not None or third.negated:
+        return {}
+    # The result by the first and the second predicate: the third one is PT, which has the odd entries of the table.
+    table = [[operands[5].number >> (4 * a + 2 * b + 1) & 1 for b in (0, 1)] for a in (0, 1)]
+    reads = {}
+    for value in (0, 1):  # of the one that decides whether the other has an influence
+        if table[0][1 - value] == table[1][1 - value]:
+            reads[second, operands[3].negated ^ (not value)] = 1 << first
+        if table[1 - value][0] == table[1 - value][1]:
+            reads[first, operands[2].negated ^ (not value)] = 1 << second
+    return reads
+
+
 def results(instruction: SassInstruction) -> int:
     """Return how many leading operands are written."""
     opcode, row, operands = instruction.opcode, instruction.row, instruction.operands
@@ -122,6 +147,19 @@ def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
     return kinds[1] in (PRED, UPRED) and (votes or opcode == "B2R")
 
 
+FORMATS = ("F16", "BF16", "F32", "F64")
+# Registers of what a lane stores, or changes in memory, by modifier.
+WORDS = {
+    **dict.fromkeys(("64", "S64", "F64", "F32x2", "F16x4", "BF16x4"), 2),
+    **dict.fromkeys(("128", "F32x4", "F16x8", "BF16x8"), 4),
+}
+
+
+def words_moved(instruction: SassInstruction) -> int:
+    """Return how many registers hold what a lane stores, or what an atomic operation takes and returns."""
+    return next((WORDS[word] for word in instruction.modifiers if word in WORDS), 1)
+
+
 def width(instruction: SassInstruction) -> int:
     """Return how many consecutive registers the result takes."""
     opcode = instruction.opcode
@@ -132,10 +170,10 @@ def width(instruction: SassInstruction) -> int:
         return 2 * count if instruction.has("MT1616") else count  # a matrix of 16 x 16 takes two registers
     if opcode == "LDTM":
         return tensor_registers(instruction)
-    if instruction.has("128"):
-        return 4
-    if opcode in ("I2F", "F2F", "FRND"):
-        return 2 if instruction.modifiers[:1] == ("F64",) else 1
+    if instruction.row.atomic or instruction.has("128"):
+        return words_moved(instruction)
+    if opcode in ("I2F", "F2F", "FRND"):  # the result's format comes before the operand's
+        return 2 if next((word for word in instruction.modifiers if word in FORMATS), "") == "F64" else 1
     wide = (
         instruction.has("S64", "U64") if opcode in ("F2I", "I2I", "IMNMX", "UIMNMX") else instruction.has("64", "WIDE")
     )
@@ -159,7 +197,7 @@ def _matrix_width(instruction: SassInstruction) -> int:
         # 64 x N results in 128 threads are N / 2 for each, in 32 bits; two halves share a register.
         return columns // (4 if half else 2)
     if instruction.opcode == "DMMA":
-        return {"16816": 8, "1688": 8, "1684": 8}.get(shape, 4)
+        return 8 if shape.startswith("16") else 4
     if instruction.opcode in ("IMMA", "BMMA"):
         return 4 if shape.startswith("16") else 2
     return 2 if half else 4
@@ -170,8 +208,8 @@ def source_width(instruction: SassInstruction, position: int) -> int:
     row = instruction.row
     if "F32" in instruction.operands[results(instruction) + position].suffixes:
         return 1  # of two packed floats: one for both
-    if row.stored:
-        return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
+    if row.stored or row.atomic:
+        return words_moved(instruction)
     product = instruction.opcode in ("IMAD", "UIMAD") and instruction.has("WIDE", "HI") and position == 2
     return 2 if row.pairs or product or instruction.has(*row.wide) else 1
 

@@ -26,8 +26,8 @@ from ncu_swizzle.emulate.events import Hazard, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine, coordinates
 from ncu_swizzle.emulate.memory import MemoryInstruction
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory
 from ncu_swizzle.emulate.spins import loads_behind
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, WRITE, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 
 MOST_ACCESSES = 1 << 20  # by lanes, that are compared

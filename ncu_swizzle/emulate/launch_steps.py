@@ -18,11 +18,11 @@ from ncu_swizzle.emulate.code import PRED, REG, UPRED, UREG, SassInstruction
 from ncu_swizzle.emulate.effects import BASES, Effects, numbers_in, operand_number, results
 from ncu_swizzle.emulate.every_launch import BLOCK, DATA, GRID, EveryLaunch, Lanes, Name, uniform_in_warps
 from ncu_swizzle.emulate.liveness import Slice
-from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.operations.special import SPECIAL_REGISTERS
 from ncu_swizzle.emulate.registers import WarpView, is_uniform
 from ncu_swizzle.emulate.values import Value, unknown
+from ncu_swizzle.smem.opcodes import Copy, Shared
 
 EXCHANGE = frozenset(("SHFL", "VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"))
 EVEN = frozenset(("VOTE", "VOTEU", "REDUX", "CREDUX"))  # whose result all lanes get

@@ -36,11 +36,12 @@ from ncu_swizzle.emulate.effects import (
     operand_number,
     order_reads,
     reading_guard,
+    reads_by_lane,
     steers,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
-from ncu_swizzle.emulate.opcodes import Opcode
+from ncu_swizzle.smem.opcodes import Opcode
 from ncu_swizzle.smem.operations import WORD
 
 STACK_POINTER, FIRST_SLOT = 1, GLOBAL + 1  # R1; the memories of single words are behind all others
@@ -181,7 +182,7 @@ def _opaque_aware(instruction: SassInstruction, wanted: Demand) -> Effects:
         effect = effects(instruction)
     if not wanted.arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
-    if instruction.row.writes_only and not wanted.everything:
+    if instruction.row.forgets and not wanted.everything:
         effect = replace(effect, reads=effect.roots | address_reads(instruction))
     if instruction.row.opaque:
         return Effects(
@@ -196,8 +197,7 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
     `always` is live everywhere. A register read under a guard, and written under the same one in the same basic
     block, is not live before it: the lanes that read it have written it.
     """
-    registers = (1 << REGISTERS) - 1
-    guards = tuple(map(reading_guard, flow.instructions))
+    guards, by_lane = tuple(map(reading_guard, flow.instructions)), tuple(map(reads_by_lane, flow.instructions))
     leaders = flow.leaders
     before = dict.fromkeys((*leaders, EXIT, ANYWHERE), 0)  # before ANYWHERE, what is live before any of it
     after = [0] * len(all_effects)
@@ -218,9 +218,10 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
                 for other in [other for other in guarded if effect.writes >> other[0] & 1]:
                     alive |= guarded.pop(other)
                 if guard is not None:
-                    mine = used & registers & ~(1 << guard[0])
-                    guarded[guard] = guarded.get(guard, 0) & ~effect.writes | mine
-                    used &= ~mine
+                    guarded[guard] = guarded.get(guard, 0) & ~effect.writes
+                for selecting, some in by_lane[number].items():
+                    guarded[selecting] = guarded.get(selecting, 0) | used & some
+                    used &= ~some
                 guarded = {other: live & ~effect.kills for other, live in guarded.items()}
                 alive = alive & ~effect.kills | used | always
             alive = functools.reduce(operator.or_, guarded.values(), alive)

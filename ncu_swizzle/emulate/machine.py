@@ -109,6 +109,7 @@ class Machine(State, RegisterFile, LaunchedGrid):
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
         self.unwritten: set[int] = set()
+        self.matrices: dict[Any, tuple[Any, Bits, Bools]] = {}  # in registers, as `products` reads them
 
     def local_word(self, number: int) -> LocalWord:
         """Return a word of local memory to write to. Raises TooLarge."""

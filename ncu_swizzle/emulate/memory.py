@@ -25,12 +25,12 @@ from ncu_swizzle.emulate.dependence import arbitrary_tag
 from ncu_swizzle.emulate.effects import BASES, effects, numbers_in, operand_number, width
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, Copy, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.requests import SharedRequests
 from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, sign_extended, unknown
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, Copy, Memory, Shared, opcodes_with
 from ncu_swizzle.smem.operations import Bools
 
 Reader = Callable[[Machine], Value]

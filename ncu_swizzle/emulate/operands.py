@@ -24,7 +24,6 @@ from ncu_swizzle.emulate.code import (
 from ncu_swizzle.emulate.dependence import Tag, sum_tag
 from ncu_swizzle.emulate.effects import BASES, operand_number, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Registry
 from ncu_swizzle.emulate.operations.primitives import absolute_value, add, bitwise_not, multiple, negation
 from ncu_swizzle.emulate.values import (
     I32,
@@ -39,6 +38,7 @@ from ncu_swizzle.emulate.values import (
     truth,
     unknown,
 )
+from ncu_swizzle.smem.opcodes import Registry
 
 Reader = Callable[[Machine], Value]
 PREDICATES = (PRED, UPRED)

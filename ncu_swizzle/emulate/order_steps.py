@@ -27,7 +27,6 @@ from ncu_swizzle.emulate.copies import (
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_memory import (
@@ -42,9 +41,9 @@ from ncu_swizzle.emulate.tensor_memory import (
     lane_and_column,
 )
 from ncu_swizzle.emulate.values import Value, join_halves
-from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor, UmmaDescriptor, UmmaShape
+from ncu_swizzle.smem.opcodes import Shared
 from ncu_swizzle.smem.operations import WORD, Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 PLACES = SIXTEENTHS * COLUMNS
 _NOTHING = np.zeros(0, np.int64)

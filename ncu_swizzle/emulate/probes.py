@@ -28,13 +28,13 @@ from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy, Memory
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of

@@ -1,9 +1,8 @@
 """What tensor cores compute: HMMA, IMMA, DMMA and QMMA on fragments in registers, HGMMA and its like on tiles.
 
-Products of integers are exact. For floating-point ones, published measurements of an H100 say: the products of one
-instruction and its summand are aligned to the largest exponent, cut off behind some bits, added, and the sum is cut
-off, or rounded for halves (Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA
-Tensor Cores", arXiv:2512.07004). We have not measured that ourselves, so these results count as not bit-exact.
+Products of integers are exact. How floating-point ones add up, `sums` says: as an H100's, bit by bit (docs/results.md;
+also Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores",
+arXiv:2512.07004).
 
 Where elements lie in the registers of lanes: PTX ISA, "Matrix Fragments" of mma and wgmma.
 """
@@ -30,18 +29,17 @@ from ncu_swizzle.emulate.operations.rounding import (
     E5M2,
     F32,
     F64,
-    HALF,
-    SINGLE,
     byte_numbers,
     multiply_add_doubles,
     with_nan_of,
 )
-from ncu_swizzle.emulate.sums import Accumulation, fused_sum
+from ncu_swizzle.emulate.sums import Accumulation, fused_registers, in_registers, of_sums
 from ncu_swizzle.emulate.values import Bits, Value, high_half, join_halves, low_half
 from ncu_swizzle.smem.descriptors import CHUNK, ROWS, WARPS, Descriptor
 from ncu_swizzle.smem.operations import Bools
 
 WORD_BITS = 32
+MATRIX_BYTES = 64 << 20  # of matrices that were read from registers
 UNITS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 _SHAPE = re.compile(r"(?:64x(\d+)x|(16|8)x?8x?)(\d+)")
 _ROWS_OF_WARP = 16  # of the 64 of a warpgroup
@@ -109,18 +107,19 @@ def exact(instruction: SassInstruction) -> bool:
     return instruction.opcode != "QMMA"
 
 
-def unpacked(together: Bits, kind: Element, rows: int) -> Bits:
-    """Return a matrix of a fragment, (G, rows, k), from its registers, (G, n, 32); of B, rows are its columns."""
-    down, warps = rows // 8, len(together)
-    if kind.bits < 8:
-        parts = together[..., None] >> np.arange(0, WORD_BITS, kind.bits, dtype=np.uint32) & np.uint32(
-            (1 << kind.bits) - 1
-        )
-    else:
-        parts = together.view(UNITS[kind.bits])
+def of_rows(parts: Bits, rows: int) -> Bits:
+    """Return a matrix, (G, rows, k), from the elements in registers, (n, G, 32 times those of one)."""
     # By chunks along K, eight rows each, the row and the place in it of a lane, and the elements of its register.
-    parts = parts.reshape(warps, -1, down, 8, 4 * (WORD_BITS // kind.bits))
-    return kind.decode(np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4)).reshape(warps, rows, -1))
+    split = parts.reshape(-1, rows // 8, parts.shape[1], 8, parts.shape[2] // 8)
+    return np.ascontiguousarray(split.transpose(2, 1, 3, 0, 4)).reshape(parts.shape[1], rows, -1)
+
+
+def unpacked(together: Bits, kind: Element, rows: int) -> Bits:
+    """Return a matrix of a fragment, (G, rows, k), from its registers, (n, G, 32); of B, rows are its columns."""
+    if kind.bits >= 8:
+        return kind.decode(of_rows(together.view(UNITS[kind.bits]), rows))
+    parts = together[..., None] >> np.arange(0, WORD_BITS, kind.bits, dtype=np.uint32)
+    return kind.decode(of_rows((parts & np.uint32((1 << kind.bits) - 1)).reshape(*together.shape[:2], -1), rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,52 +147,52 @@ class Sum:
         )
 
     def added(self, a: Bits, b: Bits, c: Bits) -> Bits:
-        """Return c + a b^T, (G, m, n)."""
+        """Return c + a b^T, numbers in the order of registers, (n, G, 32), as c."""
         if not self.integers:
-            return fused_sum(a, b, c, self.how)
-        total: Bits = (a @ b.transpose(0, 2, 1)).astype(np.int64) + c
-        return np.clip(total, -(1 << 31), (1 << 31) - 1) if self.saturates else total
+            return fused_registers(a, b, c, self.how)
+        total: Bits = (a @ b.transpose(0, 2, 1)).astype(np.int64) + of_sums(c, a.shape[1])
+        return in_registers(np.clip(total, -(1 << 31), (1 << 31) - 1) if self.saturates else total)
 
-    def unpacked(self, together: Bits, rows: int) -> Bits:
-        """Return sums, (G, rows, columns), from their registers, (G, n, 32)."""
-        warps, down = len(together), rows // 8
-        # By chunks of 8 columns, eight rows each, the row and the columns of a lane, and its two elements.
+    def loaded(self, words: Bits) -> Bits:
+        """Return the numbers in registers, (n, G, 32), those of a register with two halves one behind the other."""
         if self.halves:
-            parts: Bits = together.view(np.uint16).reshape(warps, -1, down, 8, 4, 2).transpose(0, 2, 3, 1, 4, 5)
-            return KINDS["F16"].decode(np.ascontiguousarray(parts).reshape(warps, rows, -1))
-        parts = together.view(np.int32 if self.integers else F32).reshape(warps, -1, down, 2, 8, 4)
-        return np.ascontiguousarray(parts.transpose(0, 2, 4, 1, 5, 3)).reshape(warps, rows, -1)
+            parts = words.view(np.float16).reshape(*words.shape, 2).transpose(0, 3, 1, 2)
+            return parts.astype(F32).reshape(-1, *words.shape[1:])
+        return words.view(np.int32 if self.integers else F32)
 
-    def packed(self, result: Bits) -> list[Bits]:
-        """Return the registers, (G, 32) each, of sums, (G, rows, columns)."""
-        warps, rows, columns = result.shape
-        parts = result.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
+    def stored(self, numbers: Bits) -> Bits:
+        """Return the registers that hold numbers, as `loaded` reads them."""
         if self.halves:
-            bits = np.where(np.isnan(parts), np.uint16(HALF.nan), parts.astype(np.float16).view(np.uint16))
-            registers = np.ascontiguousarray(bits.transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
-        else:
-            bits = (parts & 0xFFFFFFFF).astype(np.uint32) if self.integers else parts.view(np.uint32)
-            if not self.integers:
-                bits = np.where(np.isnan(parts), np.uint32(SINGLE.nan), bits)
-            registers = np.ascontiguousarray(bits.transpose(3, 1, 5, 0, 2, 4))
-        return list(registers.reshape(self.registers, warps, 32))
+            pairs = numbers.reshape(-1, 2, *numbers.shape[1:]).transpose(0, 2, 3, 1)
+            return np.ascontiguousarray(pairs.astype(np.float16)).view(np.uint32)[..., 0]
+        return (numbers & 0xFFFFFFFF).astype(np.uint32) if self.integers else numbers.view(np.uint32)
 
 
-def _known(readers: Sequence[operands.Reader], m: Machine) -> tuple[Bits, Bools]:
-    """Return registers, (G, registers, 32), and in which warps all of them are known, (G,)."""
-    warps = len(m.view.mask)
-    bits = np.empty((warps, len(readers), WORD_BITS), np.uint32)
-    sure = np.ones(warps, bool)
-    for k, read in enumerate(readers):
-        value = read(m)
-        bits[:, k] = value.bits
+def _known(values: Sequence[Value], mask: Bools) -> tuple[Bits, Bools]:
+    """Return registers, (n, G, 32), and in which warps all of them are known, (G,)."""
+    bits = np.empty((len(values), *mask.shape), np.uint32)
+    sure = np.ones(len(mask), bool)
+    for k, value in enumerate(values):
+        bits[k] = value.bits
         if value.known is not True:
-            sure &= np.broadcast_to(np.asarray(value.known), m.view.mask.shape).all(axis=1)
+            sure &= np.broadcast_to(np.asarray(value.known), mask.shape).all(axis=1)
     return bits, sure
 
 
-def _put(m: Machine, target: int, words: Sequence[Bits], sure: Bools, condition: Value | None) -> None:
-    """Write registers, known in some warps of the view, (G,)."""
+def _matrix(m: Machine, values: Sequence[Value], kind: Element, rows: int) -> tuple[Bits, Bools]:
+    """Return the matrix in registers, and in which warps it is known, (G,). It is kept: most are used several times."""
+    key = (id(kind), rows, len(m.view.mask), *map(id, values))
+    if key not in m.matrices:
+        bits, sure = _known(values, m.view.mask)
+        matrix = unpacked(bits, kind, rows)
+        while len(m.matrices) * matrix.nbytes > MATRIX_BYTES:
+            del m.matrices[next(iter(m.matrices))]
+        m.matrices[key] = (values, matrix, sure)  # the values are kept so that no other ones have their ids
+    return m.matrices[key][1:]
+
+
+def _put(m: Machine, target: int, words: Bits, sure: Bools, condition: Value | None) -> None:
+    """Write registers, (n, G, 32), known in some warps of the view, (G,)."""
     known = True if sure.all() else np.broadcast_to(sure[:, None], m.view.mask.shape).copy()
     for k, word in enumerate(words):
         m.put(target + k, Value(word, known, m.now), condition)
@@ -226,10 +225,12 @@ def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
-        (a, sure_a), (b, sure_b), (c, sure_c) = (_known(each, m) for each in readers)
-        summand = summed.unpacked(c, shape.rows)
-        result = summed.added(unpacked(a, left, shape.rows), unpacked(b, right, shape.columns), summand)
-        _put(m, target, summed.packed(result), sure_a & sure_b & sure_c, guard(m) if guard else None)
+        values = [[read(m) for read in each] for each in readers]
+        a, sure_a = _matrix(m, values[0], left, shape.rows)
+        b, sure_b = _matrix(m, values[1], right, shape.columns)
+        words, sure = _known(values[2], m.view.mask)
+        result = summed.stored(summed.added(a, b, summed.loaded(words)))
+        _put(m, target, result, sure & sure_a & sure_b, guard(m) if guard else None)
 
     return step
 
@@ -238,27 +239,26 @@ def _doubles(instruction: SassInstruction) -> Step | None:
     """Return the step of a product of doubles: one multiplication and addition, rounded once, after the other."""
     match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
     target = operand_number(instruction.operands[0])
-    if match is None or target is None or any(each.negated for each in instruction.operands[1:4]):
+    if match is None or target is None:
         return None
     rows, depth = int(match[2]), int(match[3])
     counts = (rows * depth // 16, 8 * depth // 16, rows * 8 // 16)
     readers = [_registers(each, count) for each, count in zip(instruction.operands[1:4], counts, strict=True)]
-    guard, down = operands.guard_operands(instruction.guard), rows // 8
+    guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
-        warps = len(m.view.mask)
-        read = [_known(each, m) for each in readers]
-        a, b, total = (join_halves(bits[:, ::2], bits[:, 1::2]).view(F64) for bits, _ in read)
-        # By chunks along K, eight rows each, and the row and the place in it of a lane.
-        a = a.reshape(warps, -1, down, 8, 4).transpose(0, 2, 3, 1, 4).reshape(warps, rows, depth)
-        b = b.reshape(warps, -1, 8, 4).transpose(0, 2, 1, 3).reshape(warps, 8, depth)
-        total = total.reshape(warps, down, 2, 8, 4).transpose(0, 1, 3, 4, 2).reshape(warps, rows, 8)
+        read = [_known([reader(m) for reader in each], m.view.mask) for each in readers]
+        a, b, total = (  # NaN keeps its sign
+            np.where(np.isnan(number), number, -number) if operand.negated else number
+            for operand, (bits, _) in zip(instruction.operands[1:4], read, strict=True)
+            for number in [join_halves(bits[::2], bits[1::2]).view(F64)]
+        )
+        a, b, total = of_rows(a, rows), of_rows(b, 8), of_sums(total, rows)
         for k in range(depth):
             left, right = a[:, :, None, k], b[:, None, :, k]
             total = with_nan_of(multiply_add_doubles(left, right, total), left, total, right)
-        parts = total.reshape(warps, down, 8, 4, 2).transpose(1, 4, 0, 2, 3).reshape(-1, warps, 32)
-        bits = np.ascontiguousarray(parts).view(np.uint64)
-        halves = [half for part in bits for half in (low_half(part), high_half(part))]
+        bits = in_registers(total).view(np.uint64)
+        halves = np.stack([low_half(bits), high_half(bits)], axis=1).reshape(-1, *bits.shape[1:])
         _put(m, target, halves, read[0][1] & read[1][1] & read[2][1], guard(m) if guard else None)
 
     return step
@@ -288,7 +288,7 @@ class _Tiles:
         size = m.view.mask.shape
         right, sure = self._operand(m, "B", self.kinds[1], self.shape.columns)
         if self.left:
-            words, known = _known(self.left, m)
+            words, known = _known([read(m) for read in self.left], m.view.mask)
             left = unpacked(words, self.kinds[0], _ROWS_OF_WARP)
         else:
             left, known = self._operand(m, "A", self.kinds[0], ROWS)
@@ -296,18 +296,22 @@ class _Tiles:
             left = left[np.arange(size[0])[:, None], first[:, None] + np.arange(_ROWS_OF_WARP)]
         left, right = (-each if negated else each for each, negated in zip((left, right), self.negated, strict=True))
         sure = sure & known
-        words, known = _known(self.added, m)
+        words, known = _known([read(m) for read in self.added], m.view.mask)
         if not self.added:
-            words = np.zeros((size[0], self.sum.registers, size[1]), np.uint32)
-        summand = self.sum.unpacked(words, _ROWS_OF_WARP)
+            words = np.zeros((self.sum.registers, *size), np.uint32)
+        summand = self.sum.loaded(words)
         if self.adds is not None:
             truth = first_lane(self.adds(m), m.view.mask)
             keep, certain = (
                 np.broadcast_to(np.asarray(part), (size[0], 1))[:, 0] for part in (truth.bits, truth.known)
             )
-            summand, known, sure = np.where(keep[:, None, None], summand, 0), known | ~keep, sure & certain
+            summand, known, sure = (
+                np.where(keep[:, None], summand, summand.dtype.type(0)),
+                known | ~keep,
+                sure & certain,
+            )
         result = self.sum.added(left, right, summand)
-        _put(m, self.target, self.sum.packed(result), sure & known, None)
+        _put(m, self.target, self.sum.stored(result), sure & known, None)
 
     def _operand(self, m: Machine, side: str, kind: Element, rows: int) -> tuple[Bits, Bools]:
         """Return what descriptors name, (G, rows, k), and in which warps of the view that is known, (G,)."""

@@ -33,7 +33,6 @@ from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import NOTHING_MORE, Demand, Slice, TimedBranches, needed, read_alike, timing
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Shared, UnknownResult, opcodes_with
 from ncu_swizzle.emulate.operands import MAKERS, Step, Use, both, executes
 from ncu_swizzle.emulate.operations import exchange, floats, integers, special  # noqa: F401  they register opcodes
 from ncu_swizzle.emulate.order_steps import fences_by_guard, order_step
@@ -43,6 +42,7 @@ from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.traffic import Tallies
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
+from ncu_swizzle.smem.opcodes import Shared, UnknownResult, opcodes_with
 from ncu_swizzle.smem.operations import Ints
 
 _SHAPE = re.compile(r"64x(\d+)x\d+")

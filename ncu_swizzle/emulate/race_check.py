@@ -12,11 +12,11 @@ from ncu_swizzle.base.timeline import Timeline
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Hazard, Hazards, Party
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import WRITE, Opcode, Shared
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.race_reports import IN_WARP, LOST
 from ncu_swizzle.emulate.races import Races
 from ncu_swizzle.emulate.timeline import timeline_of
+from ncu_swizzle.smem.opcodes import WRITE, Opcode, Shared
 from ncu_swizzle.smem.operations import Ints
 
 MOST_WORK = 1 << 24  # units and agents checked per launch

@@ -10,8 +10,8 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.happens_before import ALL_LANES
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Opcode, Shared
 from ncu_swizzle.emulate.race_reports import Footprint, Reports
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, WRITE, Opcode, Shared
 from ncu_swizzle.smem.operations import Ints
 
 COUNT = "uses the mbarrier"

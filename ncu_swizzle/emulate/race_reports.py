@@ -14,11 +14,11 @@ from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.events import Event, Hazard, Kind, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.happens_before import ALL_LANES, HappensBefore
-from ncu_swizzle.emulate.opcodes import WRITE
 from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import RESERVED_BYTES
+from ncu_swizzle.smem.opcodes import WRITE
 from ncu_swizzle.smem.operations import Bools, Ints
 
 WRONG = {

@@ -205,7 +205,7 @@ def _worst_degree(operation: Operation, busiest: Iterable[int]) -> Fraction:
 def _copies(
     instruction: SassInstruction, operation: Operation, observed: Observed, lanes: Lanes, rows: slice
 ) -> Degrees:
-    """Return the degrees of LDGSTS."""
+    """Return the degrees of cp.async."""
     if p0_miscount(instruction) or counted_as_zeros(instruction) or reads_by_p0(instruction):
         raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")
     reads, source = observed.reads, observed.source

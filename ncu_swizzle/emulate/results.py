@@ -20,7 +20,6 @@ from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.counts import CONSTANTS, Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import READ, WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock
@@ -28,6 +27,7 @@ from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
 from ncu_swizzle.emulate.values import Value, known_in, narrowed
 from ncu_swizzle.emulate.worlds import World
+from ncu_swizzle.smem.opcodes import READ, WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.smem.operations import Bools, Ints
 
 THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that encodes thread and time; the block is above them

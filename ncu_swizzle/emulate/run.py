@@ -25,7 +25,6 @@ from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Draw
-from ncu_swizzle.emulate.opcodes import Shared
 from ncu_swizzle.emulate.order_steps import fences_by_guard
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
@@ -46,6 +45,7 @@ from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_ti
 from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.emulate.traffic import AS_VECTOR, FIGURE_NAMES, FIGURES, accesses, figures_of
 from ncu_swizzle.smem import access
+from ncu_swizzle.smem.opcodes import Shared
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 from ncu_swizzle.smem.requests import AccessRequests, merged_requests
 

@@ -18,9 +18,8 @@ from ncu_swizzle.emulate.tensor_map import NOTHING, OTHER, SOURCE_BYTES, PlacedB
 from ncu_swizzle.emulate.tensor_memory import COLUMNS
 from ncu_swizzle.emulate.tile_operands import Key, OperandOrigin, Pair, distances
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES
+from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.operations import WORD, Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 RESULTS, NEVER = -3, -4  # what a column holds instead of factors: see also NOTHING and OTHER; never written
 ROWS, OF_CHUNK = 32, 128  # rows of a column, and of 32 chunks

@@ -8,10 +8,9 @@ from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.opcodes import Memory, Opcode, Shared
+from ncu_swizzle.smem.opcodes import Memory, Opcode, Shared
 
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
-_POLLED = "LDS"
 _COMPARING = frozenset(("YIELD", "ISETP", "NANOSLEEP", "NOP", "LOP3", "MEMBAR", "MOV", "PRMT"))
 
 
@@ -34,7 +33,7 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
             continue
         begin = end - (instruction.offset - target) // STEP
         body = range(max(begin, 0), end)
-        loads = {number for number in body if instructions[number].opcode == _POLLED}
+        loads = {number for number in body if instructions[number].row.loads_only_shared}
         others = {instructions[number].opcode for number in body if number not in loads}
         if 0 < end - begin <= MOST_POLLING and not others - _COMPARING:
             polls |= loads
@@ -44,7 +43,8 @@ def polling(instructions: Sequence[SassInstruction]) -> frozenset[int]:
 def strong(instruction: SassInstruction) -> bool:
     """Return whether a load or store is strong (relaxed, acquire or release): it races with no other strong access.
 
-    Examples are volatile accesses and those of cuda::atomic_ref through generic addresses; LDS and STS do not show it.
+    Examples are volatile accesses and those of cuda::atomic_ref through generic addresses; with shared addresses
+    they do not show it.
     """
     row = instruction.row
     return row.shared is Shared.GENERIC and not row.atomic and instruction.has("STRONG")

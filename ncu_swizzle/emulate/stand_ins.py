@@ -25,12 +25,12 @@ from ncu_swizzle.emulate.effects import BASES, operand_number, source_width, wid
 from ncu_swizzle.emulate.effects import results as written_operands
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
-from ncu_swizzle.emulate.opcodes import Copy, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.emulate.worlds import World, hash_of, moderate_floats
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.operations import Bools, Ints
+from ncu_swizzle.smem.opcodes import Copy, Shared, opcodes_with
+from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 LANES = np.arange(32)
 # By shape, such as 16816: rows, columns and depth of the matrices that a warp multiplies.
@@ -102,6 +102,9 @@ class _LoadMatrix(_Matrices):
         self.finish(m, [self._element(m, at, selected, k) for k in range(self.matrices)], condition)
 
     def _element(self, m: Machine, at: Bits, selected: Bools, matrix: int) -> Value:
+        if not self.transposed:  # both halves are in a word
+            word = load_shared(m, Value(self.places(at, matrix)[0]), selected, WORD)[0]
+            return Value(word.bits, word.known, m.now)
         low, high = (load_shared(m, Value(place), selected, 2)[0] for place in self.places(at, matrix))
         known = np.asarray(low.known) & np.asarray(high.known)
         bits = low.bits & np.uint32(0xFFFF) | high.bits << np.uint32(16)

@@ -427,6 +427,8 @@ def copy_of_field(thing: Any) -> Any:
         kinds: list[Any] = [type(each) for each in thing]
         return kind([a if _is_fixed(of) else copy_of_field(a) for a, of in zip(thing, kinds, strict=True)])
     if kind is dict:
+        if all(map(_is_fixed, set(map(type, thing.values())))):  # thousands of reasons, for instance
+            return thing.copy()
         return {key: copy_of_field(value) for key, value in thing.items()}
     if _is_fixed(kind):
         return thing

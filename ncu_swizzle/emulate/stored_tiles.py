@@ -1,7 +1,7 @@
 """Follow what threads store to shared memory back to where they loaded it: tiles without a tensor map.
 
 Every two bytes carry the address in global memory that they came from. LDG gives one to registers, MOV and PRMT with a
-constant pass it on, stores and LDGSTS bring it to shared memory. Computed values have none.
+constant pass it on, stores and cp.async bring it to shared memory. Computed values have none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.tensor_map import NO_SOURCE, SOURCE_BYTES, PlacedBoxes
 from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.smem.opcodes import WRITE, Copy, Memory, Opcode, Shared
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
 
 _MOVES = ("MOV", "IMAD", "PRMT")

@@ -1,60 +1,137 @@
-// c + a b^T as tensor cores add it up, as `aligned_sums` of sums.py, which says how, and which does the same without C.
+// Sums of products, with the results that NumPy gives without C: c + a b^T as tensor cores add it up, as
+// `fused_registers` of sums.py, which says how.
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { NO_EXPONENT = -1000, NARROW = 48 };
+enum { COLUMNS = 8, NO_EXPONENT = -1000, NARROW = 48 };
 
-static int16_t exponent(float number, int least) {
+// Eight columns are added up side by side.
+typedef int32_t Ints __attribute__((vector_size(4 * COLUMNS)));
+typedef int64_t Longs __attribute__((vector_size(8 * COLUMNS)));
+typedef float Floats __attribute__((vector_size(4 * COLUMNS), aligned(4)));
+typedef double Doubles __attribute__((vector_size(8 * COLUMNS)));
+#define AS(type, vector) __builtin_convertvector(vector, type)
+#define INLINE static inline __attribute__((always_inline))
+#if defined __x86_64__ && defined __linux__
+#define VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORS
+#endif
+
+typedef struct {
+    int32_t rows, columns, depth, fraction, kept, halves, least_a, least_b, least_c;
+} Product;
+
+INLINE Ints larger(Ints one, Ints other) {
+    for (int j = 0; j < COLUMNS; ++j) one[j] = one[j] > other[j] ? one[j] : other[j];
+    return one;
+}
+
+INLINE Ints exponents(Floats numbers, int least) {
+    Ints up = larger(((Ints)numbers >> 23 & 255) - 127, (Ints){0} + least), zero = numbers == 0;
+    return (up & ~zero) | (NO_EXPONENT & zero);
+}
+
+INLINE Doubles powers(Ints up) { return (Doubles)((AS(Longs, up) + 1023) << 52); }
+
+// Whether products of such numbers, and these times their unit, are normal floats.
+INLINE Ints wide(Ints up) {
+    return (up != NO_EXPONENT) & ((up < -NARROW) | (up > NARROW));
+}
+
+INLINE int any(Ints truths) {
+    int found = 0;
+    for (int j = 0; j < COLUMNS; ++j) found |= truths[j];
+    return found;
+}
+
+// What a register keeps of a sum: cut off behind `kept` bits, beyond 2^128 infinity; or the nearest half. No zero is
+// negative.
+static float rounded(double exact, const Product *how) {
+    double size = fabs(exact);
+    if (how->halves) {
+        int up = ilogb(size) < -14 ? -14 : ilogb(size);
+        size = ldexp(nearbyint(ldexp(size, 10 - up)), up - 10);
+        return (float)copysign(size < 65520 ? size : INFINITY, exact) + 0.0f;
+    }
+    float nearest = (float)size;
     uint32_t bits;
-    memcpy(&bits, &number, 4);
-    int field = (int)(bits >> 23 & 255) - 127;
-    return number == 0 ? NO_EXPONENT : field < least ? least : field;
+    memcpy(&bits, &nearest, 4);
+    bits = (bits - (nearest > size)) & -1u << (23 - how->kept);
+    if (size < 0x1p128) memcpy(&nearest, &bits, 4);
+    return (exact < 0 ? -nearest : nearest) + 0.0f;
 }
 
-// Fill in the numbers' exponents; return whether products of such numbers, and these times their unit, are normal floats.
-static int exponents(const float *numbers, int16_t *up, int count, int least) {
-    int wide = 0;
-    for (int i = 0; i < count; ++i) {
-        up[i] = exponent(numbers[i], least);
-        wide |= up[i] != NO_EXPONENT && (up[i] < -NARROW || up[i] > NARROW);
-    }
-    return !wide;
-}
-
-static double power(int exponent) {
-    uint64_t bits = (uint64_t)(exponent + 1023) << 52;
-    double number;
-    memcpy(&number, &bits, 8);
-    return number;
-}
-
-static double element(const float *a, const float *b, float c, const int16_t *up_a, const int16_t *up_b, int depth,
-                      int fraction, int narrow, int least_c) {
-    int16_t top = exponent(c, least_c);
-    for (int k = 0; k < depth; ++k) {
-        int16_t up = up_a[k] + up_b[k];
-        top = up > top ? up : top;
-    }
-    int scale = top > NO_EXPONENT / 2 ? fraction - top : 0;
-    double unit = power(scale);
-    float narrow_unit = (float)unit;
-    int32_t total = 0;
-    if (narrow && scale <= 126)
-        for (int k = 0; k < depth; ++k) total += (int32_t)(a[k] * b[k] * narrow_unit);
-    else
-        for (int k = 0; k < depth; ++k) total += (int32_t)((double)a[k] * b[k] * unit);
-    return ((int64_t)total + (int64_t)(c * unit)) * power(-scale);
-}
-
-__attribute__((visibility("default"))) void aligned_sums(const float *a, const float *b, const float *c, double *out,
-                                                         int warps, int rows, int columns, int depth, int fraction,
-                                                         int least_a, int least_b, int least_c) {
-    int16_t up_a[rows * depth], up_b[columns * depth];
+// a (warps, rows, depth), b (warps, columns, depth), c and out in registers, (n, warps, 32). Returns whether all are finite.
+VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, const float *b, const float *c, float *out,
+                                                              int warps, const Product *how) {
+    int rows = how->rows, columns = how->columns, depth = how->depth;
+    Ints up_a[rows * depth / COLUMNS], up_b[depth];
+    Floats across[depth];
+    Ints infinite = {0};
     for (int warp = 0; warp < warps; ++warp, a += rows * depth, b += columns * depth) {
-        int narrow = exponents(a, up_a, rows * depth, least_a) & exponents(b, up_b, columns * depth, least_b);
-        for (int i = 0; i < rows; ++i)
-            for (int j = 0; j < columns; ++j)
-                *out++ = element(a + i * depth, b + j * depth, *c++, up_a + i * depth, up_b + j * depth, depth, fraction,
-                                 narrow, least_c);
+        Ints wide_a = {0};
+        for (int i = 0; i < rows * depth / COLUMNS; ++i) {
+            up_a[i] = exponents(((const Floats *)a)[i], how->least_a);
+            wide_a |= wide(up_a[i]);
+            infinite |= up_a[i] > 127;
+        }
+        for (int first = 0; first < columns; first += COLUMNS) {
+            Ints wide_b = wide_a;
+            for (int k = 0; k < depth; ++k) {
+                for (int j = 0; j < COLUMNS; ++j) across[k][j] = b[(first + j) * depth + k];
+                up_b[k] = exponents(across[k], how->least_b);
+                wide_b |= wide(up_b[k]);
+                infinite |= up_b[k] > 127;
+            }
+            int is_wide = any(wide_b);
+            for (int row = 0; row < rows; ++row) {
+                // Of the row, a register has the even columns, and the next one the odd ones.
+                const long next = 32l * warps, at = (first / 8 * (rows / 8) + row / 8) * 2 * next + warp * 32 + row % 8 * 4;
+                const float *left = a + row * depth;
+                const int32_t *up = (const int32_t *)up_a + row * depth;
+                Floats summand, kept;
+                for (int j = 0; j < COLUMNS; ++j) summand[j] = c[at + j % 2 * next + j / 2];
+                Ints top = exponents(summand, how->least_c), total = {0};
+                infinite |= top > 127;
+                for (int k = 0; k < depth; ++k) top = larger(top, up[k] + up_b[k]);
+                Ints scale = (how->fraction - top) & (top > NO_EXPONENT / 2);
+                Doubles unit = powers(scale);
+                int narrow = !is_wide & !any(scale > 126);
+                if (narrow)
+                    for (int k = 0; k < depth; ++k)
+                        total += AS(Ints, left[k] * across[k] * (Floats)((scale + 127) << 23));
+                else
+                    for (int k = 0; k < depth; ++k) total += AS(Ints, (double)left[k] * AS(Doubles, across[k]) * unit);
+                // With the summand, it may be beyond 2^31.
+                Doubles exact = (AS(Doubles, total) + AS(Doubles, AS(Ints, AS(Doubles, summand) * unit))) * powers(-scale);
+                if (narrow && !how->halves)  // it is 0, or a normal float
+                    kept = AS(Floats, (Doubles)((Longs)exact & (int64_t)-1 << (52 - how->kept)));
+                else
+                    for (int j = 0; j < COLUMNS; ++j) kept[j] = rounded(exact[j], how);
+                for (int j = 0; j < COLUMNS; ++j) out[at + j % 2 * next + j / 2] = kept[j];
+            }
+        }
+    }
+    return !any(infinite);
+}
+
+// a b + c, rounded once, as `multiply_add_doubles` of rounding.py.
+__attribute__((visibility("default"))) void fused_doubles(const double *a, const double *b, const double *c, double *out,
+                                                          long count) {
+    for (long i = 0; i < count; ++i) out[i] = fma(a[i], b[i], c[i]);
+}
+
+// a b + c of floats, rounded to odd, as `multiply_add` of rounding.py.
+__attribute__((visibility("default"))) void odd_sums(const double *a, const double *b, const double *c, double *out,
+                                                     long count) {
+    for (long i = 0; i < count; ++i) {
+        double product = a[i] * b[i], sum = product + c[i], back = sum - product;
+        double error = (product - (sum - back)) + (c[i] - back);
+        uint64_t bits;
+        memcpy(&bits, &sum, 8);
+        if (isfinite(sum) && error != 0 && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : -1;
+        memcpy(out + i, &bits, 8);
     }
 }

@@ -5,19 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base import native, paths
-from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE
+from ncu_swizzle.emulate.operations.rounding import F32, F64, HALF, SINGLE, compiled
 from ncu_swizzle.emulate.values import Bits
 
-AT_ONCE = 1 << 15  # products: what fits into a core's cache
 NO_EXPONENT = -1000  # of zero: less than the sum of any two
-NARROW = 48  # exponents of operands whose products, and these times the unit, are normal float32
 OVERFLOW = 2.0**128  # what is less is cut off to a finite float
 
 
@@ -36,6 +31,46 @@ class Accumulation:
         return HALF.least if self.halves else SINGLE.least
 
 
+class _Product(ctypes.Structure):
+    """Product of sums.c."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int32)
+        for name in ("rows", "columns", "depth", "fraction", "kept", "halves", "least_a", "least_b", "least_c")
+    )
+
+
+@functools.cache
+def _product(rows: int, columns: int, depth: int, how: Accumulation) -> Any:
+    numbers = (rows, columns, depth, how.fraction, how.kept, how.halves, *how.least, how.least_sum)
+    return ctypes.byref(_Product(*numbers))
+
+
+def of_sums(registers: Bits, rows: int) -> Bits:
+    """Return sums, (G, rows, columns), from registers with one each, (n, G, 32)."""
+    # By chunks of 8 columns, eight rows each, the two elements of a lane, its row and columns.
+    parts = registers.reshape(-1, rows // 8, 2, registers.shape[1], 8, 4)
+    return np.ascontiguousarray(parts.transpose(3, 1, 4, 0, 5, 2)).reshape(registers.shape[1], rows, -1)
+
+
+def in_registers(sums: Bits) -> Bits:
+    """Return the registers that hold sums, as `of_sums` reads them."""
+    warps, rows, columns = sums.shape
+    parts = sums.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
+    return np.ascontiguousarray(parts.transpose(3, 1, 5, 0, 2, 4)).reshape(-1, warps, 32)
+
+
+def fused_registers(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+    """Return `fused_sum`, c and the result in registers with one sum each, (n, G, 32)."""
+    library = compiled()
+    if library is not None:
+        parts, result = [np.ascontiguousarray(each, F32) for each in (a, b, c)], np.empty(c.shape, F32)
+        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*parts, result)]
+        if library.fused_sums(*pointers, len(a), _product(a.shape[1], b.shape[1], a.shape[2], how)):
+            return result
+    return in_registers(fused_sum(a, b, of_sums(c, a.shape[1]), how))
+
+
 def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     """Return c + a b^T as the hardware adds it up: a (G, m, k), b (G, n, k), c (G, m, n) in float32, and the result.
 
@@ -43,16 +78,10 @@ def fused_sum(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     is exact. The exponents that are compared are the sums of the operands' ones.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        if all(np.isfinite(each).all() for each in (a, b, c)):
-            return _rounded(_sums(a, b, c, how), how)
         plain = np.einsum("gmk,gnk->gmn", a.astype(F64), b.astype(F64)) + c
         a, b, c = (np.where(np.isfinite(each), each, F32(0)) for each in (a, b, c))
-        return np.where(np.isfinite(plain), _rounded(_sums(a, b, c, how), how), plain.astype(F32))
-
-
-def _sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
-    library = compiled()
-    return aligned_sums(a, b, c, how) if library is None else sums_in_c(library, a, b, c, how)
+        special = np.where(np.isnan(plain), np.uint32(SINGLE.nan).view(F32), plain.astype(F32))
+        return np.where(np.isfinite(plain), _rounded(_aligned_sums(a, b, c, how), how), special)
 
 
 def _rounded(exact: Bits, how: Accumulation) -> Bits:
@@ -65,70 +94,21 @@ def _rounded(exact: Bits, how: Accumulation) -> Bits:
     return np.where(np.abs(exact) < OVERFLOW, kept + F32(0), nearest)
 
 
-@functools.cache
-def compiled() -> ctypes.CDLL | None:
-    """Return the library of sums.c; None without a C compiler."""
-    try:
-        with TemporaryDirectory(prefix="ncu-swizzle-") as folder:
-            source = paths.package() / "emulate" / "sums.c"
-            return ctypes.CDLL(
-                str(native.build(source, Path(folder) / "sums.so", ("-ftree-vectorize", *native.LIBRARY), ()))
-            )
-    except (EnvironmentLacking, OSError):
-        return None
-
-
-def sums_in_c(library: ctypes.CDLL, a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
-    """Return `aligned_sums`."""
-    exact: Bits = np.empty(c.shape, F64)
-    arrays = (*(np.ascontiguousarray(each, F32) for each in (a, b, c)), exact)
-    pointers = (ctypes.c_void_p(each.ctypes.data) for each in arrays)
-    library.aligned_sums(*pointers, *c.shape, a.shape[2], how.fraction, *how.least, how.least_sum)
+def _aligned_sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+    """Return the sums of what is left of the products and summands, (G, m, n) in float64, which is exact."""
+    up_a, up_b, top = _exponents(a, how.least[0]), _exponents(b, how.least[1]), _exponents(c, how.least_sum)
+    for k in range(a.shape[2]):
+        np.maximum(top, up_a[:, :, None, k] + up_b[:, None, :, k], out=top)
+    scale = np.where(top > NO_EXPONENT // 2, how.fraction - top, 0)
+    total = np.trunc(np.ldexp(c.astype(F64), scale))
+    for k in range(a.shape[2]):
+        # Neither a product nor its shift is beyond a float64's exponents.
+        total += np.trunc(np.ldexp(a[:, :, None, k].astype(F64) * b[:, None, :, k], scale))
+    exact: Bits = np.ldexp(total, -scale)
     return exact
 
 
-# ---------------------------------------------------------------------------------------------- the same in NumPy
-
-
-def aligned_sums(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
-    """Return the sums of what is left of the products and summands, (G, m, n) in float64, which is exact."""
-    # The longest axis comes last: that is what NumPy is fast along.
-    last, depth = len(a) >= b.shape[1], a.shape[2]
-    order, back = ((2, 1, 0), (2, 0, 1)) if last else ((2, 0, 1), (0, 1, 2))
-    up = _exponents(a, how.least[0]), _exponents(b, how.least[1])
-    narrow = all(((np.abs(each) <= NARROW) | (each == NO_EXPONENT)).all() for each in up)
-    like = F32 if narrow else F64
-    left, up_left, right, up_right = (
-        np.ascontiguousarray(each.transpose(order)) for each in (a.astype(like), up[0], b.astype(like), up[1])
-    )
-    if last:
-        left, up_left, right, up_right = left[:, :, None], up_left[:, :, None], right[:, None], up_right[:, None]
-        c = c.transpose(1, 2, 0)
-    else:
-        left, up_left, right, up_right = left[..., None], up_left[..., None], right[:, :, None], up_right[:, :, None]
-    steps = [slice(k, k + max(1, AT_ONCE // c.size)) for k in range(0, depth, max(1, AT_ONCE // c.size))]
-    top = _exponents(np.ascontiguousarray(c), how.least_sum)
-    for step in steps:
-        np.maximum(top, (up_left[step] + up_right[step]).max(axis=0), out=top)
-    scale = np.where(top > NO_EXPONENT // 2, how.fraction - top, 0)
-    unit, total = _power(scale, like), np.zeros(top.shape, np.int32)
-    for step in steps:
-        products = left[step] * right[step]
-        products *= unit
-        # Towards zero. 16 products with 25 bits behind the point are less than 2^31, as no operand has more than 11.
-        total += products.astype(np.int32).sum(axis=0, dtype=np.int32)
-    exact: Bits = (total + np.trunc(c * _power(scale, F64))) * _power(-scale, F64)
-    return exact.transpose(back)
-
-
 def _exponents(numbers: Bits, least: int) -> Bits:
-    """Return the exponents of float32 numbers, int16, none below `least`, which denormal ones have."""
-    field = (numbers.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int16) - np.int16(127)
-    return np.where(numbers == 0, np.int16(NO_EXPONENT), np.maximum(field, np.int16(least)))
-
-
-def _power(exponents: Bits, like: type) -> Bits:
-    """Return powers of two as float32 or float64, the least and the largest in place of those beyond."""
-    if like is F32:
-        return (np.clip(exponents, -126, 127).astype(np.int32) + 127 << 23).view(F32)
-    return (np.clip(exponents, -1022, 1023).astype(np.int64) + 1023 << 52).view(F64)
+    """Return the exponents of float32 numbers, none below `least`, which denormal ones have."""
+    field = (numbers.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32) - 127
+    return np.where(numbers == 0, NO_EXPONENT, np.maximum(field, least))

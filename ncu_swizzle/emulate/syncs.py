@@ -26,10 +26,10 @@ from ncu_swizzle.emulate.effects import BASES, INITIALISES, operand_number, resu
 from ncu_swizzle.emulate.events import Hazard, Kind, Party
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, SharedAccess, note_lanes, sign_extend
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, WRITE, Memory, Shared, opcodes_with
 from ncu_swizzle.emulate.operands import Step, Use, both, executes
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, WRITE, Memory, Shared, opcodes_with
 from ncu_swizzle.smem.operations import Bools, Ints, phase_degrees
 
 # Execute accesses through generic addresses: LD, ST and ATOM, in shared, local or global memory.

@@ -17,7 +17,6 @@ from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassIns
 from ncu_swizzle.emulate.copies import read_in_warps, registers, value_of_row
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import TABLE, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.scale_factors import ScaleFactors
 from ncu_swizzle.emulate.tensor_map import NOTHING
@@ -36,9 +35,9 @@ from ncu_swizzle.emulate.tensor_memory import (
 )
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES
+from ncu_swizzle.smem.descriptors import CHUNK, GROUP, K_BYTES, UmmaDescriptor, UmmaShape
+from ncu_swizzle.smem.opcodes import TABLE, Shared
 from ncu_swizzle.smem.operations import WORD, Bools, Ints
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
 
 WARP_LANES, UNIT_BITS = 32, UNIT.bit_length() - 1
 NOBODY = -1

@@ -26,7 +26,6 @@ from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import TABLE, Copy, Memory, Shared
 from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
@@ -39,6 +38,7 @@ from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import join_halves, known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.opcodes import TABLE, Copy, Memory, Shared
 
 # ---------------------------------------------------------------------------------------------- products
 
@@ -271,7 +271,7 @@ def _store_step(record: TileRecord, instruction: SassInstruction) -> Step:
 _STEPS: dict[str, Callable[[TileRecord, SassInstruction], Step | None]] = {
     **{name: _write_step for name, row in TABLE.items() if row.writes & Memory.SHARED and row.name != "ARRIVES"},
     **{name: _product_step for name, row in TABLE.items() if row.shared is Shared.WGMMA},
-    "LDS": _load_step,
+    **{name: _load_step for name, row in TABLE.items() if row.loads_only_shared},
     "STG": _store_step,
     "UTMALDG": _copy_step,
 }
@@ -305,10 +305,10 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     copied = any(row.name == "UTMALDG" for row in rows)
     if not blackwell and not (copied and any(row.shared is Shared.WGMMA for row in rows)):
         return FollowedTiles()
-    # LDS and ATOMS are what tcgen05.alloc is made of, where they read no tile.
-    reading = {row.name for row in rows if row.reads & Memory.SHARED or row.name == "UTCCP"}
-    others = reading - {"ATOMS", "LDS"} if blackwell else reading
-    record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=bool(others))
+    # tcgen05.alloc is made of loads of words and atomics, which read no tile there.
+    reading = [row for row in rows if row.reads & Memory.SHARED or row.name == "UTCCP"]
+    others = any(not (blackwell and row.shared is Shared.LANES and row.returns_words) for row in reading)
+    record = TileRecord(buffers=buffers, reader="tcgen05.mma" if blackwell else "wgmma", others_read=others)
     tensors = TensorRecord(record, dict(code.guardrails), roundings(executed))
     results = set[Span]()
     for instruction in executed:

@@ -20,8 +20,8 @@ from ncu_swizzle.emulate.accesses import SharedUse
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Event, Kind
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import WRITE, Copy
 from ncu_swizzle.smem.descriptors import CHUNK
+from ncu_swizzle.smem.opcodes import WRITE, Copy
 from ncu_swizzle.smem.operations import WARP
 
 MOST_EVENTS, MOST_OF_A_WARP = 1 << 14, 512  # that are looked at

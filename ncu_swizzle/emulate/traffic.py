@@ -1,7 +1,7 @@
 """Warps' requests to global and local memory, how many threads execute an instruction, and which branches diverge.
 
 None of it decides what runs, so none of it changes a count of shared memory: it is recorded apart. The rules that turn
-requests into counts are in `smem.sectors`.
+requests into counts are in `smem.wavefronts`.
 
 B blocks run side by side; a view has G warps of 32 lanes.
 """
@@ -25,15 +25,15 @@ from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import Copy, Shared
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
 from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
 from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.values import Value, known_in
-from ncu_swizzle.smem import sectors
 from ncu_swizzle.smem.access import MOST_THREADS
+from ncu_swizzle.smem.opcodes import Copy, Shared
 from ncu_swizzle.smem.operations import LINE, WORD, Bools, Ints
+from ncu_swizzle.smem.wavefronts import copy_sectors, global_sectors, local_sectors
 
 # What is counted of requests: sectors and tags of global memory, of copies past L1; tags; sectors of local memory.
 GLOBAL, COPY, TAGS, LOCAL = "global", "copy", "tags", "local"
@@ -308,7 +308,7 @@ class TrafficLog:
                 if seen.space == GLOBAL:
                     self.patterns[number].see(seen.lanes, seen.selected, once[0] > once[1], self._neighbours)
                     if vector and vector.numbers[0] == number:
-                        once[AS_VECTOR] = sectors.global_sectors(seen.lanes, seen.selected, vector.size).actual
+                        once[AS_VECTOR] = global_sectors(seen.lanes, seen.selected, vector.size).actual
                 figures = once * seen.count
                 total = self._counted.setdefault(number, np.zeros((FIGURES, len(self.machine.blocks)), np.int64))
                 for row, figure in enumerate(figures):
@@ -340,12 +340,12 @@ def _period(change: int, unit: int) -> int:
 def _figures(requests: MemoryRequests, width: int) -> Ints:
     figures = np.zeros((FIGURES, len(requests.lanes)), np.int64)
     if requests.space == LOCAL:
-        figures[3] = sectors.local_sectors(requests.lanes, requests.selected, width)
+        figures[3] = local_sectors(requests.lanes, requests.selected, width)
     else:
         if requests.target is not None:
-            counted = sectors.copy_sectors(requests.lanes, requests.target, requests.selected)
+            counted = copy_sectors(requests.lanes, requests.target, requests.selected)
         else:
-            counted = sectors.global_sectors(requests.lanes, requests.selected, width)
+            counted = global_sectors(requests.lanes, requests.selected, width)
         figures[2] = counted.tags
         if requests.space != TAGS:
             figures[:2] = counted.actual, counted.ideal
@@ -440,7 +440,7 @@ class _GlobalAccess(_Access):
 
 
 class _Copy(_Access):
-    """LDGSTS: what it reads; past L1, the sectors depend on where it writes, too."""
+    """cp.async: what it reads; past L1, the sectors depend on where it writes, too."""
 
     def __init__(self, instruction: SassInstruction, index: int) -> None:
         super().__init__(instruction, index)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.base import cache
+from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
@@ -17,9 +17,11 @@ from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
 from ncu_swizzle.engines.emulated_launch import Binary
-from ncu_swizzle.engines.emulation import EmulationSettings, code_of
+from ncu_swizzle.engines.emulated_profile import kernel_id, profile_of_counts
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of, counts_of
 from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs, wrong_output
-from ncu_swizzle.reports.model import CheckedOutput, Profile
+from ncu_swizzle.engines.settings import unheard
+from ncu_swizzle.reports.model import CheckedOutput, Profile, warnings_about
 from ncu_swizzle.smem.operations import Bools, Ints
 
 WITHOUT = "the file does not hold what they are after the launch: ncu-swizzle capture --outputs keeps it"
@@ -72,7 +74,7 @@ def checked_outputs(
     size = sum(each.buffer.size for each in outputs)
     if size > MOST_BYTES:
         raise NcuSwizzleError(f"its buffers have {size:,} bytes, more than {MOST_BYTES:,}")
-    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    launch = with_buffers(launch, binary, outputs)
     ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     for output in outputs:
         where = ran.execution.memory.span(output.buffer.address, output.buffer.size)
@@ -81,11 +83,13 @@ def checked_outputs(
             yield _compared(file, ran, output, where)
 
 
-def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings) -> Left:
-    """Execute a launch, and return what it leaves: for a program that waits for it."""
+def left_by(
+    captured: CapturedLaunch, binary: Binary, launch: Launch, settings: EmulationSettings, *, races: bool
+) -> Left:
+    """Execute a launch, and return what it leaves: for a program that waits for it; with `races`, its races, too."""
     whole = replace(captured, buffers=tuple(joined(captured.buffers)), outputs=())
     outputs = tuple(outputs_of(whole, binary))
-    launch = replace(launch, buffers=tuple(module_buffers(binary, outputs)))
+    launch = with_buffers(launch, binary, outputs)
     try:
         ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
     except (MemoryFault, Stuck, Circling) as error:
@@ -101,7 +105,26 @@ def left_by(captured: CapturedLaunch, binary: Binary, launch: Launch, settings: 
             at = numbers.get(output.buffer.name, output.buffer.address + first)
             known.append((at, memory.content[where][first:end].tobytes()))
     everything = slice(0, len(memory.content))
-    return Left(known=tuple(known), why=why_unknown(ran), inexact=ran.execution.reasons(everything))
+    return Left(
+        known=tuple(known),
+        why=why_unknown(ran),
+        inexact=ran.execution.reasons(everything),
+        notes=tuple(_races(binary, replace(launch, uncompared=""), settings)) if races else (),
+    )
+
+
+def _races(binary: Binary, launch: Launch, settings: EmulationSettings) -> Iterator[str]:
+    """Yield the races and deadlocks of a launch, and why some may not be found."""
+    kernel = kernel_id(binary.symbol)
+    try:
+        counts = counts_of(binary, launch, replace(settings, races=True), unheard)
+    except NcuSwizzleError as error:
+        yield f"{kernel.name}: not searched for races: {error}."
+        return
+    profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
+    yield from warnings_about(kernel.name, profile)
+    if unsure := [each.reason for each in profile.unknowns if each.code == codes.UNCHECKED_ORDER]:
+        yield f"{kernel.name}: not every access was checked for races: {unsure[0]}."
 
 
 def joined(buffers: Sequence[CapturedBuffer]) -> Iterator[CapturedBuffer]:
@@ -133,10 +156,12 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
             yield Remains(Buffer(part.name, *variables[part.name]), part.contents, after)
 
 
-def module_buffers(binary: Binary, outputs: tuple[Remains, ...]) -> Iterator[Buffer]:
-    """Yield the launch's buffers, and the sections of its module's variables: their contents may be unknown."""
-    yield from (output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS)
-    yield from (Buffer(section, start, size) for section, start, size in module_image.sections(binary.cubin) if size)
+def with_buffers(launch: Launch, binary: Binary, outputs: tuple[Remains, ...]) -> Launch:
+    """Return a launch with its buffers and the sections of its module's variables: their contents may be unknown."""
+    buffers = [output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS]
+    sections = module_image.sections(binary.cubin)
+    buffers += [Buffer(section, start, size) for section, start, size in sections if size]
+    return replace(launch, buffers=tuple(buffers))
 
 
 def _compared(file: LaunchesFile, ran: ExecutedLaunch, output: Remains, where: slice) -> CheckedOutput:

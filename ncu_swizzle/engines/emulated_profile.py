@@ -13,6 +13,7 @@ from functools import partial
 
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
+from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import LineTable, Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.cycles.case import EstimatedCase
@@ -35,6 +36,12 @@ from ncu_swizzle.smem import access
 NOTES = 3  # reasons listed in notes; the rest are counted
 SHOWN = 2  # of what order was not followed, there; the rest is counted
 UNEXPLAINED = "for an unknown reason"
+
+
+def kernel_id(symbol: str) -> KernelId:
+    """Return the names of a kernel that no target describes."""
+    function = names.demangle(symbol)
+    return KernelId(name=names.function(function), function=function, mangled=symbol)
 
 
 def profile_of_counts(
@@ -84,10 +91,10 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[model.Finding]:
         by_line.setdefault(line or outside.offset, []).append(outside)
     for place, (outside, *again) in by_line.items():
         more = f"; {len(again)} more of the line's instructions" if again else ""
-        yield model.finding(model.Violation(f"{outside}{more}{some}", None if isinstance(place, int) else place))
+        yield model.violation(f"{outside}{more}{some}", None if isinstance(place, int) else place)
     for misfit in counts.tiles.misfits:
         line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
-        yield model.finding(model.Violation(misfit.message, line, model.TILES_RULE, misfit.code))
+        yield model.violation(misfit.message, line, model.TILES_RULE, misfit.code)
     few = f" ({counts.hazards.blocks} of {counts.blocks:,} blocks)" if counts.hazards.blocks < counts.blocks else ""
 
     calls = Calls([ownership.own(stack) for stack in set(stacks.values())])
@@ -104,16 +111,8 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[model.Finding]:
         also = f"; the same with {', '.join(map(_in_brief, further))}" if further else ""
         message = f"{hazard.described(named, partial(_variable_at, profile.arrays))}{also}{few}"
         line = sites[0][0] if sites[0] else None
-        yield model.finding(
-            model.Violation(
-                message,
-                line,
-                model.RACES_RULE,
-                code,
-                tuple(sites[0][1:]),
-                tuple(frame for frame in dict.fromkeys((*related, *further)) if frame not in sites[0]),
-            )
-        )
+        others_lines = tuple(frame for frame in dict.fromkeys((*related, *further)) if frame not in sites[0])
+        yield model.violation(message, line, model.RACES_RULE, code, tuple(sites[0][1:]), others_lines)
 
 
 def _variable_at(arrays: Sequence[SharedArray], at: int) -> str:
@@ -266,10 +265,10 @@ def simulated(
     entry = counts_cache.key(binary, launch, (), toolchain, CYCLES_SOURCES) if cached else ""
     if entry and (content := cache.load(CYCLES, entry)) is not None:
         return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
-    from ncu_swizzle.cycles import estimate  # with the emulator, which what is in the cache does not need
+    from ncu_swizzle.cycles import simulator  # with the emulator, which what is in the cache does not need
 
     text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
-    found = estimate.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    found = simulator.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
     if entry and found.cycles:
         cache.save(CYCLES, entry, counts_cache.pack(found))
     return found

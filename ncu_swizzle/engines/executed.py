@@ -29,7 +29,7 @@ from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import fills, references
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.limits import along_axes
-from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, Violation, finding
+from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, violation
 from ncu_swizzle.smem.operations import Ints
 
 
@@ -359,4 +359,4 @@ def with_outputs(
 
 def wrong_output(message: str) -> Finding:
     """Return the finding that an output is not as its reference."""
-    return finding(Violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT))
+    return violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT)

@@ -1,7 +1,7 @@
 """Judge a changed kernel without a GPU: whether it does the same work as the one before, on inputs that it cannot know.
 
-Both versions are executed at several sizes. The seeds of inputs follow from both cubins, so that the same two kernels
-get the same verdict, and none can be written for the inputs that it gets.
+Both versions are executed at several sizes. Sizes and inputs follow from both cubins, so that the same two kernels get
+the same verdict, and none can be written for what it gets.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit, UsageError
+from ncu_swizzle.emulate.blocks import numbered
 from ncu_swizzle.emulate.device_memory import UNTOUCHED
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import executed
@@ -24,13 +25,15 @@ from ncu_swizzle.engines.emulated_launch import ALIGNMENT
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
 from ncu_swizzle.engines.executed import ExecutedTarget, ReadyTarget
 from ncu_swizzle.kernels import fills
-from ncu_swizzle.kernels.family import Argument, Target
+from ncu_swizzle.kernels.family import Argument, Parameter, Target
 from ncu_swizzle.reports.model import violations
+from ncu_swizzle.smem.operations import Ints
 
-CASES = 3
+CASES = 4
 ELEMENTWISE = 8  # an element may be off by so many times the tolerance, relative to itself or to its row
 MOST_APART = 1 << 13  # steps of ALIGNMENT by which the second version's buffers are moved
 LOUD = 100.0  # what random numbers of the second case are multiplied by
+HUGE, APART = 2.0**40, 31  # and of the fourth, each so many-th, if it has 32 bits or more
 
 
 class Judged(StrEnum):
@@ -105,20 +108,23 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
     outputs = _refuse_unlike(before, after)
     versions = [(version, executed.compiled(version, settings)) for version in (before, after)]
     cubins = b"".join(ready.binary.cubin.data for _, ready in versions)
-    seeds = np.random.default_rng(list(hashlib.sha256(cubins).digest())).integers(1 << 32, size=CASES)
+    rng = np.random.default_rng(list(hashlib.sha256(cubins).digest()))
+    seeds = rng.integers(1 << 32, size=CASES)
     done: list[ComparedRun] = []
     inexact: dict[str, None] = {}
     outcome, reasons, costs = Judged.SAME, list[str](), Costs()
     try:
         distinct: dict[str, set[bytes]] = {}
-        for number, (sizes, seed) in enumerate(zip(_sizes(before), seeds.tolist(), strict=True)):
+        for number, (sizes, seed) in enumerate(zip(_sizes(before, rng), seeds.tolist(), strict=True)):
             old, new = (ready.resized(target.sized(sizes), settings) for target, ready in versions)
             inputs = _drawn(old.target, seed, number)
-            # Results may not depend on where buffers lie: each bit of addresses takes both values in the first two.
+            # Results may depend neither on where buffers lie, each bit of addresses takes both values in the first two,
+            # nor on the order of blocks.
             moved = int(seeds[0]) ^ (MOST_APART - 1) * (number == 1) ^ seed * (number > 1)
             apart = moved % MOST_APART * ALIGNMENT
             first = _reference(old, inputs)
-            second = _attempt(new, inputs, apart)
+            x, y, z = (*new.target.launch.grid, 1, 1)[:3]
+            second = _attempt(new, inputs, apart, rng.permutation(numbered((x, y, z))) if number else None)
             done.append(_compare(first, second, outputs, seed))
             if number == 0:  # what a kernel keeps in variables of its own shows when it is launched on something else
                 others = _drawn(old.target, seed + 1, number)
@@ -162,29 +168,39 @@ def _refuse_unlike(before: Target, after: Target) -> tuple[str, ...]:
     return outputs
 
 
-def _sizes(target: Target) -> Iterator[Mapping[str, int]]:
-    """Yield the sizes of each case: one that takes seconds, then others that kernels support, larger and smaller."""
+def _sizes(target: Target, rng: np.random.Generator) -> Iterator[Mapping[str, int]]:
+    """Yield the sizes of each case: one that takes seconds, one near it, perhaps larger, and two small ones."""
     first = executed.checked_size(target).problem
-    parameters = target.family.parameters
-    smaller = {one.name: one.halved(first[one.name]) for one in parameters}
+    parameters = {parameter.name: parameter for parameter in target.family.parameters}
     yield first
-    yield {one.name: smaller[one.name] + one.multiple for one in parameters}  # no power of two, where that is allowed
-    yield smaller
+    for least, most in ((1 / 2, 9 / 8), (0, 1 / 2), (0, 1 / 2)):
+        yield {name: _between(parameters[name], least * size, most * size, rng) for name, size in first.items()}
+
+
+def _between(parameter: Parameter, least: float, most: float, rng: np.random.Generator) -> int:
+    """Return a value that the kernels support, in (`least`, `most`] if possible, and then no power of two."""
+    step, low = parameter.multiple, max(parameter.smallest, 1)
+    steps = max(int(least // step) + 1, low // step), max(int(most // step), low // step)
+    chosen = int(rng.integers(steps[0], max(steps) + 1))
+    power = (chosen * step).bit_count() == 1
+    return step * (chosen + (power and chosen < steps[1]))
 
 
 def _drawn(target: Target, seed: int, number: int) -> dict[str, np.ndarray]:
-    """Return the inputs of a case: random; loud; with zeros and equal neighbours. Described contents stay."""
+    """Return the inputs of a case: random; loud; with zeros and equal neighbours; huge. Described contents stay."""
     arguments = tuple(fills.varied(each) for each in target.family.arguments)
     drawn = fills.inputs(replace(target.family, arguments=arguments), target.problem, np.random.default_rng(seed))
     for argument in arguments:
         if argument.name in drawn and argument.fill in ("", fills.RANDOM) and fills.floating(argument):
             array = drawn[argument.name]
+            flat = array.ravel()
             if number == 1 and array.dtype.itemsize > 1:
-                drawn[argument.name] = (array.astype(np.float64) * LOUD).astype(array.dtype)
+                flat = (flat.astype(np.float64) * LOUD).astype(array.dtype)
             elif number == 2:
-                flat = array.ravel()
                 flat[::7], flat[1::5] = 0, flat[:1]
-                drawn[argument.name] = flat.reshape(array.shape)
+            elif number == 3 and array.dtype.itemsize >= 4:
+                flat[::APART] *= array.dtype.type(HUGE)
+            drawn[argument.name] = flat.reshape(array.shape)
     return drawn
 
 
@@ -204,16 +220,23 @@ def _reference(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> Execut
     return ran
 
 
-def _attempt(version: ReadyTarget | ExecutedTarget, inputs: Mapping[str, np.ndarray], apart: int = 0) -> ExecutedTarget:
-    """Execute the second version, or launch it again. Raises _Refused for a fault or a hang, _Unclear."""
+def _attempt(
+    version: ReadyTarget | ExecutedTarget, inputs: Mapping[str, np.ndarray], apart: int = 0, blocks: Ints | None = None
+) -> ExecutedTarget:
+    """Execute the second version, or launch it again; `blocks`, (B, 3), one after the other.
+
+    Raises _Refused for a fault or a hang, _Unclear.
+    """
     target = version.target
     try:
         if isinstance(version, ExecutedTarget):
             return version.relaunched(inputs)
-        return executed.executed(version, inputs, apart=apart)
+        return executed.executed(version, inputs, apart=apart, blocks=blocks)
     except MemoryFault as error:
         raise _Refused(f"an access outside of the buffers: {error}") from error
     except (Stuck, Circling) as error:
+        if blocks is not None:  # one may wait for another with a lower number: GPUs start these first
+            return _attempt(version, inputs, apart)
         raise _Refused(f"it hangs: {error}") from error
     except TimeLimit as error:
         raise _Refused(f"it does not end within {executed.CHECK_S:g} s, and {target.name} should: {error}") from error

@@ -21,7 +21,6 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.fatbin import PTX, DeviceImage
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
@@ -36,6 +35,7 @@ from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import row
 
 LARGEST_SCALAR = 8  # bytes
 LIBRARIES = ("cub::", "thrust::")  # namespaces of library kernels

@@ -1,10 +1,9 @@
-"""The measured engine: kernels launched in a child process, under ncu, timed without it, or under compute-sanitizer."""
+"""The measured engine: kernels launched in a child process, under ncu, or timed without it."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from ncu_swizzle.engines.settings import Context, Engine, Request
 from ncu_swizzle.frontends.compiled import Built, built
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
-from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
+from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.model import Profile
@@ -164,9 +163,8 @@ def run_batch(
     timeout_s: float,
     action: str,
     more: Sequence[str] = (),
-    under: Sequence[str] = (),
-) -> tuple[list[dict[str, Any] | NcuSwizzleError], str]:
-    """Run jobs in order in one process; return the facts or the error of each, and the output."""
+) -> list[dict[str, Any] | NcuSwizzleError]:
+    """Run jobs in order in one process; return the facts or the error of each."""
     listed = []
     for job in jobs:
         _describe(job.family, job.folder)
@@ -174,9 +172,9 @@ def run_batch(
         listed.append({"folder": str(job.folder.absolute()), "arguments": [*command[len(_program()) :], *more]})
     plan = folder / f"{action}.jobs.json"
     write_atomically(plan, in_json(listed).encode())
-    command = [*under, *_program(), "--jobs", str(plan.absolute())]
+    command = [*_program(), "--jobs", str(plan.absolute())]
     outcome = child.run(command, timeout_s, folder, paths.child_environment())
-    return [_outcome(_facts(job.folder, action), outcome) for job in jobs], outcome.log
+    return [_outcome(_facts(job.folder, action), outcome) for job in jobs]
 
 
 def _outcome(facts: Path, outcome: child.Exit) -> dict[str, Any] | NcuSwizzleError:
@@ -247,26 +245,3 @@ def _reported(facts: Path) -> NcuSwizzleError | None:
     except (OSError, ValueError, KeyError):
         return None
     return errors.of_json(error)
-
-
-# Launches under compute-sanitizer, which comes with the CUDA toolkit.
-
-SANITIZER = "compute-sanitizer"
-TOOLS = ("memcheck", "racecheck")
-_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
-
-
-def found_by(tool: str, jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> int:
-    """Return how many errors or hazards a tool finds in one launch of each job's kernels, all in one process.
-
-    Raises EnvironmentLacking without compute-sanitizer, ProgramFailed if it does not say, and a job's error.
-    """
-    under = [str(toolchain.find(SANITIZER)), "--tool", tool, "--target-processes", "all"]
-    outcomes, log = run_batch(jobs, folder, toolchain.timeout_s, "check", under=under)
-    for outcome in outcomes:
-        if isinstance(outcome, NcuSwizzleError):
-            raise outcome
-    summary = _SUMMARY.search(log)
-    if summary is None:
-        raise ProgramFailed(f"{SANITIZER} --tool {tool} ended without a summary", f"{SANITIZER} --version")
-    return int(summary[1] or summary[2] or 0)

@@ -31,7 +31,7 @@ from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
-from ncu_swizzle.reports import container, model, pack, remarks, sizes
+from ncu_swizzle.reports import container, model, pack, remarks
 from ncu_swizzle.reports.container import Container, Facts
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile, UnknownCounts
@@ -278,7 +278,7 @@ def read(report: Path) -> list[Profile]:
             profiles.append(profile)
         if wrong := next(filter(None, map(remarks.impossible, profiles)), ""):
             raise ValueError(wrong)
-        if too_large := next(filter(None, map(sizes.excess, profiles)), ""):
+        if too_large := next(filter(None, map(remarks.too_large, profiles)), ""):
             raise BadFile(f"{report} is too large to show: {too_large}", AGAIN)
         return profiles
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:

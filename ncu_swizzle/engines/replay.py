@@ -7,6 +7,7 @@ import functools
 import itertools
 import operator
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,14 +32,15 @@ from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WIN
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
 from ncu_swizzle.engines import counts_cache, emulation
 from ncu_swizzle.engines.emulated_launch import Binary
-from ncu_swizzle.engines.emulated_profile import CAPTURED, profile_of_counts
+from ncu_swizzle.engines.emulated_profile import CAPTURED, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
+from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
-from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
+from ncu_swizzle.reports.model import LaunchId, Profile
 
 if TYPE_CHECKING:
     from ncu_swizzle.capture.dry import Left
@@ -73,8 +75,7 @@ class Replay:
         launch = self.launch_of(captured, cubin, symbol)
         binary = Binary(cubin=cubin, symbol=symbol)
         counts = emulation.counts_of(binary, launch, self.settings, on_progress)
-        function = names.demangle(symbol)
-        kernel = KernelId(name=names.function(function), function=function, mangled=symbol)
+        kernel = kernel_id(symbol)
         profile = profile_of_counts(kernel, {}, binary=binary, launch=launch, counts=counts, compiler="")
         memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
         earlier = itertools.takewhile(lambda other: other is not captured, self.file.manifest.launches)
@@ -183,8 +184,8 @@ class Replay:
             yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
 
 
-def left_by(path: Path, settings: EmulationSettings) -> Left:
-    """Return what the only launch of a launches file leaves in memory."""
+def left_by(path: Path, settings: EmulationSettings, judged: set[tuple[object, ...]]) -> Left:
+    """Return what the only launch of a launches file leaves in memory, and races of kernels and shapes not `judged`."""
     from ncu_swizzle.capture.dry import Left  # what only a dry run needs
     from ncu_swizzle.engines import captured_outputs
 
@@ -195,7 +196,10 @@ def left_by(path: Path, settings: EmulationSettings) -> Left:
             launch = replay.launch_of(captured, cubin, symbol)
         except NcuSwizzleError as error:
             return Left(why=str(error))
-        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings)
+        shape = (captured.cubin, symbol, captured.grid, captured.block, captured.shared)
+        races = shape not in judged
+        judged.add(shape)
+        return captured_outputs.left_by(captured, Binary(cubin=cubin, symbol=symbol), launch, settings, races=races)
 
 
 def _refuse_taken(captured: CapturedLaunch) -> None:
@@ -276,22 +280,25 @@ class ChosenLaunches:
         self.path, self.settings, self._progress = path, settings, progress
         self._opened = contextlib.ExitStack()
 
-    def __getstate__(self) -> tuple[Path, ReplaySettings, dict[str, str]]:
-        return self.path, self.settings, self._demangled
+    _read: Manifest | None = None  # by the process that this one works for
 
-    def __setstate__(self, state: tuple[Path, ReplaySettings, dict[str, str]]) -> None:
-        path, settings, demangled = state
+    def __getstate__(self) -> tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]:
+        return self.path, self.settings, self.manifest, self._demangled, toolchain.remembered()
+
+    def __setstate__(self, state: tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]) -> None:
+        path, settings, self._read, demangled, texts = state
         ChosenLaunches.__init__(self, path, settings)
         names.remember(demangled)
+        toolchain.remember(texts)
 
     def close(self) -> None:
         self._opened.close()
 
     @functools.cached_property
     def _replay(self) -> Replay:
-        file = self._opened.enter_context(open_launches(self.path))
-        toolchain = self.settings.emulation.toolchain
-        builds = [Cubin(code_in(path, toolchain), path.name) for path in self.settings.build.cubin]
+        file = self._opened.enter_context(open_launches(self.path, self._read))
+        tools = self.settings.emulation.toolchain
+        builds = [Cubin(code_in(path, tools), path.name) for path in self.settings.build.cubin]
         return Replay(file, self.settings.emulation, builds)
 
     @property
@@ -339,11 +346,22 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
+        self._disassemble([self.chosen[number] for number in numbers[:jobs]])
         found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
                 raise outcome.error
             yield numbers[at], outcome
+
+    def _disassemble(self, first: Sequence[CapturedLaunch]) -> None:
+        """Disassemble what most processes begin with: once, and while they are being started."""
+        alike = Counter((each.cubin, each.kernel) for each in first).most_common(1)
+        if len(first) > 1 and alike[0][1] > len(first) // 2:
+            launch = next(each for each in first if (each.cubin, each.kernel) == alike[0][0])
+            emulation = self.settings.emulation
+            with contextlib.suppress(NcuSwizzleError):  # the emulation says so
+                cubin, symbol = self._replay.build_of(launch)
+                toolchain.disassembly(cubin, emulation.toolchain, emulation.cached, symbol)
 
     def profiles(self) -> list[Profile]:
         """Return the profiles of the chosen launches; raises what emulating one raises."""

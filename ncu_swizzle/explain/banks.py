@@ -41,8 +41,8 @@ def drawing_of(query: ExplainQuery, maps: Sequence[BankMap], title: str, *, svg:
     if query.show in ("", MAP):
         return page.render_banks_svg(maps, title) if svg else page.render_banks(maps, title)
     if query.show == PLACES:
-        held = [mapping.places(each.mapping) for each in maps]
-        board = banks.board(held, [each.title for each in maps])
+        held = [mapping.places(bank_map.mapping) for bank_map in maps]
+        board = banks.board(held, [bank_map.title for bank_map in maps])
     else:
         board = banks.phases(maps, _request(query, maps))[svg]
     return page.render_board_svg(board, title) if svg else page.render_board(board, title)
@@ -55,10 +55,10 @@ def data(query: ExplainQuery, maps: Sequence[BankMap]) -> object:
     if query.show == BITS:
         return asdict(mapping.bits(maps[-1].mapping, query.row))
     if query.show == PLACES:
-        held = [mapping.places(each.mapping) for each in maps]
+        held = [mapping.places(bank_map.mapping) for bank_map in maps]
         return [{"rows": places.rows.tolist(), "columns": places.columns.tolist()} for places in held]
     request = _request(query, maps)
-    return [[asdict(load) for load in bankmap.loads(each, request) if load.request == request] for each in maps]
+    return [[asdict(load) for load in bankmap.loads(bank_map, request) if load.request == request] for bank_map in maps]
 
 
 def _request(query: ExplainQuery, maps: Sequence[BankMap]) -> int:

@@ -13,10 +13,9 @@ from rich.text import Text
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.explain import banks, every_launch, own_kernels, predict, shown
-from ncu_swizzle.explain.every_launch import EveryLaunchAnswer
+from ncu_swizzle.explain import banks, own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import Subject
-from ncu_swizzle.explain.predict import PredictAnswer
+from ncu_swizzle.explain.predict import EveryLaunchAnswer, PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
 from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
@@ -305,7 +304,7 @@ def explanation(query: ExplainQuery) -> Explanation:
     if not (is_tile or is_expression or (not query.line and own_kernels.is_layout(query.what))):
         word = named(query, unlaunched=not query.show)
         if word.unlaunched:
-            return Explanation(every_launch=every_launch.answer(query, word.unlaunched))
+            return Explanation(every_launch=predict.in_every_launch(query, word.unlaunched))
         return _of_kernels(query, own_kernels.examined(query, word))
     query.kernel.description.refuse_beside(query.what)
     if is_tile:
@@ -406,7 +405,7 @@ def show(query: ExplainQuery, answer: Explanation, console: Console) -> None:
     """Print the parts in order. If there are several, only the first map is printed unless a mapping was typed."""
     several = bool(answer.wavefronts and answer.subject)
     if answer.every_launch:
-        every_launch.show(answer.every_launch, console)
+        shown.show_every_launch(answer.every_launch, console)
     if answer.wavefronts:
         shown.show_prediction(answer.wavefronts, console)
     if answer.subject:

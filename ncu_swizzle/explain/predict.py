@@ -1,21 +1,27 @@
-"""The wavefronts of a kernel, a layout with accesses, or an expression."""
+"""The wavefronts of a kernel, a layout with accesses, or an expression; the degrees of kernels without a launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ncu_swizzle.base import paths
+from ncu_swizzle.base import degrees, paths
 from ncu_swizzle.base.bounds import some
-from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.errors import UsageError, as_word
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines import reader
+from ncu_swizzle.engines import launchless, reader
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.explain.query import ExplainQuery
+from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.reports import attribution, model, remarks
-from ncu_swizzle.reports.counts import Instruction, Ratios, added
+from ncu_swizzle.reports.counts import Instruction, Ratios, added, known_sum
 from ncu_swizzle.reports.model import Profile, UnknownCounts
 from ncu_swizzle.smem import code, mapping, operations
 from ncu_swizzle.smem.access import Access, evaluate
@@ -23,6 +29,10 @@ from ncu_swizzle.smem.code import spelled
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
+
+if TYPE_CHECKING:
+    pass
+
 
 # Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts.
 
@@ -100,9 +110,9 @@ def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
             access=access,
             name="",
             op=", ".join(dict.fromkeys(part.op for part in parts)),
-            executed=_sum(part.executed for part in parts),
-            wavefronts=_sum(part.wavefronts for part in parts),
-            ideal=_sum(part.ideal for part in parts),
+            executed=known_sum(part.executed for part in parts),
+            wavefronts=known_sum(part.wavefronts for part in parts),
+            ideal=known_sum(part.ideal for part in parts),
         )
         for access, parts in kinds.items()
     )
@@ -137,11 +147,6 @@ def _pair(counts: Ratios) -> tuple[int | None, int | None]:
     return counts.wavefronts, counts.ideal
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    values = list(counts)
-    return None if None in values else sum(count for count in values if count is not None)
-
-
 # Predictions for an emulated kernel: its counts by source line, and what its requests take under another mapping.
 
 ORIGIN = "Computed by the emulator from the kernel's own addresses, for the whole launch."
@@ -153,10 +158,10 @@ def predictions(profile: Profile) -> tuple[Prediction, ...]:
     lines = {id(site.access): site.name for site in attribution.sites(profile)}
     ops = {requests.pc: requests.op for requests in profile.requests}
     groups: dict[tuple[str, str, str], list[Instruction]] = {}
-    for each in profile.shared():
-        if each.executed != 0:
-            key = each.access, lines.get(id(each), ""), ops.get(each.pc, each.opcode)
-            groups.setdefault(key, []).append(each)
+    for instruction in profile.shared():
+        if instruction.executed != 0:
+            key = instruction.access, lines.get(id(instruction), ""), ops.get(instruction.pc, instruction.opcode)
+            groups.setdefault(key, []).append(instruction)
     rows = []
     for (access, line, op), instructions in groups.items():
         name, total = f"{access} {line}".rstrip(), added(instructions)
@@ -176,9 +181,9 @@ def _at(rows: Sequence[Prediction], line: str) -> tuple[Prediction, ...]:
 
 def misfits(profile: Profile) -> Iterator[str]:
     """Yield where wgmma reads differently from how TMA wrote."""
-    for message, line, rule, *_ in model.violations(profile):
-        if rule == model.TILES_RULE:
-            yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
+    for found in model.violations(profile):
+        if found.rule == model.TILES_RULE:
+            yield f"{f'{found.title}: ' if found.line else ''}{found.message}."
 
 
 def predictions_with_mapping(query: ExplainQuery, profile: Profile) -> tuple[list[Prediction], list[str]]:
@@ -298,3 +303,76 @@ def _expression(query: ExplainQuery) -> PredictAnswer:
         ideal=None if unknown else int(counted.ideal.sum()),
     )
     return PredictAnswer(title=query.what, predictions=(predicted,), unknown=unknown)
+
+
+# Kernels without a described launch: the degrees of their accesses in every launch, by line.
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchAccess:
+    """Similar accesses of one line: where, what, how many, and a phrase about their degree."""
+
+    line: str
+    opcode: str
+    count: int
+    degree: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelAnswer:
+    """A kernel, the blocks assumed for it, and its accesses to shared memory."""
+
+    kernel: str
+    blocks: str
+    rows: tuple[LaunchAccess, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryLaunchAnswer:
+    """What is known about a file's kernels in every launch, and how they were compiled."""
+
+    kernels: tuple[KernelAnswer, ...]
+    notes: tuple[str, ...]
+
+
+def in_every_launch(query: ExplainQuery, files: Sequence[Unlaunched]) -> EveryLaunchAnswer:
+    """Return the answer for a file, a line of it, or a build folder. Raises UsageError, and what compiling raises."""
+    description, settings = query.kernel.description, EmulationSettings.of(query.kernel.request)
+    block = limits.block_of(description.launch.block, dict(description.problem)) if description.launch.block else None
+    wanted = query.access or query.line
+    compiled = [launchless.of_file(file, settings, description.launch) for file in files]
+    kernels = tuple(kernel for file in compiled for kernel in _answers(file, block, wanted))
+    if not kernels:
+        where, name = f" at {wanted}" if wanted else "", query.subject
+        raise UsageError(f"no kernel of {name} accesses shared memory{where}", f"ncu-swizzle lint {as_word(name)}")
+    notes = dict.fromkeys(f"{note}." for file in compiled for note in file.notes)
+    return EveryLaunchAnswer(kernels=kernels, notes=(*notes, NEEDS_LAUNCH))
+
+
+NEEDS_LAUNCH = "Wavefronts, a map of the banks and mappings need a launch: ncu-swizzle init describes one."
+
+
+def _answers(compiled: CompiledFile, block: tuple[int, int, int] | None, wanted: str) -> Iterator[KernelAnswer]:
+    for kernel in compiled.judged:
+        if rows := tuple(_rows(kernel, block, wanted)):
+            shapes = degrees.shapes(shape.sizes for shape in kernel.blocks(block))
+            yield KernelAnswer(kernel=kernel.name, blocks=shapes, rows=rows)
+
+
+def _rows(kernel: CompiledKernel, block: tuple[int, int, int] | None, wanted: str) -> Iterator[LaunchAccess]:
+    judged = kernel.judged(block)
+    counted: dict[tuple[str, str, str], int] = {}
+    for access in judged.accesses():
+        one = next(iter(access.values()))
+        location = judged.lines.get(one.offset)
+        line = f"{Path(location[0]).name}:{location[1]}" if location else ""
+        if wanted in ("", line, one.opcode):
+            said = {block: of_shape.in_words for block, of_shape in access.items()}
+            # Shapes are named if they differ.
+            degree = degrees.by_shapes(said) if len(set(said.values())) > 1 else next(iter(said.values()))
+            key = line, one.opcode, degree
+            counted[key] = counted.get(key, 0) + 1
+    yield from (
+        LaunchAccess(line=line, opcode=opcode, count=count, degree=degree)
+        for (line, opcode, degree), count in counted.items()
+    )

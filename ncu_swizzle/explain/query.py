@@ -88,7 +88,14 @@ class ExplainQuery:
         from ncu_swizzle.smem.judge import Constraints
 
         arch = self.arch or self.kernel.description.launch.arch.rstrip("af") or Constraints.arch
-        return Constraints(self.max_bytes, self.tma, self.copies, arch, self.leading, self.rows)
+        return Constraints(
+            max_bytes=self.max_bytes,
+            tma=self.tma,
+            copies=self.copies,
+            arch=arch,
+            leading=self.leading,
+            rows=self.rows,
+        )
 
     @property
     def line(self) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.explain.predict import PredictAnswer, Prediction
+from ncu_swizzle.explain.predict import EveryLaunchAnswer, PredictAnswer, Prediction
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports.model import UnknownCounts
@@ -55,6 +55,19 @@ def _show(result: PredictAnswer, console: Console) -> None:
         console.print(checked)
     elif result.origin:
         console.print(table_line(f"Not compared: {result.origin}."))
+
+
+def show_every_launch(answer: EveryLaunchAnswer, console: Console) -> None:
+    """Print a table for each kernel."""
+    for kernel in answer.kernels:
+        console.print(table_line(f"{kernel.kernel}, in every launch with blocks of {kernel.blocks}", style="bold"))
+        table = columns("line", "instruction", "accesses", "degree")
+        for row in kernel.rows:
+            table.add_row(row.line, row.opcode, str(row.count), row.degree)
+        console.print(table)
+        console.print()
+    for note in answer.notes:
+        console.print(table_line(note))
 
 
 def columns(*left: str, right: Sequence[str] = ()) -> PlainTable:

@@ -2,8 +2,8 @@
 
     what is typed ─ sources ─► Targets ─ fixing ─► KernelFix ─ sources ─► SourceFix ─ shown ─► patch, page, JSON
 
-    fixing: by_name (named) or subject (cuda, names, frames, walking, probes, tiles) → candidates → draft, xor_edits
-            → trial (excess, certified)
+    fixing: named or subject (cuda, names, frames, walking, probes) → candidates → draft, xor_edits
+            → trial (claims)
 
 The parser is tree-sitter's, imported only when a source is read; what walks a source sees the copy that `cuda` makes of
 its tree, of nodes that are never None. A proposal may be wrong: `walking` goes through the kernel as a thread does and

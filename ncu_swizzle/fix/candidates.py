@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -13,17 +13,17 @@ from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
-from ncu_swizzle.fix.excess import excess_of
-from ncu_swizzle.fix.tiles import Root, SourceTile
-from ncu_swizzle.smem import operations, suggestions, wavefronts
-from ncu_swizzle.smem.access import KIB_PER_SM, Access
+from ncu_swizzle.fix.claims import excess_of
+from ncu_swizzle.fix.frames import Root, SourceTile
+from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping as TileMapping
-from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE, Ints
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Ints
 from ncu_swizzle.smem.requests import AccessRequests
-from ncu_swizzle.smem.suggestions import LARGEST_PADDING, NARROW, Suggestion, row_xors, sample, simplest_xor, suggest
+from ncu_swizzle.smem.suggestions import LARGEST_PADDING, Suggestion, in_narrower_accesses, row_xors, simplest_xor
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, XorMatrix
 
 # The tiles of a source with the requests that the emulator saw of them.
@@ -135,12 +135,7 @@ def within(requests: AccessRequests, start: int, end: int) -> AccessRequests | N
     return requests.chosen(rows) if len(rows) else None
 
 
-VERIFIED = 16  # candidates to count on all requests
-MOST_BITS = suggestions.MOST_BITS
-KNOWN = tuple(KIB_PER_SM)
-
-
-Judges = tuple[Judge, Judge]  # of some requests, of all
+MOST = 16  # mappings of one shape
 
 
 class MappingKind(StrEnum):
@@ -217,23 +212,25 @@ def ranked(
     mappings: list[Ranked] = []
     plain: Candidate | None = None
     for shape in shapes:
-        judges = _judges(seen, shape, limits, 0)
-        if judges is None:
+        widths = (0, spelled) if spelled < seen.widest else (0,)
+        judges = [judge for part in widths if (judge := _judge(seen, shape, limits, part)) is not None]
+        if not judges:
             continue
-        plain = judges[1].candidate(judges[1].plain)
-        split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
-        mappings += _searched(seen, shape, judges, split, only)
+        plain = judges[0].candidate(judges[0].plain)
+        mappings += _searched(seen, shape, judges, only)
         if only is not MappingKind.SWIZZLE:
             clean = any(mapping.candidate.clean for mapping in mappings)
-            mappings += _other_rows(seen, shape, limits, xors=only is None and not clean)
+            mappings += _other_rows(judges[0], shape, xors=only is None and not clean)
     if plain is None:
         return [], None
+    named = named_by(advice)
     counted = [mapping.candidate for mapping in mappings if not mapping.narrower]
-    if only is not MappingKind.PADDING and not any(each.clean and not each.extra_bytes for each in counted):
-        mappings += _suggested(seen, limits, spelled, advice)
+    free = any(candidate.clean and not candidate.extra_bytes for candidate in counted)
+    if named is not None and only is not MappingKind.PADDING and not free:
+        mappings += _as_named(seen, limits, named, advice.narrow if advice and not advice.best else 0)
     excessive = plain.excessive
     better = [mapping for mapping in mappings if mapping.candidate.excessive < excessive]
-    if (named := named_by(advice)) is not None:
+    if named is not None:
         size = max(root.size for root in seen.roots)
         better = [replace(mapping, named=is_same(mapping.candidate, named, size)) for mapping in better]
     return sorted(better, key=lambda mapping: (not (first and mapping.named), mapping.cost)), plain
@@ -250,108 +247,82 @@ def is_same(one: Candidate, other: Candidate, size: int) -> bool:
     return bool(((first == second) | (first < 0) | (second < 0)).all())
 
 
-Best = list[tuple[Ranked, Judge]]  # each with the judge of all requests
-
-
-def _searched(
-    seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: MappingKind | None
-) -> Iterator[Ranked]:
-    """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
-
-    def tried(transforms: Iterable[RowXor | Padding | Swapped], pair: Judges, best: Best, most: int = VERIFIED) -> Best:
-        """Return the best of some mappings and of others."""
-        judge, of_all = pair
-        for transform in transforms:
+def _searched(seen: TileSeen, shape: Shape, judges: Sequence[Judge], only: MappingKind | None) -> list[Ranked]:
+    """Return the best mappings of one shape; the second judge takes the compiler's vectors apart."""
+    best: list[Ranked] = []
+    for judge in judges:
+        for transform in _transforms(seen, shape, judge.granule, only):
             # What leaves more than as many others as are wanted is not counted to the end.
-            bound = best[-1][0].candidate.avoidable if len(best) == most else math.inf
+            bound = best[-1].candidate.avoidable if len(best) == MOST else math.inf
             candidate = judge.bounded(replace(judge.plain, transform=transform), bound)
             if candidate is not None and judge.allowed(candidate):
-                ranked = Ranked(transform=transform, shape=shape, candidate=candidate, narrower=pair is split)
-                best = sorted([*best, (ranked, of_all)], key=lambda both: both[0].cost)[:most]
-        return best
+                apart = judge is not judges[0]
+                ranked = Ranked(transform=transform, shape=shape, candidate=candidate, narrower=apart)
+                best = sorted([*best, ranked], key=lambda ranked: ranked.cost)[:MOST]
+    return best
 
-    pairs = [judges] if split is None else [judges, split]
-    best: Best = []
+
+def _transforms(
+    seen: TileSeen, shape: Shape, granule: int, only: MappingKind | None
+) -> Iterator[RowXor | Padding | Swapped]:
+    """Yield the XORs of rows into columns, of tiles as high as declared; longer rows; the swap of both indices."""
     if only is not MappingKind.PADDING:
-        best = tried(_swizzles(seen, shape, pairs[-1][0].granule), pairs[-1], best)
-        if split is not None:  # or the compiler sees that whole vectors move
-            vectors = tried(_swizzles(seen, shape, judges[0].granule), judges, [], 1)
-            best = sorted([*best, *vectors], key=lambda both: both[0].cost)[:VERIFIED]
+        size = max(root.size for root in seen.roots)
+        rows = shape.rows or size // (shape.columns * shape.element_bytes)
+        yield from row_xors(shape.columns, rows, granule, shape.element_bytes, shape.rows)
     if only is not MappingKind.SWIZZLE:
-        for pair in pairs:
-            granule = pair[0].granule
-            longest = LARGEST_PADDING // shape.element_bytes
-            best = tried((Padding(shape.columns, by) for by in range(granule, longest + 1, granule)), pair, best)
-    if only is None and shape.rows > 1:
-        for pair in pairs:
-            if pair[0].granule == 1:
-                best = tried([Swapped(columns=shape.columns, rows=shape.rows)], pair, best)
-    yield from (replace(mapping, candidate=of_all.recounted(mapping.candidate)) for mapping, of_all in best)
+        yield from _longer(shape, granule)
+    if only is None and shape.rows > 1 and granule == 1:
+        yield Swapped(columns=shape.columns, rows=shape.rows)
 
 
-def _other_rows(seen: TileSeen, shape: Shape, limits: Constraints, *, xors: bool) -> Iterator[Ranked]:
+def _longer(shape: Shape, granule: int) -> Iterator[Padding]:
+    most = LARGEST_PADDING // shape.element_bytes
+    return (Padding(shape.columns, by) for by in range(granule, most + 1, granule))
+
+
+def _other_rows(judge: Judge, shape: Shape, *, xors: bool) -> Iterator[Ranked]:
     """Yield mappings to shorter rows: padding that the source has is taken out, if nothing accesses it.
 
     With `xors`, also the clean XORs of the first other length that has some, shorter lengths first.
     """
-    made = _judges(seen, shape, limits, 0)
-    if made is None:
-        return
-    of_all, columns = made[1], shape.columns
-    ends = (access.columns + max(1, access.operation.width_bytes // shape.element_bytes) for access in of_all.accesses)
-    used = max(int(np.where(access.mask, end, 0).max()) for access, end in zip(of_all.accesses, ends, strict=True))
-    rows = of_all.plain.shape[0]
-    plain = replace(of_all.plain, layout=Layout((rows, used), (columns, 1)))
-    judges = [Judge(plain, judge.accesses, limits, judge.granule) for judge in made]
-    granule = judges[0].granule
+    columns, rows = shape.columns, judge.plain.shape[0]
+    plain = replace(judge.plain, layout=Layout((rows, judge.used), (columns, 1)))
+    of_used = Judge(plain, judge.accesses, judge.limits, judge.granule)
 
     def found(transform: Padding | Both) -> Ranked | None:
-        if not all(judge.allowed(tried := judge.candidate(replace(plain, transform=transform))) for judge in judges):
+        candidate = of_used.candidate(replace(plain, transform=transform))
+        if not of_used.allowed(candidate):
             return None
         by = (transform.rows if isinstance(transform, Both) else transform).by
-        tried = replace(tried, extra_bytes=rows * by * shape.element_bytes)
-        return Ranked(transform=transform, shape=shape, candidate=tried)
+        counted = replace(candidate, extra_bytes=rows * by * shape.element_bytes)
+        return Ranked(transform=transform, shape=shape, candidate=counted)
 
-    lengths = [length for length in range(used, columns) if length % granule == 0 and used > 1]
+    lengths = (length for length in range(judge.used, columns) if length % judge.granule == 0 and judge.used > 1)
     shorter = [Shorter(columns, length - columns) for length in lengths]
     yield from filter(None, map(found, shorter))
-    if not xors:
-        return
-    longer = (Padding(columns, by) for by in range(granule, LARGEST_PADDING // shape.element_bytes + 1, granule))
-    for length in (*shorter, *longer):  # the shortest rows on which an XOR frees everything
-        of_length = row_xors(columns + length.by, rows, granule, shape.element_bytes, shape.rows)
-        both = (Both(length, xor) for xor in of_length if judges[0].consider(Both(length, xor)))
+    for length in (*shorter, *_longer(shape, judge.granule)) if xors else ():
+        of_length = row_xors(columns + length.by, rows, judge.granule, shape.element_bytes, shape.rows)
+        both = (Both(length, xor) for xor in of_length if of_used.consider(Both(length, xor)))
         if clean := [*filter(None, map(found, both))]:
             yield from clean
             return
 
 
-def _suggested(seen: TileSeen, limits: Constraints, spelled: int, advice: Suggestion | None) -> Iterator[Ranked]:
+def _as_named(seen: TileSeen, limits: Constraints, named: Candidate, narrow: int) -> Iterator[Ranked]:
     """Yield the XOR of bits that `lint` and `explain` name for a tile, which needs no row length."""
-    element = min(seen.narrowest, LINE // 2)
+    element, xor = named.mapping.element_bytes, named.mapping.transform
     shape = Shape(columns=LINE // element, rows=0, element_bytes=element)
-    for part in dict.fromkeys((0, spelled if spelled < seen.widest else 0)):
-        judges = _judges(seen, shape, limits, part)
-        if judges is None:
-            continue
-        if advice is not None and not part and advice.plain.mapping.element_bytes == element:
-            clean = advice.clean  # which is the same search
-        else:
-            try:
-                clean = suggest(judges[0].plain, judges[0].accesses, limits).clean
-            except UsageError:
-                continue
-        for candidate in clean[:1]:
-            found = candidate.mapping.transform
-            if isinstance(found, Swizzle) and found.combine == "xor" and found.shift > 0:
-                found = XorMatrix(((found.shift, found.target),))
-            if isinstance(found, XorMatrix):
-                counted = judges[1].candidate(replace(judges[1].plain, transform=found))
-                yield Ranked(transform=found, shape=shape, candidate=counted, narrower=part > 0)
+    judge = _judge(seen, shape, limits, narrow)
+    if isinstance(xor, Swizzle) and xor.combine == "xor" and xor.shift > 0:
+        xor = XorMatrix(((xor.shift, xor.target),))
+    if judge is not None and isinstance(xor, XorMatrix):
+        counted = judge.candidate(replace(judge.plain, transform=xor))
+        yield Ranked(transform=xor, shape=shape, candidate=counted, narrower=narrow > 0)
 
 
-def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judges | None:
-    """Return a judge of some requests and one of all; None if the requests do not fit the shape.
+def _judge(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judge | None:
+    """Return a judge of all requests; None if they do not fit the shape.
 
     With `spelled`, wider accesses are taken apart into ones of so many bytes.
     """
@@ -362,23 +333,13 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> 
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
     plain = TileMapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
     try:
-        whole = tuple(_access(part, root, shape) for root, every in seen.requests for part in _parts(every, spelled))
-        some = tuple(access.chosen(sample(access, plain)) for access in whole)
-        granule = max(access.granule(shape.element_bytes) for access in whole)
-        return Judge(plain, some, limits, granule), Judge(plain, whole, limits, granule)
+        accesses = tuple(_access(requests, root, shape) for root, requests in seen.requests)
+        if spelled:
+            split = (in_narrower_accesses(access, spelled, shape.element_bytes) for access in accesses)
+            accesses = tuple(part for parts in split for part in parts)
+        return Judge(plain, accesses, limits, max(access.granule(shape.element_bytes) for access in accesses))
     except UsageError:
         return None
-
-
-def _parts(requests: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
-    """Split a vector access into accesses of this width; yield itself if it is not wider."""
-    operation = operations.find(requests.op)
-    narrow = NARROW.get(spelled, "")
-    if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):
-        yield requests
-        return
-    for first in range(0, operation.width_bytes, spelled):
-        yield replace(requests, op=f"{requests.op[:2]}.shared.{narrow}", addresses=requests.addresses + first)
 
 
 def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
@@ -395,10 +356,3 @@ def _access(requests: AccessRequests, root: RootSeen, shape: Shape) -> Access:
         source=requests.source,
         times=requests.times,
     )
-
-
-def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
-    """Yield the XORs of rows into columns, of tiles as high as declared."""
-    size = max(root.size for root in seen.roots)
-    rows = shape.rows or size // (shape.columns * shape.element_bytes)
-    return row_xors(shape.columns, rows, granule, shape.element_bytes, shape.rows)

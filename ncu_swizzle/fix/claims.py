@@ -1,19 +1,20 @@
 """What is known of a patch: claims, each held, failed or unknown, with a reason and the line that it is about.
 
-One of them is about what a block takes of its SM: registers, shared memory, and so how many blocks fit.
+Two of them are made here: about what a block takes of its SM, and so how many blocks fit, and about excess.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from ncu_swizzle.certify.verdict import KernelVerdict
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.smem import access
+from ncu_swizzle.engines.emulation import Emulated, Executable
+from ncu_swizzle.smem.access import blocks_per_sm
 
 
 class ClaimState(StrEnum):
@@ -28,12 +29,11 @@ class About(StrEnum):
     """What a claim is about."""
 
     REBUILT = "rebuilt"  # with the same options
-    EXCESS = "excess"  # that of the arrays is gone, and no access has more than before
-    TRACE = "trace"  # of the described launch: no new hazard, and the same results
+    EXCESS = "excess"  # that of the arrays is gone, and all accesses take no more wavefronts
+    TRACE = "trace"  # of the described launch: no new hazard, and no results that are known to be others
     MEANING = "meaning"  # elements move, and nothing else changes, in every launch
     RESOURCES = "resources"  # registers, shared memory, occupancy
     OUTPUTS = "outputs"  # on the GPU: bit-identical
-    SANITIZER = "sanitizer"  # on the GPU: compute-sanitizer finds nothing
     TIME = "time"  # on the GPU: no slower
 
 
@@ -118,7 +118,7 @@ def resources_of(version: Executable) -> Resources:
     binary, launch = version.emulated.binary, version.launch(None)
     attributes = binary.cubin.attributes(binary.symbol)
     shared = attributes.static_shared + launch.shared_dynamic
-    blocks = access.blocks_per_sm(f"sm_{binary.cubin.sm}", math.prod(launch.block), attributes.registers, shared)
+    blocks = blocks_per_sm(f"sm_{binary.cubin.sm}", math.prod(launch.block), attributes.registers, shared)
     return Resources(
         registers=attributes.registers,
         shared_static=attributes.static_shared,
@@ -139,3 +139,75 @@ def claim(before: Resources, after: Resources) -> Claim:
     ]
     state = ClaimState.HELD if after.blocks_per_sm else ClaimState.FAILED
     return Claim(about=About.RESOURCES, state=state, reason="; ".join(changes))
+
+
+# The excessive wavefronts of both versions: of the arrays whose elements move, and of all accesses.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A shared array whose elements have new places: its bytes in each version, as the emulator addresses them.
+
+    `least` are the excessive wavefronts of the launch that the mapping leaves, `reason` says why.
+    """
+
+    name: str
+    before: range
+    after: range
+    least: int = 0
+    reason: str = ""
+
+
+_excess = partial(Claim, about=About.EXCESS)
+
+
+def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
+    """Return the excess of a launch: in all, and that of the instructions that access some bytes, by name."""
+    touching: dict[str, list[int | None]] = {name: [] for name in spans}
+    accesses = list(emulated.profile.shared())
+    for access in accesses:
+        requests = emulated.counts.requests.get(access.pc)
+        for name, span in spans.items():
+            if requests is None:  # what it accesses is not known
+                # It may be to any of the arrays: if its excess is unknown too, so is that of each.
+                within = access.excessive is None
+            else:
+                inside = (requests.addresses >= span.start) & (requests.addresses < span.stop)
+                within = bool((requests.used & inside).any())
+            if within:
+                touching[name].append(access.excessive)
+    return Excess(
+        {name: _total(counts) for name, counts in touching.items()},
+        _total([access.excessive for access in accesses]),
+        _total([access.wavefronts for access in accesses]),
+    )
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def excess_claim(moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
+    """Judge whether the moved arrays have as little excess as promised, and all accesses together take no more.
+
+    An index that is no longer a constant keeps the compiler from holding elements in registers.
+    """
+    if old.wavefronts is not None and new.wavefronts is not None and new.wavefronts > old.wavefronts:
+        more = new.wavefronts - old.wavefronts
+        reason = f"all accesses together take {new.wavefronts:,} wavefronts, {more:,} more than before"
+        return _excess(state=ClaimState.FAILED, reason=reason)
+    for array in moved:
+        left, before = new.moved[array.name], old.moved[array.name]
+        if left is None:
+            reason = f"the wavefronts of some accesses to {array.name} are unknown"
+            return _excess(state=ClaimState.UNKNOWN, reason=reason)
+        if left > array.least and (before is None or left >= before):
+            reason = f"{array.name} still has {left:,} excessive wavefronts in the blocks that ran"
+            return _excess(state=ClaimState.FAILED, reason=reason)
+    names = ", ".join(
+        f"{array.name} from {old.moved[array.name] or 0:,} to {new.moved[array.name]:,} excessive wavefronts"
+        f"{f' ({array.reason})' if new.moved[array.name] and array.reason else ''}"
+        for array in moved
+    )
+    taken = "unknown" if new.wavefronts is None else f"{new.wavefronts:,} for {old.wavefronts:,}"
+    return _excess(state=ClaimState.HELD, reason=f"{names}; wavefronts of all accesses: {taken}")

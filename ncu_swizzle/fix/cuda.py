@@ -18,7 +18,6 @@ _ALIGN = re.compile(rb"__align__(?=\s*\()")
 # Nor does it take a pragma between a loop's head and its body; blanks in its place leave the loops in each other.
 _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma\b(?![ \t]+once\b)(?:\\\r?\n|[^\n])*|\b_Pragma\([^()\n]*\)", re.MULTILINE)
 CLASSES = ("struct_specifier", "class_specifier")
-UNION = "union_specifier"
 PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 CASTS = ("reinterpret_cast", "static_cast", "const_cast")
 INTEGERS = re.compile(r"(std::)?(u?int(32|64|ptr)?_t|unsigned( int| long| long long)?|int|size_t|auto|uint|uint32)")
@@ -67,6 +66,19 @@ class Node:
     @property
     def line(self) -> int:
         return self.source.count(b"\n", 0, self.start_byte) + 1
+
+    @property
+    def every_line(self) -> range:
+        """The lines from its first to its last byte."""
+        return range(self.line, self.line + self.source.count(b"\n", self.start_byte, self.end_byte) + 1)
+
+    @property
+    def statement(self) -> Node:
+        """The statement without others in it that the node is in, or the node itself."""
+        node = self
+        while node.parent and node.parent.type not in ("compound_statement", "for_statement", "if_statement"):
+            node = node.parent
+        return node
 
     def quoted(self, most: int = 60) -> str:
         """Return the text as messages quote it: on one line, with at most that many characters."""
@@ -230,16 +242,16 @@ class CudaFile:
 
     @cached_property
     def _defined(self) -> tuple[tuple[str, Node], ...]:
-        every = ((node.part("name").text, node) for node in self.nodes(*CLASSES, UNION))
+        every = ((node.part("name").text, node) for node in self.nodes(*CLASSES))
         return tuple((name, node) for name, node in every if name and node.part("body"))
 
-    def class_named(self, type_: str, *kinds: str) -> Node:
+    def class_named(self, type_: str) -> Node:
         """Return the definition of a class, looking through aliases; `NOTHING` if the file does not have it."""
         seen: set[str] = set()
         while (wanted := _plain(type_)) not in seen:
             seen.add(wanted)
             for name, node in self._defined:
-                if name == wanted and node.type in (kinds or CLASSES):
+                if name == wanted:
                     return node
             type_ = self.aliased(wanted) or wanted
         return NOTHING

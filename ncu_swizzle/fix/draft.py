@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from ncu_swizzle.fix.accessors import Accessors, Shorter, atom
 from ncu_swizzle.fix.cuda import NOTHING, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, called
-from ncu_swizzle.fix.frames import CallFrame, IndexStep, SourceAccess
+from ncu_swizzle.fix.frames import CallFrame, IndexStep, SourceAccess, SourceTile
 from ncu_swizzle.fix.names import BYTES, sizes_of
 from ncu_swizzle.fix.sums import SIZES, Constants, Factor, Summand
-from ncu_swizzle.fix.tiles import SourceTile
 from ncu_swizzle.smem.swizzle import Padding
 
 

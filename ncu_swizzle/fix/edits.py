@@ -13,7 +13,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.fix import cuda
-from ncu_swizzle.fix.cuda import NOTHING, Node
+from ncu_swizzle.fix.cuda import Node
 from ncu_swizzle.kernels import limits, project
 from ncu_swizzle.kernels.family import Family, Target
 
@@ -92,70 +92,36 @@ HOLDERS = (
 Find = Callable[[str, bool, Path], "Path | None"]  # by the name in a file's #include, and whether it is in quotes
 
 
-@dataclass(frozen=True)
-class Spliced:
-    """The text, and the headers that are left out of it: included more than once, and not the same each time."""
+def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes]) -> bytes:
+    """Return a source with the headers that `find` knows in their places, each where it is included first.
 
-    text: bytes
-    repeated: frozenset[Path] = frozenset()
+    Where it is included again the line stays: what is compiled are the files, and it reads the edited one.
+    """
+    headers: set[Path] = set()
 
-
-@dataclass(eq=False, kw_only=True)
-class _Splicing:
-    """One attempt: the headers that have their place, and those that would need a second one."""
-
-    source: Path
-    find: Find
-    read: Callable[[Path], bytes]
-    left_out: frozenset[Path]
-    guarded: dict[Path, bool] = field(default_factory=dict)
-    again: set[Path] = field(default_factory=set)
-
-    def text(self, file: Path, text: bytes) -> bytes:
+    def spliced(file: Path, text: bytes) -> bytes:
         parts, reached = [], 0
         for node in _includes(text, file.name):
             start = text.rfind(b"\n", 0, node.start_byte) + 1
             end = text.find(b"\n", start) + 1 or len(text)
-            header = self._header(node, text[start:end], file)
-            if header is not None:
-                parts += [text[reached:start], self._placed(header, text[start:end])]
+            line, written = text[start:end], node.part("path").text
+            plain = line.lstrip().startswith(b"#") and b"/*" not in line and not line.rstrip().endswith(b"\\")
+            header = find(written[1:-1], written[0] == '"', file) if plain and written[:1] in ('"', "<") else None
+            if header is not None and header not in headers:
+                headers.add(header)
+                parts += [text[reached:start], placed(header, line)]
                 reached = end
         return b"".join([*parts, text[reached:]])
 
-    def _header(self, node: Node, line: bytes, file: Path) -> Path | None:
-        """Return the header whose text goes where a line is; None if the line stays."""
-        written = node.part("path").text
-        plain = line.lstrip().startswith(b"#") and b"/*" not in line and not line.rstrip().endswith(b"\\")
-        header = self.find(written[1:-1], written[0] == '"', file) if plain and written[:1] in ('"', "<") else None
-        if header is None or header in self.left_out:
-            return None
-        if header in self.guarded:
-            self.again |= set() if self.guarded[header] else {header}
-            return None
-        return header
-
-    def _placed(self, header: Path, line: bytes) -> bytes:
-        text = self.read(header)
-        self.guarded[header] = _guarded(text, header.name)
+    def placed(header: Path, line: bytes) -> bytes:
+        text = read(header)
         ended = not text or text.endswith(b"\n")
-        path = os.path.relpath(header, self.source.parent)
-        kept = (os.fsencode(path) + b"\0" + line).hex().encode()
-        return b"".join([
-            BEGIN, kept, b"\n", self.text(header, text), b"" if ended else b"\n", END if ended else OPEN, b"\n",
-        ])  # fmt: skip
+        kept = (os.fsencode(os.path.relpath(header, source.parent)) + b"\0" + line).hex().encode()
+        inner = spliced(header, text)
+        return b"".join([BEGIN, kept, b"\n", inner, b"" if ended else b"\n", END if ended else OPEN, b"\n"])
 
-
-def splice(source: Path, text: bytes, find: Find, read: Callable[[Path], bytes]) -> Spliced:
-    """Return a source with the headers that `find` knows in their places, each where it is included first."""
-    left_out: frozenset[Path] = frozenset()
-    while True:
-        splicing = _Splicing(source=source, find=find, read=read, left_out=left_out)
-        whole = splicing.text(source, text)
-        if whole.count(BEGIN) != len(splicing.guarded):  # a file contains such a pragma itself
-            return Spliced(text)
-        if not splicing.again:
-            return Spliced(whole, left_out)
-        left_out |= splicing.again
+    whole = spliced(source, text)
+    return whole if whole.count(BEGIN) == len(headers) else text  # else a file contains such a pragma itself
 
 
 def parted(source: Path, text: bytes) -> dict[Path, bytes]:
@@ -206,18 +172,6 @@ def _includes(text: bytes, name: str) -> Iterator[Node]:
             yield node
 
 
-def _guarded(text: bytes, name: str) -> bool:
-    """Return whether a header is read only once: it has ``#pragma once``, or an ``#ifndef`` around all of it."""
-    file = cuda.parse(text, name)
-    nodes = [node for node in file.root.named_children if node.type != "comment"]
-    if any(node.type == "preproc_call" and node.text.split() == ["#pragma", "once"] for node in nodes):
-        return True
-    if len(nodes) != 1 or nodes[0].type != "preproc_ifdef" or not nodes[0].text.startswith("#ifndef"):
-        return False
-    defined = next((node for node in nodes[0].named_children if node.type == "preproc_def"), NOTHING)
-    return bool(defined) and nodes[0].part("name").text == defined.part("name").text
-
-
 # The user's own headers: those of a kernel's project, which a fix rewrites together with its source.
 
 LARGEST = 1 << 18  # bytes; a larger header holds tables
@@ -254,18 +208,6 @@ def with_headers(target: Target, folder: Path) -> Target:
 
 def source_of(target: Target) -> bytes:
     """Return the text of a target's source with its own headers in their places."""
-    return _spliced(target).text
-
-
-def unread(target: Target) -> tuple[str, ...]:
-    """Return the sentences about own headers that a fix does not look into."""
-    names = sorted(file.name for file in _spliced(target).repeated)
-    return tuple(
-        f"Not looked into: {name}, which is included more than once, and may differ each time." for name in names
-    )
-
-
-def _spliced(target: Target) -> Spliced:
     family, source = target.family, limits.plain(target.source)
     inherited = limits.folders(())  # which a copy of the sources would not change
     root, folders = limits.plain(family.root), [f for f in family.search_folders() if f not in inherited]

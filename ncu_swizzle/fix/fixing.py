@@ -15,31 +15,31 @@ from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.engines.emulation import Executable
 from ncu_swizzle.fix import candidates
 from ncu_swizzle.fix.accessors import Both
-from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import Ranked, RootSeen, TileSeen
-from ncu_swizzle.fix.claims import About, Proof
+from ncu_swizzle.fix.claims import About, Moved, Proof, excess_of
 from ncu_swizzle.fix.cuda import Unfit
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
-from ncu_swizzle.fix.edits import Edit, Overlap, edited, unread
-from ncu_swizzle.fix.excess import Moved, excess_of
+from ncu_swizzle.fix.edits import Edit, Overlap, edited
+from ncu_swizzle.fix.named import Naming
 from ncu_swizzle.fix.result import KernelFix, TileFix, TriedPatch
 from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.trial import FixJob, Stop, TrialOrder, furthest, stop_of
+from ncu_swizzle.fix.trial import FixJob, Stop, furthest, stop_of
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.reports.model import Profile, UnknownCounts
+from ncu_swizzle.smem.access import KIB_PER_SM
 from ncu_swizzle.smem.judge import Candidate, Constraints
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
 
 # Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next.
 
 # What a mapping is written into.
-COLUMNS, FACTORS, VECTORS, FLAT = "columns", "factors of columns", "vectors of columns", "flat"
+COLUMNS, VECTORS, FLAT = "columns", "vectors of columns", "flat"
 
 
 def written(subject: FixSubject, seen: TileSeen, mapping: Ranked) -> Iterator[tuple[str, bytes | Unfit]]:
     """Yield the texts that a mapping can be written as, or why it cannot be, each with the way of writing."""
     draft, texts = subject.draft(seen), set[bytes]()
-    for way in (COLUMNS, FACTORS, VECTORS, FLAT):
+    for way in (COLUMNS, VECTORS, FLAT):
         try:
             text = edited(subject.file.text, _edits(draft, mapping, way))
         except Unfit as reason:
@@ -69,9 +69,7 @@ def _edits(draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
 
 
 def _xor_edits(draft: Draft, xor: RowXor, way: str, now: int = 0) -> list[Edit]:
-    return XorEdits(
-        draft=draft, xor=xor, now=now, flat=way == FLAT, factors=way == FACTORS, vectors=way == VECTORS
-    ).edits()
+    return XorEdits(draft=draft, xor=xor, now=now, flat=way == FLAT, vectors=way == VECTORS).edits()
 
 
 # What conflicts in a kernel, but not in an array that its source declares: the kernel is not clean.
@@ -167,8 +165,6 @@ class FixState:
     unknowns: tuple[UnknownCounts, ...] = ()  # of the kernel as its text was last looked at
     _profiles: dict[bytes, tuple[Profile, ...]] = field(default_factory=dict)  # by text
     _subjects: dict[bytes, FixSubject] = field(default_factory=dict)  # by text
-    # By tile, a patch that is not proved, of which text, and its mappings.
-    _open: dict[str, tuple[bytes, TriedPatch, tuple[Applied, ...]]] = field(default_factory=dict)
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix the tiles one by one; yield the outcome of each, then the arrays that are not tiles of this source."""
@@ -203,33 +199,22 @@ class FixState:
             if isinstance(fixed, TileFix):
                 results[seen.name] = fixed
             elif not fixed.proof.held:
-                self._open[seen.name] = self.text, fixed, applied
                 (results[seen.name],) = fixed.tiles
             else:
                 (results[seen.name],) = self._accepted(fixed)
                 self.applied = applied
                 if not all(other.name in done for other in subject.conflicting):
                     subject = self._subject(self.text)
-        yield from self._with_open(results).values()
-        yield from outside
-
-    def _with_open(self, results: dict[str, TileFix]) -> dict[str, TileFix]:
-        """Write what is not proved into one text, on top of what is; return the tiles."""
+        # What is not proved goes into one text, on top of what is.
         text, applied = self.text, self.applied
-        for name, (patched, tried, as_tried) in self._open.items():
-            patch: TriedPatch | TileFix = tried
-            mappings = as_tried
-            if patched != text:
-                subject = self._subject(text)
-                seen = next((tile for tile in subject.conflicting if tile.name == name), None)
-                if seen is None:
-                    continue
-                patch, mappings = self._patch(subject, seen, applied)
+        for name in [name for name, tile in results.items() if tile.offered]:
+            seen = next((tile for tile in self._subject(text).conflicting if tile.name == name), None)
+            patch, mappings = self._patch(self._subject(text), seen, applied) if seen else (None, ())
+            results[name] = replace(results[name], offered=isinstance(patch, TriedPatch))
             if isinstance(patch, TriedPatch):
                 text, applied = patch.text, mappings
                 self.candidate = text
-            results[name] = replace(results[name], offered=isinstance(patch, TriedPatch))
-        return results
+        yield from (*results.values(), *outside)
 
     def _subject(self, text: bytes) -> FixSubject:
         """Return the kernel as a text has it."""
@@ -258,11 +243,11 @@ class FixState:
         if not best:
             return tile, ()
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
-        starts, missed = self._starts(subject), self._obstacle(subject, seen, tile)
+        starts, missed = self._starts(subject), self._missed(subject, seen, tile)
         stop: Stop | None = None
         proved: list[tuple[str, TriedPatch, tuple[Applied, ...]]] = []  # with what each costs
         possible: list[tuple[TriedPatch, tuple[Applied, ...]]] = []
-        attempts, doubtful = 0, False
+        attempts = 0
         failures = Counter[Kind]()
         only = self.job.options.only  # and why what others name is not what is written
         not_named = f"--only {only} leaves it out" if only else "it cannot be written into this source"
@@ -279,9 +264,7 @@ class FixState:
             attempts += 1
             new = tuple(_applied(root, seen, mapping, starts) for root in seen.roots)
             applied = (*before, *new)
-            # Where one was not proved, the next one is asked that first; where one may be offered, nothing else counts.
-            order = TrialOrder.PROOF if possible else TrialOrder.MEANING if doubtful else TrialOrder.LAUNCH
-            proof = self.job.tried(text, partial(_moved, applied), order)
+            proof = self.job.tried(text, partial(_moved, applied))
             names = [root.root.label for root in seen.roots]
             patch = TriedPatch(text=text, tiles=(_done(tile, mapping, proof, names),), proof=proof)
             if proof.held:
@@ -294,10 +277,11 @@ class FixState:
             stop = furthest(stop, stopped)
             # Another mapping in the same places is wrong, too, or as hard to prove: an index may be longer than a row.
             failures[kind] += 1 if proof.failed(About.EXCESS) and not missed else ALIKE
-            doubtful = doubtful or not proof.failed(About.EXCESS)
             if proof.offered:
                 (done,) = patch.tiles
-                done = _because(replace(done, proved=False, unknown=True), stopped.reason, stopped.line, subject)
+                done = _because(
+                    replace(done, proved=False, offered=True, unknown=True), stopped.reason, stopped.line, subject
+                )
                 possible.append((replace(patch, tiles=(done,)), applied))
         if proved:
             cost, cheapest, applied = min(proved, key=lambda each: (bool(each[0]), each[1].left, each[1].fewer_blocks))
@@ -336,14 +320,13 @@ class FixState:
             why = f"none of {advice.tried} frees it of conflicts, and none leaves fewer"
         return _because(replace(tile, least=least), why, line, subject), [], named
 
-    def _obstacle(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
-        """Return the first use of a tile that is not followed: if no patch does, that is what it has missed."""
-        first = next(iter(seen.tile.obstacles), None)
-        if first is None:
+    def _missed(self, subject: FixSubject, seen: TileSeen, tile: TileFix) -> Stop | None:
+        """Return the first access to a tile that is not followed: if no patch is right, that is what it has missed."""
+        if (line := subject.missed(seen)) is None:
             return None
-        advice = f"index {seen.roots[0].root.declared.text} itself where its elements are accessed"
-        reason = f"{first.reason}: {advice}"
-        return Stop(stage=0, reason=reason, line=subject.at(first.line), mapping=tile.mapping)
+        name = seen.roots[0].root.declared.text
+        reason = f"the access in this line is not followed back to the array: index {name} itself there"
+        return Stop(stage=0, reason=reason, line=line, mapping=tile.mapping)
 
     def _cost(self, patch: TriedPatch) -> str:
         """Return why a patch that is proved is not worth having; empty if it is, or is wanted all the same."""
@@ -372,7 +355,7 @@ class FixState:
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
-        limits = Constraints(arch=arch) if arch in candidates.KNOWN else Constraints()
+        limits = Constraints(arch=arch) if arch in KIB_PER_SM else Constraints()
         if self.job.options.max_shared is None:
             return limits
         taken = sum(array.size for array in (*subject.placed.values(), *subject.unplaced))
@@ -454,5 +437,4 @@ def fix_kernel(job: FixJob, earlier: Sequence[Proof] = ()) -> KernelFix:
         along=along,
         unknowns=work.unknowns,
         profiles=work.profiles(work.text),
-        unread=() if all(tile.proved for tile in tiles) else unread(job.target),
     )

@@ -1,24 +1,46 @@
-"""Patches that name another mapping: a layout policy in place of another one, CuTe's Swizzle around a layout."""
+"""Fix a kernel by one name in its source: a layout policy in place of another one, CuTe's Swizzle around a layout.
+
+Each patch that names another mapping is built, and the best of them are tried.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.engines.emulation import Executable
+from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.base.files import brief
+from ncu_swizzle.engines.emulation import Executable, executable
+from ncu_swizzle.fix import claims, cuda, trial
+from ncu_swizzle.fix.candidates import MappingKind
+from ncu_swizzle.fix.claims import Moved, Proof, excess_of
 from ncu_swizzle.fix.cuda import CLASSES, CudaFile, Node
-from ncu_swizzle.fix.edits import Edit, composition, edited, places
-from ncu_swizzle.fix.names import SharedDeclaration, declared_name
+from ncu_swizzle.fix.edits import Edit, composition, edited, places, rebuilt
+from ncu_swizzle.fix.names import Names, SharedDeclaration, declared_name, shared_declarations
+from ncu_swizzle.fix.result import TileFix, TriedPatch
+from ncu_swizzle.fix.subject import located, shown_file
 from ncu_swizzle.fix.sums import SIZES
+from ncu_swizzle.fix.trial import FixJob, Stop, furthest
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.smem.swizzle import Swizzle
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedEdit:
+    """The edits that name another mapping, and in which line the first of them is."""
+
+    mapping: str
+    edits: tuple[Edit, ...]
+    line: int
+
 
 # Layout policies: classes whose static functions say where an element goes, and what can replace them.
 #
 # A kernel names a policy as a template argument, in an alias, or calls its functions by its name. Its siblings are the
-# classes beside it that take as many template parameters and have the same static functions.
+# classes beside it that take as many template parameters and have the same static functions. What a name means, and
+# whether another one fits there, the compiler knows.
 
 FUNCTIONS = ("function_definition", "field_declaration", "declaration")
 NAMING = ("template_argument_list", "alias_declaration")  # what holds a type descriptor that names a policy
@@ -27,91 +49,54 @@ MOST = 12  # renamings of one kernel
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutPolicy:
-    """A class, where it is declared, and its static functions, each with the number of its parameters."""
+    """A class, what it stands in, and its static functions, each with the number of its parameters."""
 
     name: str
-    scope: tuple[str, ...]
-    file: Path  # the source or the header that it is in
+    holder: Node
     parameters: int  # of its template
     functions: frozenset[tuple[str, int]]
 
     def replaces(self, other: LayoutPolicy) -> bool:
         """Return whether it may be named in place of another one; the compiler and the proof decide."""
-        beside = (self.scope, self.file, self.parameters) == (other.scope, other.file, other.parameters)
+        beside = self.holder is other.holder and self.parameters == other.parameters
         return beside and self.name != other.name and self.functions >= other.functions
 
 
-@dataclass(frozen=True, eq=False)
-class PolicyUse:
-    """Where a source names a policy, and as what."""
-
-    node: Node
-    policy: LayoutPolicy
-    qualifier: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Renaming:
-    """A policy named in place of another one; `line` is that of the first name."""
-
-    name: str  # as the source writes it
-    edits: tuple[Edit, ...]
-    line: int
+def _is_own(file: CudaFile, node: Node, kernel: str) -> bool:
+    """Return whether a node is in the source itself, and not in another kernel there."""
+    function = node.above("function_definition")
+    declared = function.function_declarator.part("declarator").text
+    head = file.between(function.start_byte, (function.part("body") or function).start_byte)
+    in_other = "__global__" in head and declared != kernel
+    return not in_other and places(Path(file.name), file.text)[node.line - 1][0] == Path(file.name)
 
 
-def _file(file: CudaFile, node: Node) -> Path:
-    """Return the file that a node of a text with spliced headers is in."""
-    return places(Path(file.name), file.text)[node.line - 1][0]
-
-
-def _is_own(file: CudaFile, node: Node) -> bool:
-    return _file(file, node) == Path(file.name)
-
-
-def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
+def renamings(file: CudaFile, kernel: str) -> list[NamedEdit]:
     """Return the ways to name a sibling of a policy in a kernel's own source: wherever it is named, or at one place."""
-    policies = list(_policies(file))
-    uses = [use for use in _uses(file, policies) if not in_other_kernel(file, use.node, kernel)]
-    ways: list[Renaming] = []
-    for policy in dict.fromkeys(use.policy for use in uses):
-        named = [use for use in uses if use.policy == policy]
-        siblings = [sibling for sibling in policies if sibling.replaces(policy)]
-        places = [named, *([use] for use in named if len(named) > 1)]
-        ways += [_renamed(place, sibling) for place in places for sibling in siblings]
+    policies, ways = list(_policies(file)), list[NamedEdit]()
+    own = (node for node in file.nodes("type_identifier", "namespace_identifier") if _is_own(file, node, kernel))
+    uses = [(node, qualifier) for node in own if (qualifier := _qualifier(file, node)) is not None]
+    for policy in policies:
+        named = [(node, qualifier) for node, qualifier in uses if node.text == policy.name]
+        for some in [named, *([use] for use in named if len(named) > 1)] if named else ():
+            for sibling in (each for each in policies if each.replaces(policy)):
+                edits = tuple(Edit(node.start_byte, node.end_byte, sibling.name) for node, _ in some)
+                first, qualifier = some[0]
+                ways.append(NamedEdit(mapping=f"{qualifier}{sibling.name}", edits=edits, line=first.line))
     return ways[:MOST]
-
-
-def _renamed(uses: Sequence[PolicyUse], sibling: LayoutPolicy) -> Renaming:
-    return Renaming(
-        name=f"{uses[0].qualifier}{sibling.name}",
-        edits=tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses),
-        line=uses[0].node.line,
-    )
 
 
 def _policies(file: CudaFile) -> Iterator[LayoutPolicy]:
     """Yield the classes with static functions; specialisations, which have no name of their own, are none."""
     for node in file.nodes(*CLASSES):
-        name, body = node.part("name"), node.part("body")
-        if not body or name.type != "type_identifier":
-            continue
-        functions = frozenset(_static_functions(body))
-        if functions:
+        functions = frozenset(_static_functions(node.part("body")))
+        if functions and node.part("name").type == "type_identifier":
             yield LayoutPolicy(
-                name=name.text,
-                scope=_scope(node),
-                file=_file(file, node),
+                name=node.part("name").text,
+                holder=node.out_of("template_declaration").parent,
                 parameters=_count(node.parent.part("parameters")),
                 functions=functions,
             )
-
-
-def _scope(node: Node) -> tuple[str, ...]:
-    """Return the namespaces and classes around a node, the outermost first."""
-    names: list[str] = []
-    while node := node.above("namespace_definition", *CLASSES):
-        names = [*node.part("name").text.split("::"), *names]
-    return tuple(names)
 
 
 def _count(listed: Node) -> int:
@@ -128,131 +113,51 @@ def _static_functions(body: Node) -> Iterator[tuple[str, int]]:
             yield declared.part("declarator").text, _count(declared.part("parameters"))
 
 
-def _uses(file: CudaFile, policies: Sequence[LayoutPolicy]) -> Iterator[PolicyUse]:
-    names = {policy.name for policy in policies}
-    for node in file.nodes("type_identifier", "namespace_identifier"):
-        if node.text not in names or not _is_own(file, node):
-            continue
-        whole, qualifier = _qualified(file, node)
-        if not _names(whole, whole.parent):
-            continue
-        scope = tuple(qualifier.split("::")[:-1])
-        # What is written names the innermost of the scopes that the class is in; with nothing written, any class.
-        meant = [
-            policy
-            for policy in policies
-            if policy.name == node.text and (not scope or policy.scope[-len(scope) :] == scope)
-        ]
-        # A name that may mean several classes is left alone: renaming it could change another one's layout.
-        if len(meant) == 1:
-            yield PolicyUse(node, meant[0], qualifier)
-
-
-def _qualified(file: CudaFile, node: Node) -> tuple[Node, str]:
-    """Return a name with its template arguments and all that qualifies it, and the text of the latter."""
+def _qualifier(file: CudaFile, node: Node) -> str | None:
+    """Return what qualifies a name if it stands where a policy is chosen, or a function of it is called; else None."""
     whole = node.parent if node.is_part("name", "template_type") else node
     start = whole.start_byte
     while whole.is_part("name", "qualified_identifier"):
         whole = whole.parent
-    first = whole.out_of("qualified_identifier").start_byte  # its member may be named: a::P<…>::at
-    return whole, "".join(file.between(first, start).split())
+    holder = whole.parent
+    chosen = (
+        holder.type in ("type_definition", "optional_type_parameter_declaration")
+        or (holder.type == "type_descriptor" and holder.parent.type in NAMING)
+        or whole.is_part("scope", "qualified_identifier")
+    )
+    # Its member may be named: a::P<…>::at.
+    return "".join(file.between(whole.out_of("qualified_identifier").start_byte, start).split()) if chosen else None
 
 
-def _names(whole: Node, holder: Node) -> bool:
-    """Return whether a type stands where a policy is chosen, or a function of it is called."""
-    if holder.type == "type_descriptor":
-        return holder.parent.type in NAMING
-    if holder.type == "qualified_identifier":
-        return holder.part("scope") is whole
-    return holder.type in ("type_definition", "optional_type_parameter_declaration")
-
-
-def in_other_kernel(file: CudaFile, node: Node, kernel: str) -> bool:
-    """Return whether a node is in the body of another kernel than the one of this name."""
-    function = node.above("function_definition")
-    if not function:
-        return False
-    head = file.between(function.start_byte, (function.part("body") or function).start_byte)
-    declared = function
-    while inner := declared.part("declarator"):
-        declared = inner
-    return "__global__" in head and declared.text != kernel
-
-
-# CuTe's layouts where a source declares them, and how one is composed with a swizzle.
+# CuTe's layouts where a source declares them, composed with a swizzle.
 
 TENSOR_LAYOUTS = ("Layout", "make_layout")
-EXPRESSIONS = ("call_expression", "compound_literal_expression")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredLayout:
-    """A layout, as an expression or a type, that a source gives a name; `prefix` is how it qualifies CuTe's names."""
-
-    start: int
-    end: int
-    line: int
-    prefix: str
-    type_: bool
-
-    def composed(self, swizzle: object) -> tuple[Edit, ...]:
-        """Return the edits that compose it with a swizzle."""
-        before, after = composition(self.start, self.end, self.prefix, swizzle)
-        if self.type_:
-            before, after = replace(before, text=f"decltype({before.text}"), replace(after, text="{}))")
-        return before, after
-
-
-def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
-    """Yield the layouts of a kernel's own source."""
-    for node in file.nodes("init_declarator", "alias_declaration"):
-        type_ = node.type == "alias_declaration"
-        written = node.part("type" if type_ else "value")
-        name = node.part("name") if type_ else declared_name(node)
-        if not written or not name or not _is_own(file, node) or in_other_kernel(file, node, kernel):
-            continue
-        if written.type not in (("type_descriptor",) if type_ else EXPRESSIONS):
-            continue
-        named = written.part("function" if written.type == "call_expression" else "type").text
-        scope, _, called = named.partition("<")[0].rpartition("::")
-        if called in TENSOR_LAYOUTS:
-            yield DeclaredLayout(
-                start=written.start_byte,
-                end=written.end_byte,
-                line=written.line,
-                prefix=f"{scope}::" if "::" in named.partition("<")[0] else "",
-                type_=type_,
-            )
-
-
 SWIZZLES = 3  # to build, per array
 LAYOUTS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedEdit:
-    """A source that names another mapping, in which line, and how many bytes of it differ."""
-
-    mapping: str
-    text: bytes
-    line: int
-    size: int
-
-
-def named_edits(
-    file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
-) -> Iterator[NamedEdit]:
-    """Yield the patches of a kernel's own source that name a mapping."""
-    ways = [(way.name, way.line, way.edits) for way in renamings(file, kernel)]
-    if layouts := list(declared_layouts(file, kernel))[:LAYOUTS]:
-        swizzles = list(dict.fromkeys(_swizzles(version, declared)))
-        ways += [(f"{layout.prefix}{s}", layout.line, layout.composed(s)) for layout in layouts for s in swizzles]
-    for mapping, line, edits in ways:
-        size = sum(len(edit.text) for edit in edits)
-        yield NamedEdit(mapping=mapping, text=edited(file.text, edits), line=line, size=size)
+def compositions(file: CudaFile, kernel: str, swizzles: Sequence[object]) -> Iterator[NamedEdit]:
+    """Yield the layouts that a kernel's own source gives a name, as expressions or types, with each swizzle."""
+    found = 0
+    for node in file.nodes("init_declarator", "alias_declaration"):
+        type_ = node.type == "alias_declaration"
+        written = node.part("type" if type_ else "value")
+        if not (node.part("name") if type_ else declared_name(node)) or not _is_own(file, node, kernel):
+            continue
+        named = written.part("function" if written.type == "call_expression" else "type").text.partition("<")[0]
+        scope, colons, called = named.rpartition("::")
+        if called not in TENSOR_LAYOUTS or found == LAYOUTS:
+            continue
+        found += 1
+        prefix = f"{scope}{colons}"
+        for swizzle in swizzles:
+            before, after = composition(written.start_byte, written.end_byte, prefix, swizzle)
+            if type_:
+                before, after = replace(before, text=f"decltype({before.text}"), replace(after, text="{}))")
+            yield NamedEdit(mapping=f"{prefix}{swizzle}", edits=(before, after), line=written.line)
 
 
-def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Iterator[Swizzle]:
+def swizzles_of(version: Executable, declared: Sequence[SharedDeclaration]) -> Iterator[Swizzle]:
     """Yield the swizzles that `lint` and `explain` find for the arrays, as CuTe takes them: on elements as declared."""
     profile = version.emulated.profile
     elements = {each.name: SIZES.get(each.element.rpartition("::")[2]) for each in declared}
@@ -263,11 +168,131 @@ def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> Ite
         except UsageError:
             continue
         mappings = [candidate.mapping for candidate in (*advice.clean, advice.closest)]
-        named = [mapping for mapping in mappings if isinstance(mapping.transform, Swizzle)]
-        for mapping in named[:SWIZZLES]:
-            assert isinstance(mapping.transform, Swizzle)
+        named = [(mapping, mapping.transform) for mapping in mappings if isinstance(mapping.transform, Swizzle)]
+        for mapping, swizzle in named[:SWIZZLES]:
             element = (elements.get(array.name) if array else None) or mapping.element_bytes
-            on_bytes = mapping.transform.on_bytes(mapping.element_bytes)
-            swizzle = replace(on_bytes, base=max(0, on_bytes.base - (element.bit_length() - 1)))
-            if swizzle.combine == "xor" and swizzle.shift >= swizzle.bits:  # as CuTe asserts
-                yield swizzle
+            on_bytes = swizzle.on_bytes(mapping.element_bytes)
+            on_elements = replace(on_bytes, base=max(0, on_bytes.base - (element.bit_length() - 1)))
+            if on_elements.combine == "xor" and on_elements.shift >= on_elements.bits:  # as CuTe asserts
+                yield on_elements
+
+
+# The search: what compiles is ranked, and the first that is proved is taken.
+
+ATTEMPTS = 4  # patches to try
+LEFT = "no other mapping that was tried leaves fewer"
+
+
+@dataclass(eq=False, kw_only=True)
+class Naming:
+    """The search for a patch of one kernel; afterwards `stop` says what stopped the best one.
+
+    `open` is the best that is not proved, and not refuted.
+    """
+
+    job: FixJob
+    stop: Stop | None = None
+    open: TriedPatch | None = None
+
+    def cheapest(self) -> TriedPatch | None:
+        """Return the cheapest patch that is proved, None if there is none."""
+        job, old = self.job, self.job.old
+        file = cuda.parse(job.text, job.target.source.name)
+        before = excess_of(old.emulated, {}).total
+        if not before:
+            return None
+        declared = list(shared_declarations(Names(file)))
+        kernel = job.target.kernel.entry.partition("<")[0].rpartition("::")[2]
+        swizzles = list(dict.fromkeys(swizzles_of(old, declared)))
+        edits = [*renamings(file, kernel), *compositions(file, kernel, swizzles)]
+        costs = [(cost, edit) for edit in edits if (cost := self._cost(edit)) and cost[0] < before]
+        for _, edit in sorted(costs, key=lambda pair: pair[0])[:ATTEMPTS]:
+            patch = self._tried(edit, declared)
+            if patch is not None and patch.proof.held:
+                return patch
+            self.open = self.open or patch
+        return None
+
+    def _cost(self, edit: NamedEdit) -> tuple[int, ...]:
+        """Build a patch, and return what orders it: excess, look-ups, shared memory, blocks, instructions, registers.
+
+        Empty if it does not compile, or the options exclude it.
+        """
+        job = self.job
+        try:
+            with rebuilt(job.target, edited(job.text, edit.edits)) as copy:
+                new = executable(copy, job.settings)
+        except EnvironmentLacking:
+            raise
+        except (NcuSwizzleError, ValueError) as error:
+            reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
+            line = located(job.target, job.text, edit.line)
+            self.stop = furthest(self.stop, Stop(stage=trial.WRITTEN, reason=reason, line=line, mapping=edit.mapping))
+            return ()
+        left, taken = excess_of(new.emulated, {}).total, claims.resources_of(new)
+        padded = taken.shared > claims.resources_of(job.old).shared
+        kind = MappingKind.PADDING if padded else MappingKind.SWIZZLE
+        fits = job.options.max_shared is None or taken.shared <= job.options.max_shared
+        if left is None or job.options.only not in (None, kind) or not fits or not taken.blocks_per_sm:
+            return ()
+        code = new.code.instructions
+        loads = sum(instruction.text.count("LDG.") for instruction in code)  # of a mapping that is looked up
+        size = sum(len(each.text) for each in edit.edits)
+        return left, loads, taken.shared, -taken.blocks_per_sm, len(code), taken.registers, size
+
+    def _tried(self, edit: NamedEdit, declared: Sequence[SharedDeclaration]) -> TriedPatch | None:
+        """Return a patch that is proved, or may be right; None if it is refuted."""
+        text = edited(self.job.text, edit.edits)
+        proof = self.job.tried(text, partial(_moved, self.job.old))
+        tiles = tuple(self._tiles(proof, declared, edit))
+        if proof.held:
+            return TriedPatch(text=text, tiles=tiles, proof=proof)
+        stop = trial.stop_of(proof, located(self.job.target, self.job.text, edit.line), edit.mapping)
+        self.stop = furthest(self.stop, stop)
+        if not proof.offered:
+            return None
+        open_ = (replace(tile, proved=False, offered=True, unknown=True) for tile in tiles)
+        return TriedPatch(text=text, tiles=tuple(self._because(tile, stop) for tile in open_), proof=proof)
+
+    def _tiles(self, proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit) -> Iterator[TileFix]:
+        """Yield the outcome for each array that conflicted, at the line of its declaration or else of the patch."""
+        before, after = proof.resources_before, proof.resources_after
+        taken = after.shared - before.shared if before and after else 0
+        for name, excess in proof.before.moved.items():
+            lines = (d.declared.line for d in declared if d.name == name)
+            file, number = located(self.job.target, self.job.text, next(lines, edit.line))
+            yield TileFix(
+                name=name,
+                line=number,
+                excess_before=excess or 0,
+                mapping=edit.mapping,
+                excess_after=proof.after.moved.get(name) or 0,
+                extra_bytes=taken,
+                proved=True,
+                file=shown_file(self.job.target, file),
+            )
+
+    def _because(self, tile: TileFix, stop: Stop) -> TileFix:
+        file, line = stop.line
+        return replace(tile, reason=stop.reason, reason_line=line, reason_file=shown_file(self.job.target, file))
+
+    def explained(self, tile: TileFix) -> TileFix:
+        """Return a tile that is not fixed, with what stopped the best patch if its proof says more."""
+        if tile.proved or tile.offered or self.stop is None or self.stop.stage <= trial.WRITTEN:
+            return tile
+        return self._because(replace(tile, mapping=self.stop.mapping, unknown=self.stop.unknown), self.stop)
+
+
+def _moved(old: Executable, new: Executable) -> list[Moved]:
+    """Return the arrays that conflict, by their names in the source, with their bytes in both versions."""
+    spans: dict[str, list[range]] = {}
+    for array in new.arrays:
+        spans.setdefault(array.name, []).append(array.span)
+    excess = excess_of(old.emulated, {array.symbol: array.span for array in old.arrays}).moved
+    pairs = ((array, excess[array.symbol], spans.get(array.name)) for array in old.arrays)
+    every = [(array, now.pop(0)) for array, conflicts, now in pairs if conflicts and now]
+    left = excess_of(new.emulated, {array.name: after for array, after in every}).moved
+    return [
+        Moved(name=array.name, before=array.span, after=after, least=left[array.name] or 0, reason=LEFT)
+        for array, after in every
+    ]

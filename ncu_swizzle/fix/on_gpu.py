@@ -1,4 +1,4 @@
-"""What only a GPU can say of a fix: the outputs of real launches, what compute-sanitizer finds, and the time.
+"""What only a GPU can say of a fix: the outputs of real launches, and the time.
 
 A fix that the GPU refutes is not offered.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.base.unfinished import scratch
-from ncu_swizzle.engines.measured import TOOLS, LaunchJob, found_by, run_batch
+from ncu_swizzle.engines.measured import LaunchJob, run_batch
 from ncu_swizzle.fix.claims import About, Claim, ClaimState
 from ncu_swizzle.fix.edits import rebuilt
 from ncu_swizzle.fix.result import KernelFix, unmeasured
@@ -32,49 +32,26 @@ SAMPLES = 15  # of each version's time
 CHANCE = 0.05  # that as many turns are slower by chance, up to which they are taken for slower
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledPair:
-    """A kernel before and after its fix, compiled for this GPU; the slow sanitizer may get another problem."""
-
-    both: LaunchJob
-    sanitized: Mapping[str, int]
-
-    def alone(self, number: int) -> LaunchJob:
-        """Return the old (0) or the new (1) version, to be sanitized."""
-        kernel = self.both.kernels[number]
-        return LaunchJob(
-            family=replace(self.both.family, kernels=(kernel,)),
-            kernels=(kernel,),
-            problem=self.sanitized,
-            folder=self.both.folder,
-        )
-
-
-def compiled_pair(
-    before: Target, after: Target, folder: Path, toolchain: Toolchain, sanitized: Mapping[str, int] | None = None
-) -> CompiledPair:
+def compiled_pair(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> LaunchJob:
     """Compile both versions into a folder of their own. Raises what compiling raises."""
     folder.mkdir(parents=True, exist_ok=True)
     family, kernels = together(before, after, folder, toolchain)
-    return CompiledPair(
-        LaunchJob(family=family, kernels=kernels, problem=before.problem, folder=folder), sanitized or before.problem
-    )
+    return LaunchJob(family=family, kernels=kernels, problem=before.problem, folder=folder)
 
 
 def measure(
-    pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain, samples: int = SAMPLES
+    pairs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain, samples: int = SAMPLES
 ) -> list[tuple[Claim, ...]]:
-    """Return the claims about outputs, sanitizer and time of each; what could not be run is unknown, with the reason.
+    """Return the claims about outputs and time of each, all launched in one process.
 
-    All are launched in three processes: one compares and times them, one is for each tool of compute-sanitizer.
+    What could not be run is unknown, with the reason.
     """
     more = ["--repeats", str(samples)]
     try:
-        outcomes, _ = run_batch([pair.both for pair in pairs], folder, toolchain.timeout_s, "compare", more)
+        outcomes = run_batch(pairs, folder, toolchain.timeout_s, "compare", more)
     except NcuSwizzleError as error:
-        outcomes = [error] * len(pairs)
-    sanitized = _sanitized(pairs, folder, toolchain)
-    return [_claims(outcome, clean) for outcome, clean in zip(outcomes, sanitized, strict=True)]
+        return [_claims(error)] * len(pairs)
+    return [_claims(outcome) for outcome in outcomes]
 
 
 def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
@@ -99,64 +76,19 @@ def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) 
     return replace(before.family, arch=arch, kernels=(old, new)), (old, new)
 
 
-# ---------------------------------------------------------------------------------------------- sanitizer
+# ---------------------------------------------------------------------------------------------- outputs and time
 
-_sanitizer = partial(Claim, about=About.SANITIZER)
 _outputs_claim = partial(Claim, about=About.OUTPUTS)
 _time_claim = partial(Claim, about=About.TIME)
 
 
-def _sanitized(pairs: Sequence[CompiledPair], folder: Path, toolchain: Toolchain) -> list[Claim]:
-    """Return the claim about each pair: all new versions in one process, each in its own if anything is found there."""
-    try:
-        counts = _counts([pair.alone(1) for pair in pairs], folder, toolchain)
-        if not any(counts.values()):
-            return [_sanitizer(state=ClaimState.HELD, reason=_in_words(counts))] * len(pairs)
-    except EnvironmentLacking as error:
-        return [_sanitizer(state=ClaimState.UNKNOWN, reason=str(error))] * len(pairs)
-    except NcuSwizzleError:
-        pass  # of one of them
-    # A joint run does not tell whose errors it counted.
-    return [_compared(pair, toolchain) for pair in pairs]
-
-
-def _compared(pair: CompiledPair, toolchain: Toolchain) -> Claim:
-    """Judge one kernel: errors that it had before its fix are not the fix's fault."""
-    folder = pair.both.folder
-    try:
-        counts = _counts([pair.alone(1)], folder, toolchain)
-        if not any(counts.values()):
-            return _sanitizer(state=ClaimState.HELD, reason=_in_words(counts))
-        before = _counts([pair.alone(0)], folder, toolchain)
-    except NcuSwizzleError as error:
-        return _sanitizer(state=_state_after(error), reason=str(error))
-    more = any(counts[tool] > before[tool] for tool in TOOLS)
-    reason = f"{_in_words(counts)}; before the fix: {_in_words(before)}"
-    return _sanitizer(state=ClaimState.FAILED if more else ClaimState.HELD, reason=reason)
-
-
-def _counts(jobs: Sequence[LaunchJob], folder: Path, toolchain: Toolchain) -> dict[str, int]:
-    return {tool: found_by(tool, jobs, folder, toolchain) for tool in TOOLS}
-
-
-def _in_words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{tool}: {count} errors" for tool, count in counts.items())
-
-
-def _state_after(error: NcuSwizzleError) -> ClaimState:
-    """Return what a launch that failed says: nothing if something is lacking here, else that the fix is wrong."""
-    return ClaimState.UNKNOWN if isinstance(error, EnvironmentLacking) else ClaimState.FAILED
-
-
-# ---------------------------------------------------------------------------------------------- outputs and time
-
-
-def _claims(outcome: Outcome, clean: Claim) -> tuple[Claim, ...]:
-    """Return the three claims about a kernel."""
+def _claims(outcome: Outcome) -> tuple[Claim, ...]:
+    """Return the claims about a kernel. A launch that fails says nothing if something is lacking here."""
     if isinstance(outcome, NcuSwizzleError):
-        outputs = _outputs_claim(state=_state_after(outcome), reason=str(outcome))
-        return outputs, clean, _time_claim(state=ClaimState.UNKNOWN, reason="it was not timed")
-    return _outputs(outcome["outputs"]), clean, _time(outcome["times_ms"])
+        state = ClaimState.UNKNOWN if isinstance(outcome, EnvironmentLacking) else ClaimState.FAILED
+        untimed = _time_claim(state=ClaimState.UNKNOWN, reason="it was not timed")
+        return _outputs_claim(state=state, reason=str(outcome)), untimed
+    return _outputs(outcome["outputs"]), _time(outcome["times_ms"])
 
 
 def _outputs(draws: Sequence[Draw]) -> Claim:

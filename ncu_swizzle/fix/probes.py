@@ -7,7 +7,7 @@ comes from a number. So sizes, template parameters, macros and offsets need no e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -17,10 +17,9 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix.cuda import CLASSES, NOTHING, Node
 from ncu_swizzle.fix.edits import Edit, edited, files_of, rebuilt
-from ncu_swizzle.fix.frames import CallFrame, Pointer, SourceAccess
-from ncu_swizzle.fix.names import BYTES, SharedDeclaration, sizes_of
+from ncu_swizzle.fix.frames import CallFrame, Members, Pointer
+from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import SIZES, Constants
-from ncu_swizzle.fix.tiles import Members
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import toolchain
 from ncu_swizzle.kernels.family import Target
@@ -62,15 +61,18 @@ def answers(body: str) -> Mapping[int, int]:
 
 @dataclass(eq=False, kw_only=True)
 class Known:
-    """What the compiler knows of a source's arrays, and what is constant in the source or the launch."""
+    """What the compiler knows of a source's arrays, and what is constant in the source or the launch.
+
+    A question is asked where its answer is used: it has none at first, and `answer` compiles what was asked.
+    """
 
     walk: Walk
-    block: Sequence[int]
-    grid: Sequence[int] = ()
+    target: Target
     parameters: Mapping[str, int] = field(default_factory=dict)  # of the kernel, in this launch
     asked: dict[Probe, int] = field(default_factory=dict)  # by their numbers
     opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
     answered: Mapping[Probe, int] = field(default_factory=dict)
+    left_out: frozenset[int] = frozenset()  # what does not compile where it is asked
     _finding: set[tuple[int, str]] = field(default_factory=set)
 
     @property
@@ -83,13 +85,23 @@ class Known:
         """What is constant in this launch."""
         return Constants(walk=self.walk, name=self._in_launch)
 
-    # ------------------------------------------------------------------------------------ answers
+    def ask(self, at: int | None, expression: str) -> int | None:
+        """Return the value of an expression at a byte; None if it is not known, at least not yet."""
+        if at is None:
+            return None
+        self.asked.setdefault((at, expression), len(self.asked))
+        return self.answered.get((at, expression))
+
+    # ------------------------------------------------------------------------------------ values
 
     def _name(self, node: Node, frame: CallFrame) -> int | None:
         if node.type == "field_expression":
-            sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.block, strict=False))
+            sizes = dict(zip((f"blockDim.{axis}" for axis in AXES), self.target.launch.block, strict=False))
             return sizes.get(node.text)
-        answer = self.answered.get((self.place(node, frame) or 0, node.text))
+        if node.text in BUILTIN or node.is_part("function", "call_expression"):
+            return None
+        at = self.place(node, frame)
+        answer = None if at is None or self._declared_after(node, at) else self.ask(at, node.text)
         struct = node.above(*CLASSES) if answer is None else NOTHING
         if not struct:
             return answer
@@ -104,7 +116,7 @@ class Known:
     def _in_launch(self, node: Node, frame: CallFrame) -> int | None:
         value = self._name(node, frame)
         if value is not None or node.type not in ("identifier", "field_expression"):
-            grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.grid, strict=False))
+            grid = dict(zip((f"gridDim.{axis}" for axis in AXES), self.target.launch.grid, strict=False))
             return grid.get(node.text) if value is None else value
         owner, bound = frame.owner(node.text)
         if bound is None or bound.changed or (id(bound), node.text) in self._finding:
@@ -119,34 +131,27 @@ class Known:
         finally:
             self._finding.discard((id(bound), node.text))
 
+    def _array(self, declared: Node) -> tuple[int | None, str]:
+        """Return where an array is in scope, and an expression for it: that of an array in a struct has its object."""
+        for access in self.walk.accesses.values():
+            if access.pointer.members and access.pointer.members[-1] is declared:
+                return self._declared_at(access.pointer.object_declared), access.pointer.object_
+        return self._declared_at(declared), declared.text
+
     def element_bytes(self, declared: Node, rank: int) -> int | None:
         """Return the size of an array's elements."""
-        return self._size(f"sizeof({self._whole(declared)}{'[0]' * rank})")
+        at, whole = self._array(declared)
+        return self.ask(at, f"sizeof({whole}{'[0]' * rank})")
 
     def row(self, declared: Node, depth: int) -> int:
         """Return the size of the dimension behind that many subscripts; 0 if it is unknown."""
-        whole = self._whole(declared) + "[0]" * depth
-        return self._size(f"sizeof({whole}) / sizeof({whole}[0])") or 0
+        at, whole = self._array(declared)
+        whole += "[0]" * depth
+        return self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])") or 0
 
-    def unit_bytes(self, unit: str) -> int | None:
-        """Return the size of a type."""
-        sizes = (value for (_, text), value in self.answered.items() if text == f"sizeof({unit})")
-        return 1 if unit == BYTES else next(sizes, SIZES.get(unit))
-
-    def _size(self, expression: str) -> int | None:
-        return next((value for (_, text), value in self.answered.items() if text == expression), None)
-
-    def _whole(self, declared: Node) -> str:
-        return self._objects.get(declared.id, declared.text)
-
-    @property
-    def _objects(self) -> dict[int, str]:
-        """Expressions for the arrays in structs, by their declarations."""
-        return {
-            access.pointer.members[-1].id: access.pointer.object_
-            for access in self.walk.accesses.values()
-            if access.pointer.members
-        }
+    def unit_bytes(self, unit: str, at: int | None) -> int | None:
+        """Return the size of a type that is in scope at a byte."""
+        return 1 if unit == BYTES else self.ask(at, f"sizeof({unit})") or SIZES.get(unit)
 
     @property
     def offsets(self) -> dict[int, int]:
@@ -162,12 +167,14 @@ class Known:
 
     def _distance(self, pointer: Pointer, declared: Node) -> int | None:
         at = self._declared_at(declared)
-        told = self.answered.get((at, _offset(declared, pointer))) if at is not None else None
-        if told is not None:
-            return told
+        if pointer.steps and pointer.unit != BYTES and pointer.rank < 2 and declared.above("declaration"):
+            address = declared.text if pointer.rank else f"&{declared.text}"
+            start = f"(const volatile char *)({pointer.array.name})"
+            if (told := self.ask(at, f"(const volatile char *)({address}) - {start}")) is not None:
+                return told
         distance, element = 0, self.element_bytes(pointer.array.declared, pointer.array.rank)
         for step in (step for step in pointer.steps if step.node):
-            unit = self.unit_bytes(step.unit) if step.unit else element
+            unit = self.unit_bytes(step.unit, at) if step.unit else element
             number = self.launched.value(step.node, step.frame)
             if number is None or not unit or step.rank > 1 or step.advance:
                 return None
@@ -178,87 +185,23 @@ class Known:
     def members(self) -> dict[tuple[Node, ...], Members]:
         """Where the arrays in structs lie."""
         found: dict[tuple[Node, ...], Members] = {}
-        for pointer in {
-            a.pointer.members: a.pointer for a in self.walk.accesses.values() if a.pointer.members
-        }.values():
-            sizes = {text: self._size(text) for text in _member_questions(pointer)}
-            at, size, *levels = sizes.values()
-            if at is None or not size:
+        pointers = (access.pointer for access in self.walk.accesses.values())
+        for pointer in {pointer.members: pointer for pointer in pointers if pointer.members}.values():
+            at = self._declared_at(pointer.object_declared)
+            for member in pointer.members:
+                self.opened += [edit for edit in _opened(member.above(*CLASSES)) if edit not in self.opened]
+            offset, size, *levels = (self.ask(at, question) for question in _member_questions(pointer))
+            if offset is None or not size:
                 continue
             copies = [
                 (stride, max(1, (whole or stride) // stride))
                 for whole, stride in zip(levels[::2], levels[1::2], strict=True)
                 if stride
             ]
-            found[pointer.members] = Members(offset=at, size=size, copies=tuple(copies))
+            found[pointer.members] = Members(offset=offset, size=size, copies=tuple(copies))
         return found
 
     # ------------------------------------------------------------------------------------ questions
-
-    def ask(self, at: int | None, expression: str) -> None:
-        if at is not None:
-            self.asked.setdefault((at, expression), len(self.asked))
-
-    def ask_all(self, arrays: Sequence[SharedDeclaration]) -> None:
-        """Add probes for everything that the arrays' accesses depend on."""
-        for array in arrays:
-            at = self._declared_at(array.declared)
-            self.ask(at, f"sizeof({array.name}{'[0]' * array.rank})")
-            self._ask_rows(at, array.name, array.rank, 1 if array.dynamic else 0)
-            for size in array.sizes:
-                self._ask_names(size, self.walk.kernel)
-        for declared, pointers in self.walk.pointers.values():
-            at = self._declared_at(declared)
-            for pointer in pointers[:1]:
-                if pointer.unit not in ("", BYTES):
-                    self.ask(at, f"sizeof({pointer.unit})")
-                if pointer.steps and pointer.unit != BYTES and pointer.rank < 2 and declared.above("declaration"):
-                    self.ask(at, _offset(declared, pointer))
-            for size in sizes_of(declared, self.walk.file):
-                self._ask_names(size, self.walk.kernel)
-        for access in self.walk.accesses.values():
-            self._ask_access(access)
-
-    def _ask_access(self, access: SourceAccess) -> None:
-        pointer = access.pointer
-        for step in pointer.steps:
-            if step.unit not in ("", BYTES):
-                self.ask(self.place(access.node, access.frame), f"sizeof({step.unit})")
-            if step.node:
-                self._ask_names(step.node, step.frame)
-        if access.leading:
-            self._ask_names(access.leading, access.frame)
-        if pointer.members:
-            at, declared = self._declared_at(pointer.object_declared), pointer.members[-1]
-            for expression in _member_questions(pointer):
-                self.ask(at, expression)
-            self.ask(at, f"sizeof({pointer.object_}{'[0]' * len(sizes_of(declared))})")
-            self._ask_rows(at, pointer.object_, len(sizes_of(declared)), 0)
-            for member in pointer.members:
-                self.opened += [edit for edit in _opened(member.above(*CLASSES)) if edit not in self.opened]
-            for size in sizes_of(declared):
-                self._ask_names(size, self.walk.kernel)
-
-    def _ask_rows(self, at: int | None, name: str, rank: int, least: int) -> None:
-        for depth in (rank - 1, rank - 2):
-            if depth >= least:
-                whole = name + "[0]" * depth
-                self.ask(at, f"sizeof({whole}) / sizeof({whole}[0])")
-
-    def _ask_names(self, node: Node, frame: CallFrame, depth: int = 4) -> None:
-        """Add probes for the names in an expression, and in what its calls expand to."""
-        for use in _named(node):
-            onward = self.walk.argument(use, frame, None) if depth else None
-            if onward is not None:
-                self._ask_names(*onward, depth - 1)
-            elif use.text not in BUILTIN and not use.is_part("function", "call_expression"):
-                at = self.place(use, frame)
-                if at is not None and not self._declared_after(use, at):
-                    self.ask(at, use.text)
-        for call in node.walk() if depth else ():
-            entered = self.walk.expression(call, frame)
-            if entered is not None:
-                self._ask_names(*entered, depth - 1)
 
     def place(self, node: Node, frame: CallFrame) -> int | None:
         """Return where the statement that holds a node begins; of a macro's text, that of its expansion."""
@@ -306,30 +249,16 @@ class Known:
             return statement.end_byte
         return self.walk.kernel.definition.body.start_byte + 1 if self.walk.kernel.definition else None
 
-    def text(self, left_out: frozenset[int] = frozenset()) -> bytes:
+    def text(self) -> bytes:
         """Return the source with a statement per probe, and with the edits that let it be compiled."""
         lines: dict[int, str] = {}
         for (at, expression), number in self.asked.items():
-            if number not in left_out:
+            if number not in self.left_out:
                 # volatile, as nothing uses the register: else the compiler would drop it, and the value with it.
                 register = f"{MARK}{number}"
                 move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
                 lines[at] = f'{lines.get(at, "")}\nasm volatile("{move}" :: "r"((int)({expression})));\n'
         return edited(self.walk.file.text, [*(Edit(at, at, text) for at, text in lines.items()), *self.opened])
-
-
-def _named(node: Node) -> Iterator[Node]:
-    """Yield what has a value in an expression: names, qualified names of class members, and sizes."""
-    if node.type in ("identifier", "qualified_identifier", "sizeof_expression", "field_expression"):
-        yield node
-    else:
-        for child in node.children:
-            yield from _named(child)
-
-
-def _offset(declared: Node, pointer: Pointer) -> str:
-    address = declared.text if pointer.rank else f"&{declared.text}"
-    return f"(const volatile char *)({address}) - (const volatile char *)({pointer.array.name})"
 
 
 def _member_questions(pointer: Pointer) -> list[str]:
@@ -353,17 +282,9 @@ def _opened(struct: Node) -> Iterator[Edit]:
             yield Edit(child.end_byte, child.end_byte, " public: ")
 
 
-def compiler_knowledge(
-    target: Target, walk: Walk, arrays: Sequence[SharedDeclaration], settings: EmulationSettings
-) -> Known:
-    """Compile a copy of the source with probes, and return what the compiler says."""
-    launch = target.launch
-    parameters = dict(_parameters(target, walk))
-    known = Known(walk=walk, block=launch.block, grid=launch.grid, parameters=parameters)
-    known.ask_all(arrays)
-    values = _compiled(target, known, settings)
-    known.answered = {probe: values[number] for probe, number in known.asked.items() if number in values}
-    return known
+def known_of(target: Target, walk: Walk) -> Known:
+    """Return what is known of a source before the compiler was asked: the kernel's parameters in the launch."""
+    return Known(walk=walk, target=target, parameters=dict(_parameters(target, walk)))
 
 
 def _parameters(target: Target, walk: Walk) -> Iterator[tuple[str, int]]:
@@ -377,10 +298,11 @@ def _parameters(target: Target, walk: Walk) -> Iterator[tuple[str, int]]:
                 continue
 
 
-def _compiled(target: Target, known: Known, settings: EmulationSettings) -> Mapping[int, int]:
-    left_out: frozenset[int] = frozenset()
+def answer(known: Known, settings: EmulationSettings) -> None:
+    """Compile a copy of the source with what was asked, and keep what the compiler says."""
+    target = known.target
     for _ in range(TRIES):
-        with_probes = known.text(left_out)
+        with_probes = known.text()
         with rebuilt(target, with_probes) as copy:
             try:
                 arch = copy.family.arch or ARCH
@@ -389,10 +311,12 @@ def _compiled(target: Target, known: Known, settings: EmulationSettings) -> Mapp
                 wrong = refused(files_of(target, with_probes), str(error.args[0]))
                 # The errors are in no probe's line: the source does not compile at all, and another try would end
                 # alike.
-                if not wrong - left_out:
-                    return {}
-                left_out |= wrong
+                if not wrong - known.left_out:
+                    return
+                known.left_out |= wrong
                 continue
         cubin = Cubin(code, target.source.name)
-        return answers(shared_arrays.ptx_body(shared_arrays.embedded(cubin), names.find(cubin, target.kernel.entry)))
-    return {}
+        entry = shared_arrays.ptx_body(shared_arrays.embedded(cubin), names.find(cubin, target.kernel.entry))
+        values = answers(entry)
+        known.answered = {probe: values[number] for probe, number in known.asked.items() if number in values}
+        return

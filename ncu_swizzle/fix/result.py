@@ -54,7 +54,6 @@ class KernelFix:
     candidate: bytes = b""  # the source with what could not be proved, too; empty if there is no such patch
     measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
     not_measured: str = ""  # why it was not
-    unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     unknowns: tuple[UnknownCounts, ...] = ()  # why counts of it are unknown
     profiles: tuple[Profile, ...] = ()  # as it was, and with the patch if both are simulated
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too

@@ -96,7 +96,7 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
         yield f"{kernel.kernel}: patched, it would take {fewer_cycles(saved)}: both simulated, see docs/cycles.md."
     elif saved:
         yield f"{saving(kernel.profiles[0])}."
-    yield from (*kernel.unread, *kernel.notes)
+    yield from kernel.notes
 
 
 def _sentence(tile: TileFix, file: str) -> str:
@@ -160,7 +160,7 @@ def kernel_json(kernel: KernelFix) -> dict[str, Any]:
         "not_measured": kernel.not_measured,
         "suggest": kernel.suggest,
         "saves": {**asdict(saved), "both_simulated": both} if saved else None,
-        "notes": [*kernel.unread, *kernel.notes],
+        "notes": [*kernel.notes],
         "unknowns": [asdict(why) for why in kernel.unknowns],
     }
 

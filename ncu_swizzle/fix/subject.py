@@ -11,12 +11,12 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_cubin
 from ncu_swizzle.fix import cuda, edits
-from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen
+from ncu_swizzle.fix.candidates import Shape, TileSeen, tiles_seen, within
 from ncu_swizzle.fix.cuda import CudaFile, Unfit
 from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.frames import tiles_of
 from ncu_swizzle.fix.names import BYTES, Names, SharedDeclaration, shared_declarations, sizes_of
-from ncu_swizzle.fix.probes import Known, compiler_knowledge
-from ncu_swizzle.fix.tiles import tiles_of
+from ncu_swizzle.fix.probes import Known, answer, known_of
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.kernels.family import Target
@@ -24,6 +24,8 @@ from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem.operations import LINE
 from ncu_swizzle.smem.suggestions import Suggestion
+
+ROUNDS = 3  # of asking the compiler: what it answers may lead to another question
 
 # Lines of a text with spliced headers, as the cubin and the user name them.
 
@@ -66,6 +68,21 @@ class FixSubject:
     def conflicting(self) -> tuple[TileSeen, ...]:
         return tuple(tile for tile in self.tiles if tile.excess)
 
+    def missed(self, seen: TileSeen) -> Location | None:
+        """Return the line of the worst access to a tile that the source's walk has not come to; None if there is none.
+
+        Of a header that is not the user's, it is the line that leads there.
+        """
+        found = {self.at(line) for access in seen.tile.accesses for line in access.lines}
+        own = {file for file, _ in found}
+        accesses = sorted(self.emulated.profile.shared(), key=lambda access: -(access.excessive or 0))
+        for access in accesses:
+            requests = self.emulated.counts.requests.get(access.pc)
+            reaches = requests is not None and any(within(requests, root.start, root.end) for root in seen.roots)
+            if reaches and access.stack and found.isdisjoint(access.stack):
+                return next((at for at in access.stack if at[0] in own), access.stack[0])
+        return None
+
     def advice(self, seen: TileSeen) -> Suggestion | None:
         """Return what `lint` and `explain` find for a tile; None if they see several tiles in it, or none."""
         profile, root = self.certain, seen.roots[0]
@@ -80,16 +97,34 @@ class FixSubject:
     def draft(self, seen: TileSeen) -> Draft:
         """Return a tile for the writers of a patch."""
         element = self.element_bytes(seen)
-        units = {step.unit for access in seen.tile.accesses for step in access.steps}
-        units |= {access.unit for access in seen.tile.accesses}
+        accesses = seen.tile.accesses
+        units = {step.unit: access for access in accesses for step in access.steps}
+        units |= {access.unit: access for access in accesses}
         return Draft(
             file=self.file,
             tile=seen.tile,
             constants=self.known.constants,
             element_bytes=element,
             declared_bytes=self._declared(seen) or element,
-            unit_bytes={unit: self.known.unit_bytes(unit) for unit in units if unit},
+            unit_bytes={
+                unit: self.known.unit_bytes(unit, self.known.place(access.node, access.frame))
+                for unit, access in units.items()
+                if unit
+            },
         )
+
+    def ask(self, seen: TileSeen) -> None:
+        """Ask the compiler for what the patches of a tile depend on: sizes, and what is constant in its indices."""
+        self.shapes(seen)
+        draft, constants = self.draft(seen), self.known.constants
+        for root in seen.roots:
+            for size in sizes_of(root.root.declared, self.file):
+                constants.value(size, self.known.walk.kernel)
+        for access in seen.tile.accesses:
+            for step in access.steps:
+                draft.terms(step, draft.home(access))
+            if access.leading:
+                constants.terms(access.leading, access.frame)
 
     def _declared(self, seen: TileSeen) -> int | None:
         root = seen.roots[0].root
@@ -176,20 +211,32 @@ def subject_of(target: Target, text: bytes, emulated: Emulated, settings: Emulat
     every = tuple(shared_declarations(names))
     walk = Walk(names, every, target.kernel.entry.partition("<")[0].rpartition("::")[2])
     placed = _placed(arrays, every)
-    chosen = [declaration for declaration in every if declaration.declared.id in placed]
-    known = compiler_knowledge(target, walk, chosen, settings)
-    accesses = [access for access in walk.accesses.values() if access.pointer.array in chosen]
-    tiles = tiles_of(accesses, tuple(walk.obstacles.values()), known.offsets, known.members)
-    return FixSubject(
-        target=target,
-        emulated=emulated,
-        file=file,
-        placed=placed,
-        tiles=tuple(tiles_seen(tiles, placed, emulated)),
-        known=known,
-        unplaced=tuple(array for array in arrays if array not in placed.values()),
-        certain=certain,
-    )
+    known = known_of(target, walk)
+
+    def subject() -> FixSubject:
+        accesses = [access for access in walk.accesses.values() if access.pointer.array.declared.id in placed]
+        tiles = tiles_of(accesses, known.offsets, known.members)
+        return FixSubject(
+            target=target,
+            emulated=emulated,
+            file=file,
+            placed=placed,
+            tiles=tuple(tiles_seen(tiles, placed, emulated)),
+            known=known,
+            unplaced=tuple(array for array in arrays if array not in placed.values()),
+            certain=certain,
+        )
+
+    asked = -1
+    for _ in range(ROUNDS):
+        now = subject()
+        for seen in now.tiles:
+            now.ask(seen)
+        if len(known.asked) == asked:
+            return now
+        asked = len(known.asked)
+        answer(known, settings)
+    return subject()
 
 
 def _placed(arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...]) -> dict[int, SharedArray]:

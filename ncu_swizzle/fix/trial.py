@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -15,6 +13,12 @@ import numpy as np
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief
+from ncu_swizzle.certify import change
+from ncu_swizzle.certify.change import ChangeVerdict
+from ncu_swizzle.certify.changes import compare_texts
+from ncu_swizzle.certify.units import Checking
+from ncu_swizzle.certify.verdict import Location as Line
+from ncu_swizzle.certify.verdict import ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
@@ -27,18 +31,14 @@ from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
-from ncu_swizzle.fix import certified
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.certified import PatchVerdict
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, claim, resources_of
-from ncu_swizzle.fix.edits import rebuilt, source_of
-from ncu_swizzle.fix.excess import Moved, excess_claim, excess_of, grown, stays
-from ncu_swizzle.kernels import toolchain
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof, claim, excess_claim, excess_of, resources_of
+from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
+from ncu_swizzle.kernels import limits, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.smem.operations import Ints
 
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
@@ -65,50 +65,114 @@ def added_hazard(old: Executable, new: Executable) -> str:
     return ""
 
 
-def written_by(version: Executable, blocks: Ints, timeout_s: float) -> Written:
+def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
+    """Return whether some blocks of the described launch are known to write other results for random inputs.
+
+    Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
+    """
+    try:
+        first, second = (_written_by(version, timeout_s) for version in (old, new))
+    except (ProgramFailed, Contended):
+        return False
+    if first.address.shape != second.address.shape or (first.address != second.address).any():
+        return True
+    return bool((first.known & second.known & (first.value != second.value)).any())
+
+
+def _written_by(version: Executable, timeout_s: float) -> Written:
     """Return what some blocks of a version write to global memory for random inputs; raise what executing raises."""
+    x, y, _ = grid = version.launch(None).grid
+    total = math.prod(grid)
+    chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
+    blocks = np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
     # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
     world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
     return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world).written
 
 
-def compared_blocks(version: Executable) -> Ints:
-    """Return the indices of the blocks whose results are compared, (blocks, 3)."""
-    x, y, _ = grid = version.launch(None).grid
-    total = math.prod(grid)
-    chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
-    return np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
+# What the checker says of a patch: the one place where a fix asks `certify`, which alone decides what is proved.
+
+STATES = {
+    ProofOutcome.PROVED: ClaimState.HELD,
+    ProofOutcome.REFUTED: ClaimState.FAILED,
+    ProofOutcome.UNPROVED: ClaimState.UNKNOWN,
+}
 
 
-def trace_claim(old: Executable, new: Executable, timeout_s: float, first: Written | None = None) -> Claim:
-    """Compare what some blocks of both versions write to global memory for random inputs; what is unknown is left out.
+def judged(
+    targets: Sequence[Target],
+    text: bytes,
+    sources: CatalogOptions,
+    settings: EmulationSettings,
+    project: Path | None = None,
+) -> Proof:
+    """Return the claim about what a text of some kernels' source and headers means, compared with the files.
 
-    Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
-    `first` is what the old one writes, if that is known.
+    With what a proof covers in words, and the verdicts on the kernels.
     """
-    blocks = compared_blocks(old)
+    target = targets[0]
+    was, now = (files_of(target, version) for version in (source_of(target), text))
+    changed = {file: new for file, new in now.items() if was.get(file) != new}
     try:
-        first = first or written_by(old, blocks, timeout_s)
-        second = written_by(new, blocks, timeout_s)
-    except (ProgramFailed, Contended) as error:
-        return _trace(state=ClaimState.HELD, reason=f"no new hazard; results are not compared: {brief(error)}")
-    same = first.address.shape == second.address.shape and bool((first.address == second.address).all())
-    both_known = first.known & second.known if same else np.zeros(0, bool)
-    if not same or (both_known & (first.value != second.value)).any():
-        return _trace(state=ClaimState.FAILED, reason="in the described launch, the two versions write other results")
-    blocks_write = f"{len(blocks):,} blocks write" if len(blocks) > 1 else "a block writes"
-    said = f"{int(both_known.sum()):,} bytes that {blocks_write} for random inputs are the same"
-    return _trace(
-        state=ClaimState.HELD, reason=f"no new hazard; {said if both_known.any() else 'no results are known'}"
-    )
+        verdict = compare_texts(
+            targets, changed, Checking(toolchain=settings.toolchain, cached=settings.cached), sources, project
+        )
+    except EnvironmentLacking:
+        raise
+    except (NcuSwizzleError, ValueError) as error:
+        return Proof(claims=(Claim(about=About.MEANING, state=ClaimState.UNKNOWN, reason=brief(error)),))
+    state = STATES[verdict.outcome]
+    held = state is ClaimState.HELD
+    reason, line = ("elements move, and nothing else changes", None) if held else _why(verdict)
+    claim = Claim(about=About.MEANING, state=state, reason=reason, line=_named(line, target))
+    return Proof(claims=(claim,), covers=tuple(_covers(verdict)) if held else (), kernels=tuple(verdict.kernels))
 
 
-class TrialOrder(Enum):
-    """How far a patch is checked at first, and no further if that fails: a launch takes as long as a proof."""
+def _why(verdict: ChangeVerdict) -> tuple[str, Line | None]:
+    """Return why there is no proof, and the line: a counterexample if there is one, else what could not be shown."""
+    if verdict.outcome is ProofOutcome.REFUTED:
+        kernel = next(kernel for kernel in verdict.kernels if kernel.outcome is ProofOutcome.REFUTED)
+        counterexample = kernel.counterexample
+        lines = "; ".join(change.met(counterexample)) if counterexample else "it computes something else"
+        met = counterexample.accesses if counterexample else ()
+        return f"{change.name_of(kernel.kernel)}: {lines}", next((access.line for access in met), None)
+    for unit in verdict.units:
+        for kernel in unit.kernels:
+            if kernel.outcome is not ProofOutcome.PROVED:
+                obstacle = kernel.obstacle or ProofObstacle(reason="nothing is known of it")
+                return f"{change.name_of(kernel.kernel)}: {obstacle.reason}", obstacle.line
+        if unit.obstacle:
+            return f"{unit.source.name}: {unit.obstacle}", None
+    return verdict.unknown or "nothing that is compiled has changed", None
 
-    LAUNCH = 1  # whether the described launch has fewer conflicts
-    MEANING = 2  # whether its meaning is not refuted
-    PROOF = 3  # whether it is proved
+
+def _named(line: Line | None, target: Target) -> Location | None:
+    """Return a line as the cubin names it: its file relative to the sources' folder."""
+    if line is None or not line[0]:
+        return None
+    path, root = limits.plain(Path(line[0])), limits.plain(target.family.root)
+    return (path.relative_to(root).as_posix(), line[1]) if path.is_relative_to(root) else None
+
+
+def _covers(verdict: ChangeVerdict) -> Iterator[str]:
+    """Yield what a proof covers, what it assumes and what it leaves out, in this order."""
+    said: dict[str, list[str]] = {}
+    for unit in verdict.units:
+        for kernel in unit.kernels:
+            said.setdefault(change.covers(kernel, unit, verdict.compiler), []).append(change.name_of(kernel.kernel))
+    for covered, kernels in said.items():
+        yield f"proved {covered}: {', '.join(dict.fromkeys(kernels))}"
+    same = [name for unit in verdict.units for name in unit.unchanged]
+    if same:
+        others = "one more kernel" if len(same) == 1 else f"{len(same)} more kernels"
+        yield f"{others} of what is compiled from it {'has' if len(same) == 1 else 'have'} the same code"
+    for assumed in change.assumes(verdict):
+        yield f"assumed: {assumed}"
+    for left_out in change.leaves_out(verdict):
+        yield f"not covered: {left_out}"
+
+
+# All that is asked of a patch, in the order of what it costs.
 
 
 @dataclass(eq=False, kw_only=True)
@@ -124,7 +188,6 @@ class FixJob:
     project: Path | None = None  # the folder of all that may include what changes
     cycles: str = NEVER  # whether the kernel as it was is simulated, see `EmulationSettings`
     _tried: dict[bytes, Proof] = field(default_factory=dict)
-    _verdicts: dict[bytes, PatchVerdict] = field(default_factory=dict)
     _built: dict[bytes, Executable] = field(default_factory=dict)  # with a text that is proved
 
     @cached_property
@@ -146,25 +209,12 @@ class FixJob:
         version = replace(self.version(text), target=self.target)
         return emulation.simulated(version, replace(self.settings, cycles=ALWAYS))
 
-    @cached_property
-    def _first_written(self) -> Written | None:
-        with contextlib.suppress(ProgramFailed, Contended):  # which comparing says
-            return written_by(self.old, compared_blocks(self.old), self.settings.toolchain.timeout_s)
-        return None
-
-    def tried(
-        self, text: bytes, moved: Callable[[Executable], Sequence[Moved]], order: TrialOrder = TrialOrder.LAUNCH
-    ) -> Proof:
+    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
         """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
 
         The proof ends with the first claim that fails.
         """
         if text not in self._tried:
-            if order is not TrialOrder.LAUNCH:
-                judged = self._judged(text)
-                wanted = (ClaimState.HELD,) if order is TrialOrder.PROOF else (ClaimState.HELD, ClaimState.UNKNOWN)
-                if judged.claim.state not in wanted:
-                    return Proof(claims=(judged.claim,))
             try:
                 with rebuilt(self.target, text) as after:
                     self._tried[text] = self._trial(text, after, moved)
@@ -185,10 +235,7 @@ class FixJob:
         arrays = moved(new)
         was = excess_of(self.old.emulated, {array.name: array.before for array in arrays})
         now = excess_of(new.emulated, {array.name: array.after for array in arrays})
-        # The compiler may have made other accesses, which cost more than the mapping saves; or it does not do what it
-        # promised.
-        less = grown(was, now) or next((one for array in arrays if (one := stays(was, now, array))), None)
-        excess = less or excess_claim(self.old, new, arrays, was, now)
+        excess = excess_claim(arrays, was, now)
         taken, takes = resources_of(self.old), resources_of(new)
         claims = [built, excess]
         proof = partial(
@@ -198,21 +245,18 @@ class FixJob:
             return proof(claims=tuple(claims))
         if added := added_hazard(self.old, new):
             return proof(claims=(*claims, _trace(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}")))
-        trace = trace_claim(self.old, new, self.settings.toolchain.timeout_s, self._first_written)
         resources = claim(taken, takes)
         if worse := self._others(text):
             return proof(claims=(*claims, worse))
-        if ClaimState.FAILED in (trace.state, resources.state):
-            return proof(claims=(*claims, trace, resources))
-        judged = self._judged(text)
+        if resources.state is ClaimState.FAILED:
+            return proof(claims=(*claims, resources))
+        verdict = judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
+        trace = _trace(state=ClaimState.HELD, reason="no new race or deadlock in the described launch")
+        if verdict.state is ClaimState.UNKNOWN and other_results(self.old, new, self.settings.toolchain.timeout_s):
+            trace = _trace(state=ClaimState.FAILED, reason="in the described launch, it writes other results")
         self._built[text] = new
-        return proof(claims=(*claims, trace, judged.claim, resources), covers=judged.covers, kernels=judged.kernels)
-
-    def _judged(self, text: bytes) -> PatchVerdict:
-        if text not in self._verdicts:
-            targets = (self.target, *self.beside)
-            self._verdicts[text] = certified.judged(targets, text, self.sources, self.settings, self.project)
-        return self._verdicts[text]
+        every = (*claims, trace, *verdict.claims, resources)
+        return proof(claims=every, covers=verdict.covers, kernels=verdict.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""

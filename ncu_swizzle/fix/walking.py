@@ -2,8 +2,8 @@
 
 A `CallFrame` is a block, a call or the expansion of a macro; its names mean what they mean there, so that pointers,
 references, lambdas, methods and objects that keep pointers need no rules of their own. Conditions are not evaluated:
-both sides are walked, and a name means all that it was ever assigned. What is not understood is an obstacle, with its
-line. Nothing rests on this: a patch that misses an access is refuted.
+both sides are walked, and a name means all that it was ever assigned. What is not understood is left out. Nothing
+rests on this: a patch that misses an access is refuted, and the compiler says in which line the access is.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ncu_swizzle.fix.cuda import CLASSES, INTEGERS, NOTHING, UNION, Node
-from ncu_swizzle.fix.frames import Bound, CallFrame, Closure, Made, Pointer, SourceAccess, SourceObstacle, Value, Values
+from ncu_swizzle.fix.cuda import INTEGERS, NOTHING, Node
+from ncu_swizzle.fix.frames import Bound, CallFrame, Closure, Made, Pointer, SourceAccess, Value, Values, row_of
 from ncu_swizzle.fix.names import (
     BYTES,
     Definition,
@@ -47,7 +47,6 @@ class Walk:
     def __init__(self, names: Names, arrays: Sequence[SharedDeclaration], kernel: str) -> None:
         self.names, self.file = names, names.file
         self.accesses: dict[tuple[object, ...], SourceAccess] = {}
-        self.obstacles: dict[tuple[str, int], SourceObstacle] = {}
         self.pointers: dict[int, tuple[Node, list[Pointer]]] = {}  # that are declared, by their declared names
         self._statements: dict[int, list[SharedDeclaration]] = {}
         self._growing, self._calls = 0, 0
@@ -120,7 +119,10 @@ class Walk:
                 else:
                     for child in node.named_children:
                         self._used(child, frame)
-            case kind if kind.endswith(("_statement", "_clause")) or kind in ("else_clause", "init_statement"):
+            case "if_statement" | "switch_statement":  # what its condition declares is known in it alone
+                inner = CallFrame(outer=frame)
+                return tuple(value for child in node.named_children for value in self._statement(child, inner))
+            case kind if kind.endswith(("_statement", "_clause")):
                 for child in node.named_children:
                     returned += self._statement(child, frame)
             case kind if kind.endswith(("_definition", "_specifier", "_declaration")) or kind.startswith("preproc"):
@@ -164,7 +166,10 @@ class Walk:
 
     def _shaped(self, pointer: Pointer, name: Node) -> Pointer:
         """Return a pointer with the type of a declared name."""
-        rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
+        if pointer.unit.endswith("]"):  # its declaration says the same
+            rank, unit = pointer.rank, pointer.unit
+        else:
+            rank, unit = shape_of(self.file, name, pointer.rank, pointer.unit)
         struct = self._struct(pointer)
         if struct and unit != BYTES and not self.file.class_named(unit):
             unit = pointer.unit
@@ -236,7 +241,7 @@ class Walk:
             case "binary_expression":
                 return self._sum(node, frame)
             case "cast_expression":
-                return self._cast(node, node.part("type").text, self._value(node.part("value"), frame))
+                return self._cast(node.part("type").text, self._value(node.part("value"), frame))
             case "call_expression":
                 return self._call(node, frame)
             case "compound_literal_expression":
@@ -259,8 +264,7 @@ class Walk:
 
     def _children(self, node: Node, frame: CallFrame) -> Values:
         for child in node.named_children:
-            for value in self._used(child, frame):
-                self._stop(child, value, f"{{}} is used in a way that is not understood: {node.quoted(80)}")
+            self._used(child, frame)
         return ()
 
     def _this(self, frame: CallFrame) -> Values:
@@ -309,8 +313,6 @@ class Walk:
                 found.append(value)
             elif node.text.startswith("*"):
                 found.append(value.stepped(max(0, value.rank - 1), NOTHING, frame) if value.rank else value)
-            elif value.rank <= 1 and value.steps and value.steps[-1].rank > 1:
-                self._stop(node, value, f"{node.quoted(80)} points to a pointer")
             else:
                 whole = not value.steps and value.rank == value.dimensions > 1
                 found.append(replace(value, rank=value.rank + 1 if whole else max(value.rank, 1)))
@@ -325,32 +327,28 @@ class Walk:
         found: list[Value] = []
         for one, other, first in ((left, right, True), (right, left, False)):
             for value in self._used(one, frame):
-                if not isinstance(value, Pointer) or (operator == "-" and not first):
-                    continue
-                if value.rank > 1:
-                    self._stop(node, value, f"{node.quoted(80)} steps over rows of {{}}")
-                else:
+                if isinstance(value, Pointer) and value.rank <= 1 and (operator == "+" or first):
                     found.append(value.stepped(1, other, frame, subscript=False, negative=operator == "-"))
         return tuple(found)
 
-    def _cast(self, node: Node, type_: str, values: Values) -> Values:
-        kind = " ".join(re.findall(r"[\w:<>, ]+|[*&]", re.sub(r"\b(const|volatile|__restrict__)\b", "", type_)))
-        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
+    def _cast(self, type_: str, values: Values) -> Values:
+        plain = re.sub(r"\b(const|volatile|__restrict__)\b", "", type_).strip()
+        kind = " ".join(re.findall(r"[\w:<>, ]+|[*&]", plain))
+        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*([*&])\s*\)((?:\s*\[[^\]]*\])+)", plain)
         found: list[Value] = []
         for value in values:
             if not isinstance(value, Pointer):
                 found.append(value)
-            elif rows:
-                found.append(replace(value, rank=1 + rows[2].count("["), unit=""))
+            elif rows and rows[2] == "*" and value.dimensions > rows[3].count("["):
+                found.append(replace(value, rank=1 + rows[3].count("["), unit=""))
+            elif rows:  # the array itself has no such rows
+                whole = replace(value, rank=1, unit=f"{rows[1].strip()}{''.join(rows[3].split())}")
+                found.append(whole if rows[2] == "*" else replace(whole, unit=row_of(whole.unit)))
             elif kind.rstrip().endswith(("*", "&")):
                 unit = kind.strip().rstrip("*& ").strip()
                 rank = 1 if kind.rstrip().endswith("*") else 0
                 found.append(replace(value, rank=rank, unit="" if unit == "void" else unit))
-            elif value.unit == BYTES and INTEGERS.fullmatch(type_.strip()):
-                found.append(value)
-            elif value.rank:
-                self._stop(node, value, f"{node.quoted(80)} makes {type_} of {{}}")
-            else:
+            elif not value.rank or (value.unit == BYTES and INTEGERS.fullmatch(type_.strip())):
                 found.append(value)
         return tuple(found)
 
@@ -366,9 +364,6 @@ class Walk:
             declared = bound.declared
             self._grow(bound, [self._shaped(v, declared) if isinstance(v, Pointer) and declared else v for v in values])
             return bound.values if values else self._decayed(left, bound.values, frame, reference=False)
-        for value in values:
-            if isinstance(value, Pointer):
-                self._stop(node, value, f"{node.quoted(80)} keeps an address of {{}} where it is not followed")
         return self._used(left, frame)
 
     def _moved(self, left: Node, by: Node, frame: CallFrame, negative: bool = False) -> Values:
@@ -411,7 +406,7 @@ class Walk:
     def _member_of(self, value: Pointer, name: str, node: Node, home: CallFrame) -> Values:
         """Return a member of an element: an array becomes a separate tile, anything else is accessed."""
         type_ = value.unit or (value.members[-1].declared_type if value.members else value.array.element)
-        struct = self.file.class_named(type_, *CLASSES, UNION)
+        struct = self.file.class_named(type_)
         declared = next((n for n in members_of(struct) if n.text == name), NOTHING) if struct else NOTHING
         if not declared:  # of a vector, or of a class that is not to be seen
             return (value,) if node.type == "field_expression" and not self._struct(value) else ()
@@ -419,9 +414,6 @@ class Walk:
         rank = len(sizes_of(declared, self.file))
         if not rank and not inner:
             return (value,)
-        if struct.type == UNION:
-            self._stop(node, value, f"{{}} is an object of {type_}, which is a union, whose members share their bytes")
-            return ()
         return (
             replace(
                 value, rank=rank, unit="", members=(*value.members, declared), steps=(), named=(), home=home,
@@ -434,7 +426,7 @@ class Walk:
     def _call(self, node: Node, frame: CallFrame) -> Values:
         arguments, function = node.arguments, node.part("function")
         if cast := node.cast_type:
-            return self._cast(node, cast, tuple(v for child in arguments for v in self._value(child, frame)))
+            return self._cast(cast, tuple(v for child in arguments for v in self._value(child, frame)))
         struct = self.file.class_named(function.text) if function.type in NAMING else NOTHING
         if struct:
             return (self._made(struct, node.part("arguments"), frame),)
@@ -468,8 +460,6 @@ class Walk:
             inner = value.stepped(0, NOTHING, frame) if isinstance(value, Pointer) and value.rank else value
             methods = self._method_of(inner, name, len(arguments))
             yield from ((method, (inner,), None) for method in methods)
-            if not methods and isinstance(inner, Pointer) and values is not self._this(frame):
-                self._opaque(node, inner)
         if subscript or (bound is not None and bound.values) or function.type not in NAMING:
             return
         every = self.names.callables.get(node.called, [])
@@ -477,12 +467,6 @@ class Walk:
             every = self.names.callables.get("operator()", [])
             every = every if len(every) == 1 else []
         yield from ((d, (), None) for d in every if d.fits(len(arguments)) and (bound is not None or not d.struct))
-
-    def _opaque(self, node: Node, value: Pointer) -> None:
-        """Note a use of an object whose class the file does not define."""
-        type_ = value.unit or value.array.element
-        if not self.file.class_named(type_):
-            self._stop(node, value, f"{{}} is an object of {type_}, which is not defined in this file")
 
     def _library(self, node: Node, name: str, given: Sequence[Node], frame: CallFrame) -> Values:
         """Walk through a call of a function that the file does not define."""
@@ -501,8 +485,6 @@ class Walk:
                     self._access(node, value, frame, leading=given[2 if len(given) > 2 else -1])
                 elif ACCESSING.fullmatch(name):
                     self._access(node, value, frame)
-                else:
-                    self._stop(node, value, f"{{}} is handed to {name}, which this file does not define")
         return tuple(values)
 
     def _method_of(self, value: Value, name: str, count: int) -> list[Definition]:
@@ -589,12 +571,6 @@ class Walk:
         self.accesses.setdefault(
             key, SourceAccess(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading)
         )
-
-    def _stop(self, node: Node, value: Value, reason: str) -> None:
-        if isinstance(value, Pointer):
-            name = value.members[-1].text if value.members else value.array.name
-            said = reason.replace("{}", name)
-            self.obstacles.setdefault((said, node.line), SourceObstacle(array=value.array, line=node.line, reason=said))
 
     def transparent(self, frame: CallFrame) -> bool:
         """Return whether a call expands to one expression, whose parts may be written in its place."""

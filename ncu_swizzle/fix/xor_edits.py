@@ -24,27 +24,26 @@ Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracte
 class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 
-    `factors` XORs the number of a granule, where an index has it as a factor, `vectors` that of a granule which it has
-    not: ``((x & ~3) ^ bits) + (x & 3)``. The compiler sees that granules stay whole, and keeps its vectors. `now` are
-    the elements of a row as the source has it, if other edits change that.
+    `vectors` XORs what counts whole granules: ``((x * 4) ^ bits) + k``, or ``((x & ~3) ^ bits) + (x & 3)`` if no term
+    does. The compiler sees that granules stay whole, and keeps its vectors. `now` are the elements of a row as the
+    source has it, if other edits change that.
     """
 
     draft: Draft
     xor: RowXor
     now: int = 0
     flat: bool = False
-    factors: bool = False
     vectors: bool = False
 
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
-        self.sums = False  # whether a factor that is XORed is part of a sum
+        self.sums = False  # whether what is XORed is part of a sum
         self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
         edits = [edit for access in self.draft.tile.accesses for edit in self._access(access)]
-        if (self.factors or self.vectors) and not self.sums:
+        if self.vectors and not self.sums:
             return []
         return [*edits, *self.accessors.edits()]
 
@@ -89,12 +88,15 @@ class XorEdits:
             raise node.unfit(f"{text} would be evaluated twice")
         columns = draft.terms(column, home)
         moved = columns[0].node if len(columns) == 1 and columns[0].frame is not column.frame else column.node
-        factored = self._factored(column.node, columns, xor, text)
+        counting = self._counting(columns, xor)
+        if len(counting) < len(columns) and all(term.node.inside(column.node) for term in counting):
+            first, last = (_with_parentheses(counting[end].node, column.node) for end in (0, -1))
+            return self._xored(first.start_byte, last.end_byte, bits_of_row(xor, text), always=True)
         low = 0 if draft.holds_use(column.node) else self._kept(columns, xor)
         always = moved is not column.node and not draft.closed(moved.start_byte, moved.end_byte, moved.parent)
         inside = column.node.above("subscript_expression", "preproc_function_def")
         bare = column.node.parent.type in ("subscript_argument_list", "parenthesized_expression") and bool(inside)
-        return factored or self._xored(
+        return self._xored(
             moved.start_byte,
             moved.end_byte,
             bits_of_row(xor, text),
@@ -161,23 +163,24 @@ class XorEdits:
         _, others = self._split(step, home)
         if not others or others[0].negative or any(not self._readable(term.frame, home) for term in others):
             return None
+        every, others = others, list(self._counting(others, xor))
         limit = node if all(term.node.inside(node) for term in others) else others[0].node.parent
         start = _with_parentheses(others[0].node, limit).start_byte
         end = _with_parentheses(others[-1].node, limit).end_byte
         piece = self.draft.file.between(start, end)
-        columns = {term.node.id for term in others}
+        columns = {term.node.id for term in every}
         counting = [term.node for term in self.draft.terms(step, home) if term.node.id not in columns]
         several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
         if several or piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
             return None
-        if factored := self._factored(node, others, xor, row):
-            return factored
         outside = not others[0].node.inside(node)
         if outside and not self._whole_argument(others):
             return None
         whole = step.subscript and start == node.start_byte and end == node.end_byte
         whole = whole or self.draft.closed(start, end, others[0].node.parent if outside else node)
-        return self._xored(start, end, bits_of_row(xor, row), always=not whole, low=self._kept(others, xor))
+        return self._xored(
+            start, end, bits_of_row(xor, row), always=not whole or others != every, low=self._kept(others, xor)
+        )
 
     def _whole_argument(self, others: Sequence[Summand]) -> bool:
         """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
@@ -189,26 +192,16 @@ class XorEdits:
             holders.append(node)
         return bool(holders[0]) and all(holder is holders[0] for holder in holders)
 
-    def _factored(self, node: Node, terms: Sequence[Summand], xor: RowXor, row: str) -> list[Edit] | None:
-        """Return the edits that XOR the number of a granule instead: ``(y ^ (x & 7)) * 4 + k``.
-
-        The compiler sees that the granule stays whole, and keeps its vectors. None if no factor counts granules, or
-        something else than what lies within one is added.
-        """
-        counting = [term for term in terms if term.variable and term.constant % (1 << xor.base) == 0]
-        if not self.factors or not xor.base or len(counting) != 1 or any(term.negative for term in terms):
-            return None
-        (term,) = counting
-        steps = [other.constant for other in terms if not other.variable]
-        if term.constant != 1 << xor.base or len(term.variable) != 1 or any(step >> xor.base for step in steps):
-            return None
-        factor = term.variable[0].node
-        if not factor.inside(node):
-            return None
-        self.sums = self.sums or len(terms) > 1
-        # Counted in granules of 2^base elements, the XOR has base 0, and a row has that many fewer columns.
-        bits = bits_of_row(replace(xor, base=0, columns=xor.columns >> xor.base), row)
-        return self._xored(factor.start_byte, factor.end_byte, bits, always=True)
+    def _counting(self, terms: Sequence[Summand], xor: RowXor) -> Sequence[Summand]:
+        """Return the terms to XOR: all, or with `vectors` those that count whole granules, if they stand together."""
+        granules = [term for term in terms if term.variable and term.constant % (1 << xor.base) == 0]
+        first = terms.index(granules[0]) if granules else 0
+        together = granules == list(terms[first : first + len(granules)])
+        more = any(not term.variable and term.constant >> xor.base for term in terms)
+        if not (self.vectors and xor.base and granules and together) or more or any(term.negative for term in terms):
+            return terms
+        self.sums = self.sums or len(granules) < len(terms)
+        return granules
 
     def _kept(self, terms: Sequence[Summand], xor: RowXor) -> int:
         """Return the mask of a column's bits within a granule if they are written separately; 0 if not."""

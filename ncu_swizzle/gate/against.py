@@ -258,7 +258,7 @@ def _same_lines(before: tuple[str, ...], now: tuple[str, ...]) -> dict[int, int]
 
 def _changes(now: KernelLint, before: KernelLint | None) -> Iterator[Change]:
     """Yield a kernel's accesses by kind, then and now."""
-    for access in sorted({line.access for each in (now, before) if each for line in each.lines}):
+    for access in sorted({line.access for kernel in (now, before) if kernel for line in kernel.lines}):
         yield Change(now.name, access, *_sums(before, access), *_sums(now, access))
 
 

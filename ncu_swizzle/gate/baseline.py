@@ -7,7 +7,6 @@ careless edits and bad merges, not deliberate forgery.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ncu_swizzle.base import paths, validate
 from ncu_swizzle.base.bounds import NamePattern
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError, did_you_mean
-from ncu_swizzle.base.files import brief, exists, is_folder, read_bytes, write_json
+from ncu_swizzle.base.files import brief, exists, is_folder, parse_json, read_bytes, write_json
 from ncu_swizzle.base.texts import in_crosses, in_json, in_words
 from ncu_swizzle.base.validate import Amount, Count, parse_integer
 from ncu_swizzle.cubin.names import KernelFilter
@@ -32,7 +31,7 @@ from ncu_swizzle.gate.verdict import (
     Suppression,
 )
 from ncu_swizzle.reports import memory
-from ncu_swizzle.reports.counts import TRANSFERS, Ratios
+from ncu_swizzle.reports.counts import TRANSFERS, Ratios, known_sum
 from ncu_swizzle.reports.model import MachineInfo, Profile
 from ncu_swizzle.reports.origins import Origin, origin_of
 
@@ -191,14 +190,10 @@ class Entry:
     @property
     def excessive(self) -> int | None:
         """All excessive wavefronts; None if any are unknown."""
-        return self._excessive(self.accesses)
+        return known_sum(counts.excessive for counts in self.accesses.values())
 
     def excessive_of(self, access: str) -> int | None:
-        return self._excessive({access} & self.accesses.keys())
-
-    def _excessive(self, accesses: Iterable[str]) -> int | None:
-        counts = [self.accesses[access].excessive for access in accesses]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        return self.accesses[access].excessive if access in self.accesses else 0
 
     @property
     def conditions(self) -> dict[str, str]:
@@ -317,10 +312,7 @@ def load(file: Path) -> Baseline:
         raise BadFile(
             f"{file} does not exist", f"write it: ncu-swizzle check --save-baseline --baseline {file} PROFILE…"
         )
-    try:
-        content = json.loads(read_bytes(file).decode())
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise DamagedFile(f"{file} is damaged: {brief(error)}", RESTORE) from error
+    content = parse_json(read_bytes(file), str(file), RESTORE)
     if not isinstance(content, dict) or "kernels" not in content or "schema" not in content:
         raise BadFile(f"{file} is not a baseline", AGAIN)
     if content["schema"] != SCHEMA:

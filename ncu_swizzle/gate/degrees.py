@@ -13,6 +13,7 @@ from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import MAX_DEGREE, WORST_FIRST, Check, Outcome, Place
 from ncu_swizzle.reports.origins import COMPUTED
 from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import row
 
 ByShape = Mapping[Index, AccessDegree]  # an access with blocks of each shape
 
@@ -59,22 +60,22 @@ def _of_line(
         actual, allowed = min(worst.values()), f"{share}, at most {limit:.12g} allowed"
         if stated:
             message = f"degree {actual:.4g} in every launch with {in_words(blocks)}{allowed}"
-            code = codes.KINDS.get(check.access, codes.CONFLICT)
+            code = row(check.access).conflict_code
             yield replace(check, outcome=Outcome.failed, message=message, actual=actual, code=code, hint="")
         else:
             said = by_shapes({block: f"degree {degree:.4g}" for block, degree in worst.items()})
             yield replace(check, message=f"{said}, if it is launched so{allowed}", actual=actual)
         return
-    every = [each for access in accesses for each in access.items()]
-    over = [(block, each) for block, each in every if each.most is not None and each.most > limit]
+    every = [degree for access in accesses for degree in access.items()]
+    over = [(block, degree) for block, degree in every if degree.most is not None and degree.most > limit]
     if over:
-        most = max((each for _, each in over), key=lambda each: each.most or 0)
-        partly = all(each.cases and each.depends_on[0] in RULE for _, each in over)
-        partly = partly and all(case.most <= limit for _, each in over for case in each.cases)
+        most = max((degree for _, degree in over), key=lambda degree: degree.most or 0)
+        partly = all(degree.cases and degree.depends_on[0] in RULE for _, degree in over)
+        partly = partly and all(case.most <= limit for _, degree in over for case in degree.cases)
         outcome = Outcome.warning if partly else Outcome.inconclusive
-        alike = in_words(block for block, each in over if each.in_words == most.in_words)
+        alike = in_words(block for block, degree in over if degree.in_words == most.in_words)
         yield replace(check, outcome=outcome, message=f"{most.in_words}, with {alike}")
-    unknown = [each for _, each in every if each.verdict == UNKNOWN]
+    unknown = [degree for _, degree in every if degree.verdict == UNKNOWN]
     if unknown:
-        code = codes.DATA if any(each.on_data for each in unknown) else codes.LAUNCH
+        code = codes.DATA if any(degree.on_data for degree in unknown) else codes.LAUNCH
         yield replace(check, message=unknown[0].in_words, code=code)

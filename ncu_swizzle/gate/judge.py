@@ -46,6 +46,7 @@ from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.origins import Origin
 from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
+from ncu_swizzle.smem.opcodes import row
 
 NOTHING = Total(executed=0, wavefronts=0, ideal=0)
 CODES = {  # of findings of `check`, by criterion
@@ -264,7 +265,7 @@ def _conflict(profile: Profile, line: LineAccesses) -> str:
         return codes.COMPILER
     if any(access.by_wmma for access in line.instructions):
         return codes.WMMA
-    return codes.KINDS.get(line.access, codes.CONFLICT)
+    return row(line.access).conflict_code
 
 
 # ---------------------------------------------------------------------------------------------- kernels, for `check`

@@ -164,6 +164,11 @@ def policy(options: LintOptions) -> Policy:
     rules = [baseline.parse_rule(MAX_DEGREE, text) for text in options.max_degree]
     rules += [baseline.parse_rule(MAX_SECTORS, text) for text in options.max_sectors]
     baseline.check_accesses(rules, ())
+    return _of_lines(rules)
+
+
+def _of_lines(rules: Sequence[Rule]) -> Policy:
+    """Return the policy that judges each line by these rules."""
     return Policy(rules=(CONFLICT_FREE, *(replace(rule, access=rule.access or EACH) for rule in rules)))
 
 
@@ -225,10 +230,9 @@ def lint_every_launch(
     files: Sequence[Unlaunched], description: KernelDescription, request: Request, rules: Policy, on_progress: Progress
 ) -> list[KernelLint]:
     """Lint files whose kernels have no described launch, by the allowed degrees."""
-    degrees = (rule for rule in rules.rules if rule.criterion == MAX_DEGREE)
     work = LintWork(
         files=[file.name for file in files], description=description, folder=Path.cwd(), disassembler="",
-        rules=Policy(rules=(CONFLICT_FREE, *(replace(rule, access=rule.access or EACH) for rule in degrees))),
+        rules=_of_lines([rule for rule in rules.rules if rule.criterion == MAX_DEGREE]),
         settings=ReplaySettings(EmulationSettings.of(request), build=request.build),
     )  # fmt: skip
     return [lint for file in files for lint in _lint_unlaunched(work, file, on_progress)]
@@ -246,7 +250,7 @@ def _all_linted(
         jobs = pool.jobs_for(work.settings.jobs)
         if jobs > 1 and len(items) > 1:  # else one file may use the cores for its kernels
             work = replace(work, settings=replace(work.settings, jobs=1))
-        for outcome in pool.in_order(pool.outcomes(_in_pool, work, items, jobs, on_progress, EMULATOR)):
+        for outcome in pool.in_order(pool.outcomes(_linted, work, items, jobs, on_progress, EMULATOR)):
             yield from outcome.result()
     else:
         yield from _linted_by_fleet(work, items, on_progress, fleet)
@@ -291,11 +295,7 @@ class LintWork:
 def _in_worker(work: LintWork, kernel: Linted, _folder: Path, on_progress: Progress) -> list[KernelLint]:
     """Lint in a worker, which may have been started elsewhere."""
     with contextlib.chdir(work.folder):
-        return _in_pool(work, kernel, on_progress)
-
-
-def _in_pool(work: LintWork, kernel: Linted, on_progress: Progress) -> list[KernelLint]:
-    return list(_linted(work, kernel, on_progress))
+        return _linted(work, kernel, on_progress)
 
 
 def _same_tools(work: LintWork) -> None:
@@ -305,16 +305,15 @@ def _same_tools(work: LintWork) -> None:
         raise EnvironmentLacking(f"its nvdisasm is {here}, not {work.disassembler}", INSTALL)
 
 
-def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> Iterator[KernelLint]:
-    """Yield the lint of one kernel, of a file's kernels, or of a launch."""
+def _linted(work: LintWork, kernel: Linted, on_progress: Progress) -> list[KernelLint]:
+    """Return the lint of one kernel, of a file's kernels, or of a launch."""
     if isinstance(kernel, Skipped):
-        yield KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)
-    elif isinstance(kernel, Unlaunched):
-        yield from _lint_unlaunched(work, kernel, on_progress)
-    elif isinstance(kernel, LintedLaunch):
-        yield _lint_launch(work, kernel, on_progress)
-    else:
-        yield _lint_kernel(work, kernel, on_progress)
+        return [KernelLint(name=kernel.name, notes=(f"{kernel.name} was not run: {kernel.reason}.",), skipped=True)]
+    if isinstance(kernel, Unlaunched):
+        return list(_lint_unlaunched(work, kernel, on_progress))
+    if isinstance(kernel, LintedLaunch):
+        return [_lint_launch(work, kernel, on_progress)]
+    return [_lint_kernel(work, kernel, on_progress)]
 
 
 def _lint_unlaunched(work: LintWork, file: Unlaunched, on_progress: Progress) -> Iterator[KernelLint]:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -19,11 +19,10 @@ from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.codes import RuleCode
 from ncu_swizzle.base.errors import GateFailed, Hint, NcuSwizzleError, NotComparable, Typed, UsageError, as_word
 from ncu_swizzle.base.files import not_writable, note_finished
-from ncu_swizzle.base.texts import beneath, in_json, in_markdown, in_words, one_line
+from ncu_swizzle.base.texts import beneath, in_json, in_words, one_line
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.verdict import (
     WORST_FIRST,
-    Change,
     Check,
     CorrectedFile,
     Correction,
@@ -116,29 +115,11 @@ def _data(text: str) -> str:
 
 
 def github_summary(verdict: Verdict) -> str:
-    """Return the verdict as Markdown: a heading, a table (what did not pass comes first), notes."""
-    lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{in_markdown(verdict.summary)}.", ""]
-    if verdict.checks:
-        lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
-    for check in sorted(verdict.checks, key=lambda check: WORST_FIRST.index(check.outcome)):
-        criterion = f"{check.code} {check.criterion}".strip() + (f", {check.access}" if check.access else "")
-        cells = (check.state, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
-        lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
-    lines += [*_before_and_after(verdict.changes), "", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
-    return "\n".join(lines).rstrip() + "\n\n"
+    """Return the verdict as Markdown: a heading, a table (what did not pass comes first), changes, notes."""
+    from ncu_swizzle.render.templates import markdown
 
-
-def _before_and_after(changes: Sequence[Change]) -> Iterator[str]:
-    """Yield a table of what was compared with another commit."""
-    if not changes:
-        return
-    yield from ("", "| kernel | access | excessive before | excessive now | degree before | degree now |")
-    yield "|---|---|---:|---:|---:|---:|"
-    for change in changes:
-        before = _excess_and_degree(change.wavefronts_before, change.ideal_before)
-        now = _excess_and_degree(change.wavefronts, change.ideal)
-        cells = (change.kernel, change.access, before[0], now[0], before[1], now[1])
-        yield f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
+    checks = sorted(verdict.checks, key=lambda check: WORST_FIRST.index(check.outcome))
+    return markdown("verdict", verdict=verdict, checks=checks, figures=_excess_and_degree).rstrip() + "\n\n"
 
 
 def _excess_and_degree(wavefronts: int | None, ideal: int | None) -> tuple[str, str]:
@@ -225,8 +206,8 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction], rules
         {"id": number, **_location(other), "message": {"text": text}}
         for number, (other, text) in enumerate(
             (
-                *((each, "inlined from here") for each in place.through),
-                *((each, "takes part") for each in check.related),
+                *((other, "inlined from here") for other in place.through),
+                *((other, "takes part") for other in check.related),
             ),
             1,
         )

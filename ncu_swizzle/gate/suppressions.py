@@ -123,7 +123,7 @@ def _suppressions(file: str, text: str, comments: Iterable[Span]) -> Iterator[Su
     for start, after in (*comments, (len(text), len(text))):
         if code := _CODE.search(text, end, start):
             last = line_at(code.start())
-            yield from (replace(each, line=last) for each in waiting)
+            yield from (replace(suppression, line=last) for suppression in waiting)
             waiting.clear()
             last = line_at(end + len(text[end:start].rstrip()) - 1)
         number, end = line_at(start), min(after, len(text))
@@ -226,8 +226,8 @@ class Suppressions:
         """Return the comments of a file, read once."""
         if file not in self._files:
             self._files[file] = in_source(file, self.checkouts, self.limit_s)
-            for each in self._files[file]:
-                self._about.setdefault((file, each.line), []).append(each)
+            for suppression in self._files[file]:
+                self._about.setdefault((file, suppression.line), []).append(suppression)
         return self._files[file]
 
     def leftover(self, command: str, judged: Coverage) -> Iterator[Check]:

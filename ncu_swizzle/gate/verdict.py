@@ -303,19 +303,19 @@ def _slowest(profile: Profile, here: Here) -> Place:
 
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
     """Yield a check for each access outside of the launch's buffers, tile that does not fit, and hazard."""
-    for message, line, rule, code, through, related in model.violations(profile):
-        inlined = tuple(Place(*each) for each in through)
-        place = Place(*line, through=inlined) if line else Place(profile.report)
+    for found in model.violations(profile):
+        inlined = tuple(Place(*location) for location in found.through)
+        place = Place(*found.line, through=inlined) if found.line else Place(profile.report)
         criterion, hint = {
             model.TILES_RULE: (TILES, PAGE),
-            model.RACES_RULE: (RACES, RACE_HINTS.get(code, ORDER)),
+            model.RACES_RULE: (RACES, RACE_HINTS.get(found.code, ORDER)),
             model.OUTPUT_RULE: (OUTPUT, RESULTS),
-        }.get(rule, (BOUNDS, SANITIZE))
-        known = codes.CATALOGUE.get(code)
+        }.get(found.rule, (BOUNDS, SANITIZE))
+        known = codes.CATALOGUE.get(found.code)
         outcome = Outcome.warning if known and known.severity is Severity.warning else Outcome.failed
         yield Check(
-            outcome=outcome, kernel=name, criterion=criterion, message=message, place=place, hint=hint, code=code,
-            related=tuple(Place(*each) for each in related),
+            outcome=outcome, kernel=name, criterion=criterion, message=found.message, place=place, hint=hint,
+            code=found.code, related=tuple(Place(*location) for location in found.related),
         )  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def moved(place: Place, root: Path, sources: Sequence[str] = ()) -> Place:
 
     `sources`: the folders on this machine that the profile's relative paths are below.
     """
-    place = replace(place, through=tuple(moved(each, root, sources) for each in place.through))
+    place = replace(place, through=tuple(moved(inner, root, sources) for inner in place.through))
     for folder in sources:
         file = Path(folder, place.file)
         if file.is_file() and file.is_relative_to(root):

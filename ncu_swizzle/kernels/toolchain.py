@@ -112,20 +112,33 @@ def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True, kernel:
     """
     program = toolchain.find(NVDISASM)
     only = cubin.reachable(kernel) if kernel and len(cubin.data) > LARGE_CUBIN else ()
-    text = _disassembly(cubin.data, cubin.name, toolchain, cached, f"{program} {program.stat().st_mtime_ns}", only)
+    which = sha256(cubin.data), f"{program} {program.stat().st_mtime_ns}", cached, only
+    text = _TEXTS.pop(which, None) or _disassembly(cubin.data, cubin.name, toolchain, cached, only)
+    remember({which: text})
     if isinstance(text, NcuSwizzleError):
         raise text.with_traceback(None)
     return text
 
 
-@functools.lru_cache(maxsize=4)
+# By cubin, nvdisasm, whether the cache is used, and functions.
+Texts = dict[tuple[str, str, bool, tuple[int, ...]], str | NcuSwizzleError]
+_TEXTS: Texts = {}
+MOST_TEXTS = 4
+
+
+def remember(texts: Texts) -> None:
+    """Keep the disassemblies of this process, or of another one, as the last ones."""
+    _TEXTS.update(texts)
+    while len(_TEXTS) > MOST_TEXTS:
+        del _TEXTS[next(iter(_TEXTS))]
+
+
+def remembered() -> Texts:
+    return dict(_TEXTS)
+
+
 def _disassembly(
-    code: bytes,
-    name: str,
-    toolchain: Toolchain,
-    cached: bool,
-    program: str,  # noqa: ARG001 - for the cache
-    only: tuple[int, ...],
+    code: bytes, name: str, toolchain: Toolchain, cached: bool, only: tuple[int, ...]
 ) -> str | NcuSwizzleError:
     """Return the text, or why there is none: remembered as well, for nvdisasm may have taken its whole limit."""
     version = toolchain.working_version(NVDISASM) if cached else ""

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncu_swizzle.base import paths
-from ncu_swizzle.base.texts import in_code, in_markdown, in_words, one_line
+from ncu_swizzle.base.texts import in_words, one_line
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.kernels.family import Family, Kernel, Parameter, Problem
 from ncu_swizzle.kernels.limits import evaluate
@@ -192,29 +192,6 @@ def table(family: Family) -> PlainTable:
 
 def markdown(catalog: Catalog) -> str:
     """Return the whole catalogue as a page of the documentation."""
-    return "\n".join(["# The catalogue", "", INTRODUCTION, *map(_section, catalog.families)])
+    from ncu_swizzle.render import templates  # Jinja, which no table needs
 
-
-INTRODUCTION = """\
-Written by `ncu-swizzle list --markdown` from `kernels/*/family.toml`. The degree is actual over ideal wavefronts per
-access kind, predicted by arithmetic and checked against the recordings by a test. An article is one of the
-four that docs/learn walks through; a kernel without one comes from a library, for comparison.
-"""
-
-
-def _section(family: Family) -> str:
-    lines = [f"## {in_markdown(family.name)}: {in_markdown(family.title)}", ""]
-    lines += [
-        f"- {in_code(p.name)}: {in_markdown(p.help)}; {p.default} by default, {limits(p)}" for p in family.parameters
-    ]
-    grid, block = (" × ".join(map(in_code, map(str, sizes))) for sizes in (family.launch.grid, family.launch.block))
-    lines += [f"- grid {grid}, block {block}", *([f"- {NEVER_RUN}: built and emulated alone"] * family.never_run), ""]
-    columns = ("kernel", "what it shows", "degree", "compared with", "article")
-    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(map(in_markdown, _cells(kernel)))} |" for kernel in family.kernels]
-    return "\n".join([*lines, ""])
-
-
-def _cells(kernel: Kernel) -> tuple[str, ...]:
-    degree = ", ".join(f"{access} {degree}" for access, degree in kernel.degree.items())
-    return (kernel.name, f"{kernel.title}. {kernel.lesson}", degree, kernel.baseline, kernel.article)
+    return templates.markdown("catalogue", catalog=catalog, limits=limits, never_run=NEVER_RUN)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ncu_swizzle.render import text
 from ncu_swizzle.reports import frames
 from ncu_swizzle.reports.comparison import Comparison
-from ncu_swizzle.reports.counts import TRANSFERS
+from ncu_swizzle.reports.counts import TRANSFERS, known_sum
 from ncu_swizzle.reports.frames import Mix
 from ncu_swizzle.reports.model import Profile
 
@@ -314,8 +314,8 @@ def of_wgmma(comparison: Comparison) -> tuple[UnitCounter, ...]:
         return ()
 
     def total(field: str) -> tuple[str, ...]:
-        counts = [[getattr(i, field) for i in p.instructions if i.opcode.startswith(WGMMA)] for p in profiles]
-        return tuple(text.count(None if None in count else sum(count)) for count in counts)
+        of_wgmma = ([i for i in p.instructions if i.opcode.startswith(WGMMA)] for p in profiles)
+        return tuple(text.count(known_sum(getattr(i, field) for i in instructions)) for instructions in of_wgmma)
 
     return (
         UnitCounter(name="inst_executed", meaning="wgmma executed, by warps", values=total("executed")),

@@ -169,9 +169,9 @@ class DataSection(NamedTuple):
 def data_section(comparisons: Mapping[str, Comparison]) -> DataSection:
     """Return the profiles of the comparisons (keyed by section prefix), in order, as long as they fit."""
     named = [
-        (prefix + label, label if each.title in ("", label) else f"{each.title} {label}", profile)
-        for prefix, each in comparisons.items()
-        for label, profile in each.named
+        (prefix + label, label if comparison.title in ("", label) else f"{comparison.title} {label}", profile)
+        for prefix, comparison in comparisons.items()
+        for label, profile in comparison.named
     ]
     stored: list[Stored] = []
     room = MOST_BYTES
@@ -210,7 +210,7 @@ def build_page(comparisons: Sequence[Comparison], notes: Sequence[str], title: s
     """Return the page of several comparisons."""
     colours = Colours()
     worst = {index: comparisons[index] for index in pairing.worst(comparisons, MOST_PARTS)}
-    profiles = [profile for each in comparisons for profile in each.profiles]
+    profiles = [profile for comparison in comparisons for profile in comparison.profiles]
     return KernelsPage(
         title=title or f"{len(comparisons)} kernels",
         verdict=pairing.verdict(comparisons),
@@ -241,7 +241,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     Mappings, which take longest, are searched for by so many `jobs` at a time.
     """
     shown = [comparisons[index] for index in pairing.worst(comparisons, MOST_PARTS)]
-    attribution.search_mappings((profile for each in shown for profile in each.profiles), jobs)
+    attribution.search_mappings((profile for comparison in shown for profile in comparison.profiles), jobs)
     if len(comparisons) == 1:
         return render(comparisons[0])
     page = build_page(comparisons, notes, title)
@@ -289,7 +289,9 @@ def render_banks_card(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as a notebook shows them, side by side: pictures, whose styles the notebook's cannot change."""
     board = banks.bank_board(maps)
     alone = [replace(board, pictures=(picture,)) for picture in board.pictures]
-    pictures = [(base64.b64encode(render_board_svg(each, title).encode()).decode(), _width(each)) for each in alone]
+    pictures = [
+        (base64.b64encode(render_board_svg(single, title).encode()).decode(), _width(single)) for single in alone
+    ]
     return _render("banks/card.html", pictures=pictures, title=title)
 
 

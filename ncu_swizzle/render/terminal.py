@@ -68,8 +68,8 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     if left_out > 0:
         console.print(table_line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
     for label, profile in zip(everything.labels, everything.profiles, strict=True):
-        for each in profile.checked if not any(each.wrong for each in profile.checked) else ():
-            console.print(table_line(f"{label}: {each}."))
+        for output in profile.checked if not any(output.wrong for output in profile.checked) else ():
+            console.print(table_line(f"{label}: {output}."))
     for warning in everything.warnings:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
     for finding in findings.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
@@ -147,7 +147,7 @@ def _origin(result: JobResult) -> Text:
     """Print where the numbers come from: computed, recorded earlier, or measured now."""
     reason = f"Measuring is not possible here: {result.reason}." if result.reason else ""
     comparison = result.comparison
-    profiles = [profile for each in result.comparisons for profile in each.profiles]
+    profiles = [profile for comparison in result.comparisons for profile in comparison.profiles]
     runs = sorted({(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in profiles if p.origin.recorded})
     if emulated := computed(comparison):
         labels = [label for label, profile in comparison.named if profile.origin.recorded]

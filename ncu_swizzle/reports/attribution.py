@@ -208,7 +208,7 @@ def unavoidable(profile: Profile) -> Mapping[int, bool]:
 
 @lru_cache(KEPT)
 def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
-    unpacked = ((each.pc, each.unpacked()) for each in saved if each.complete)
+    unpacked = ((requests.pc, requests.unpacked()) for requests in saved if requests.complete)
     return {
         pc: operations.find(made.op).kind not in (ATOMIC, COPY)
         for pc, made in unpacked
@@ -219,7 +219,7 @@ def _unavoidable(saved: tuple[SavedRequests, ...]) -> Mapping[int, bool]:
 def untried(profile: Profile) -> tuple[str, ...]:
     """Return the accesses whose addresses are unknown, such as ``LDS at tile.cu:12``: no mapping is tried on them."""
     lines = dict(_labels(profile))
-    supposed = {each.pc for each in profile.supposed}
+    supposed = {requests.pc for requests in profile.supposed}
     missed = [
         access
         for access in profile.shared()
@@ -253,7 +253,7 @@ def _tiles(
 ) -> tuple[ObservedTile, ...]:
     names = dict(labels)
     # Possible requests include the certain ones.
-    requests = {each.pc: each.unpacked() for each in (*saved, *supposed)}
+    requests = {request.pc: request.unpacked() for request in (*saved, *supposed)}
     return observed_tiles(requests, lambda offset: names.get(offset, ""), leading, arrays)
 
 

@@ -7,12 +7,13 @@ import binascii
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
 from ncu_swizzle.base.validate import Count
 from ncu_swizzle.cubin.lines import Location, is_wmma
+from ncu_swizzle.smem.opcodes import opcodes_with, row
 
 if TYPE_CHECKING:
     from ncu_swizzle.smem.requests import AccessRequests
@@ -105,21 +106,11 @@ class SavedRequests:
 
 
 Key = TypeVar("Key", bound=Hashable)
+Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"  # the kind of an access whose SASS the report lacks
-NEVER = "@!PT"  # the guard of instructions that are never executed, such as the LDS around LDGSTS
+NEVER = "@!PT"  # the guard of instructions that are never executed, such as the loads around cp.async
 # The transfer that each kind of shared-memory access makes.
-TRANSFERS = {
-    "LDS": "SMEM→RF",
-    "LDSM": "SMEM→RF",
-    "STS": "RF→SMEM",
-    "STSM": "RF→SMEM",
-    "LDGSTS": "GMEM→SMEM",
-    "ATOMS": "in SMEM",
-    "HGMMA": "SMEM→TC",
-    "QGMMA": "SMEM→TC",
-    "IGMMA": "SMEM→TC",
-    "BGMMA": "SMEM→TC",
-}
+TRANSFERS = {name: row(name).transfer for name in opcodes_with(lambda each: bool(each.transfer))}
 
 
 class Ratios:
@@ -226,17 +217,27 @@ def added(parts: Iterable[Instruction]) -> Total:
     partly = len(known) < len(instructions) and any(i.access for i in known) and not any(i.implausible for i in known)
     return Total(
         counted=added(known) if partly else None,
-        executed=_sum(i.executed for i in instructions),
-        wavefronts=_sum(i.wavefronts for i in instructions if i.access or i.wavefronts is not None),
-        ideal=_sum(None if i.implausible else i.ideal for i in instructions if i.access or i.ideal is not None),
+        executed=_sum_of_some(i.executed for i in instructions),
+        wavefronts=_sum_of_some(i.wavefronts for i in instructions if i.access or i.wavefronts is not None),
+        ideal=_sum_of_some(None if i.implausible else i.ideal for i in instructions if i.access or i.ideal is not None),
         samples=sum(sum(i.samples.values()) for i in instructions),
     )
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def _sum_of_some(counts: Iterable[int | None]) -> int | None:
     """Return the sum; None if there is nothing to add, or anything is unknown."""
     values = list(counts)
-    return None if None in values or not values else sum(count for count in values if count is not None)
+    return known_sum(values) if values else None
+
+
+def known_sum(counts: Iterable[Amount | None]) -> Amount | None:
+    """Return the sum; None if any count is unknown."""
+    total: Any = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return cast(Amount, total)
 
 
 def grouped(instructions: Iterable[Instruction], keys: Callable[[Instruction], Iterable[Key]]) -> dict[Key, Total]:

@@ -21,6 +21,7 @@ from ncu_swizzle.reports.counts import NEVER as GUARD
 from ncu_swizzle.reports.counts import TRANSFERS, Instruction, Ratios, Total
 from ncu_swizzle.reports.model import Metric, Profile
 from ncu_swizzle.reports.side_by_side import COUNT, RATIO
+from ncu_swizzle.smem.opcodes import Copy, Shared, opcodes_with
 
 # The instruction mix: warp instructions executed, by class of SASS opcode.
 #
@@ -28,14 +29,14 @@ from ncu_swizzle.reports.side_by_side import COUNT, RATIO
 # opcodes are counted one by one: a swizzle must not change their number.
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
-PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the LDS around LDGSTS
+PREDICATED_OFF = "Predicated off"  # the guard @!PT is always false, as on the loads around cp.async
 INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control", "Other"
 
 # The first pattern that matches the start of an opcode gives its class.
 _CLASSES: tuple[tuple[str, str], ...] = (
     (PREDICATED_OFF, rf"{GUARD} [\w.]+"),
     (TENSOR, r"[A-Z]*MMA|UTC\w*MMA"),
-    (SHARED, r"LDSM?|STSM?|ATOMS|LDGSTS|STAS|REDAS"),
+    (SHARED, "|".join(opcodes_with(lambda row: row.shared is Shared.LANES or row.copy is Copy.STORE))),
     (TMA, r"UTMA\w*|UBLK\w*"),
     ("Global and local memory", r"(LD|ST)[GL]?|ATOMG?|REDG?|CCTL\w*|SU(LD|ST|RED|ATOM)|TEX|TLD"),
     ("Constants", r"U?LDCU?"),
@@ -262,14 +263,14 @@ def comparison_table(comparison: Comparison, kind: Kind = "instructions") -> pd.
     return _stacked(comparison.named, kind)
 
 
-def comparisons_table(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
-    """Return the stacked tables of several comparisons; a profile is named by its kernel and, in a pair, its label."""
+def comparisons_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+    """Return the stacked tables of instructions; a profile is named by its kernel and, in a pair, its label."""
     named = [
         (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
         for comparison in comparisons
         for label, profile in comparison.named
     ]
-    return _stacked(named, kind)
+    return _stacked(named, "instructions")
 
 
 def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:

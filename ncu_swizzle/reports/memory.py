@@ -9,13 +9,14 @@ from functools import lru_cache
 from ncu_swizzle.base.traffic import SECTOR, Pattern, Traffic
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.reports.attribution import FrameOwners, Here, nowhere
-from ncu_swizzle.reports.counts import Instruction
+from ncu_swizzle.reports.counts import Instruction, known_sum
 from ncu_swizzle.reports.model import Profile
+from ncu_swizzle.smem.opcodes import opcodes_with
 from ncu_swizzle.smem.operations import WARP
 
-# Opcodes that access global memory at addresses of their lanes.
-OPCODES = ("LDG", "STG", "LD", "ST", "LDGSTS", "RED", "REDG", "ATOM", "ATOMG")
-LOCAL_OPCODES = ("LDL", "STL")
+# Opcodes that access global memory, or local memory alone, at addresses of their lanes.
+OPCODES = opcodes_with(lambda row: row.global_access)
+LOCAL_OPCODES = opcodes_with(lambda row: row.local_access)
 STRUCTURE = 64  # bytes: neighbours up to this far apart are members of structures, others are rows
 
 
@@ -35,25 +36,24 @@ class MemoryLine:
     @property
     def unknown(self) -> tuple[Instruction, ...]:
         """Those whose sectors are unknown, though they ran or may have."""
-        return tuple(each for each in self.instructions if each.traffic.excessive is None)
+        return tuple(access for access in self.instructions if access.traffic.excessive is None)
 
     @property
     def known(self) -> tuple[Instruction, ...]:
-        return tuple(each for each in self.instructions if each.traffic.excessive is not None)
+        return tuple(access for access in self.instructions if access.traffic.excessive is not None)
 
     @property
     def total(self) -> Traffic:
-        return Traffic.total(each.traffic for each in self.known)
+        return Traffic.total(access.traffic for access in self.known)
 
     @property
     def requests(self) -> int:
-        return sum(each.executed or 0 for each in self.known)
+        return sum(access.executed or 0 for access in self.known)
 
     @property
     def executed(self) -> int | None:
         """The requests of all of them; None if any count is unknown."""
-        counts = [each.executed for each in self.instructions]
-        return None if None in counts else self.requests + sum(each.executed or 0 for each in self.unknown)
+        return known_sum(access.executed for access in self.instructions)
 
     @property
     def ratio(self) -> float:
@@ -74,7 +74,7 @@ class MemoryLine:
     @property
     def patterns(self) -> tuple[Pattern, ...]:
         """The patterns of those with excessive sectors."""
-        return tuple(each.pattern for each in self.instructions if each.pattern and each.traffic.excessive)
+        return tuple(access.pattern for access in self.instructions if access.pattern and access.traffic.excessive)
 
 
 def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
@@ -94,9 +94,13 @@ def memory_lines(profile: Profile, here: Here = nowhere) -> list[MemoryLine]:
 
 def _beside(line: MemoryLine, lines: Iterable[MemoryLine]) -> Iterator[MemoryLine]:
     """Yield the other lines whose accesses the compiler could have merged with this line's into vectors."""
-    sizes = {each.vector for each in line.patterns if each.vector}
+    sizes = {pattern.vector for pattern in line.patterns if pattern.vector}
     for other in lines:
-        if other.access == line.access and other.line != line.line and sizes & {each.vector for each in other.patterns}:
+        if (
+            other.access == line.access
+            and other.line != line.line
+            and sizes & {pattern.vector for pattern in other.patterns}
+        ):
             yield other
 
 
@@ -113,7 +117,7 @@ def by_opcode(profile: Profile) -> dict[str, MemoryLine]:
 
 def everything(profile: Profile) -> MemoryLine:
     """Return all accesses to global memory as one line."""
-    all_of_them = tuple(each for line in memory_lines(profile) for each in line.instructions)
+    all_of_them = tuple(access for line in memory_lines(profile) for access in line.instructions)
     return MemoryLine(access="", line=None, instructions=all_of_them, block=profile.block)
 
 
@@ -222,7 +226,7 @@ def advice(line: MemoryLine) -> str:
     patterns = line.patterns
     if not patterns:
         return ""
-    if all(each.unaligned and not each.gaps for each in patterns):
+    if all(pattern.unaligned and not pattern.gaps for pattern in patterns):
         return "begin them at a multiple of 32 bytes: pad rows (cudaMallocPitch), or shift which thread does what"
     if vector := _vector(line):
         return vector
@@ -250,7 +254,7 @@ def staging(line: MemoryLine) -> str:
 
 def _step(line: MemoryLine) -> int | None:
     """Return the stride in bytes along threadIdx.x, if it leaves gaps and is the same in all accesses."""
-    steps = {each.x for each in line.patterns}
+    steps = {pattern.x for pattern in line.patterns}
     step = next(iter(steps), None)
     return step if len(steps) == 1 and step and abs(step) > line.patterns[0].width else None
 
@@ -258,16 +262,16 @@ def _step(line: MemoryLine) -> int | None:
 def _vector(line: MemoryLine) -> str:
     """Return the vector type that can replace a thread's adjacent accesses, tried on all of their addresses."""
     lines = (line, *line.beside)
-    excessive = [each for one in lines for each in one.instructions if each.traffic.excessive and each.pattern]
-    sizes = {each.pattern.vector for each in excessive if each.pattern}
-    first = [each for each in excessive if each.pattern and each.pattern.vector_sectors is not None]
+    excessive = [access for one in lines for access in one.instructions if access.traffic.excessive and access.pattern]
+    sizes = {access.pattern.vector for access in excessive if access.pattern}
+    first = [access for access in excessive if access.pattern and access.pattern.vector_sectors is not None]
     if len(sizes) != 1 or not (size := sizes.pop()) or not first:
         return ""
     width = line.patterns[0].width
     count = size // width
-    now = sum(each.traffic.sectors or 0 for each in excessive)
-    then = sum(each.pattern.vector_sectors or 0 for each in first if each.pattern)
-    warps = sum(each.executed or 0 for each in first)
+    now = sum(access.traffic.sectors or 0 for access in excessive)
+    then = sum(access.pattern.vector_sectors or 0 for access in first if access.pattern)
+    warps = sum(access.executed or 0 for access in first)
     if count * len(first) != len(excessive) or then >= now or not warps:
         return ""
     name = {2: "float2", 4: "float4"}.get(count if width == 4 else 0, f"{size} bytes")
@@ -285,11 +289,11 @@ def _if_exchanged(line: MemoryLine) -> str:
     """
     import numpy as np
 
-    from ncu_swizzle.smem.sectors import global_sectors
+    from ncu_swizzle.smem.wavefronts import global_sectors
 
     first, (_, down, _) = line.patterns[0], line.block
     if (
-        any((each.x, each.y) != (first.x, first.y) for each in line.patterns)
+        any((pattern.x, pattern.y) != (first.x, first.y) for pattern in line.patterns)
         or first.x is None
         or not first.y
         or not down

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ncu_swizzle.base import cache, codes
 from ncu_swizzle.base.errors import BadFile, DamagedFile
@@ -27,12 +27,12 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
 from ncu_swizzle.reports.origins import RECORDED, Origin, origin_of
 
-SCHEMA = 11
+SCHEMA = 12
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`, 5 `unknowns` and codes of findings, 6
 # `traffic` of instructions, 7 `timeline`, 8 `simulated`, 9 `through` and `related` of findings, `arrays` and
-# `supposed`, 10 `checked`
+# `supposed`, 10 `checked`, 11 `line` of findings
 READABLE = (*range(1, SCHEMA), SCHEMA)
 
 DURATION = "gpu__time_duration.sum"
@@ -114,7 +114,8 @@ class Finding:
     title: str
     message: str
     code: str = ""
-    through: tuple[Location, ...] = ()  # what is inlined at the line in the title, innermost last
+    line: Location | None = None  # the own source line that does it, if known
+    through: tuple[Location, ...] = ()  # what is inlined at the line, innermost last
     related: tuple[Location, ...] = ()  # the lines of others that take part
 
 
@@ -337,7 +338,8 @@ class Profile:
             )
         if content.pop("digest") != cache.sha256_of_json(content):
             raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
-        del content["schema"]
+        if content.pop("schema") < 12:
+            content["findings"] = list(map(_located, content["findings"]))
         content.pop("provenance", None)  # follows from the other fields
         return from_plain(cls, {**content, "instructions": _from_table(content["instructions"])})
 
@@ -390,8 +392,8 @@ def codes_of_unknown(profile: Profile, uncounted: Iterable[Instruction]) -> tupl
     return tuple(dict.fromkeys(reasons.get(instruction.pc, codes.NOT_RUN) for instruction in uncounted))
 
 
-# What a launch gets wrong, kept as findings: the message, and the source line as the title. Accesses outside of its
-# buffers, and tiles that wgmma reads differently from how TMA wrote them.
+# What a launch gets wrong, kept as findings whose title is the source line: accesses outside of its buffers, races,
+# outputs, and tiles that wgmma reads differently from how TMA wrote them.
 
 
 BOUNDS_RULE, TILES_RULE, RACES_RULE = "ncu-swizzle.bounds", "ncu-swizzle.tiles", "ncu-swizzle.races"
@@ -400,44 +402,35 @@ OUTPUT_RULE = "ncu-swizzle.output"
 RULES = {BOUNDS_RULE: codes.OUTSIDE, TILES_RULE: codes.TILE, RACES_RULE: codes.RACE, OUTPUT_RULE: codes.WRONG_OUTPUT}
 
 
-class Violation(NamedTuple):
-    """What is wrong, the own source line that does it, if known, and the rule that reports it."""
-
-    message: str
-    line: Location | None
-    rule: str = BOUNDS_RULE
-    code: str = codes.OUTSIDE
-    through: tuple[Location, ...] = ()  # what is inlined at the line, innermost last
-    related: tuple[Location, ...] = ()  # the lines of others that take part
-
-
-def finding(violation: Violation) -> Finding:
-    """Return a violation as a finding."""
-    title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
+def violation(
+    message: str,
+    line: Location | None = None,
+    rule: str = BOUNDS_RULE,
+    code: str = codes.OUTSIDE,
+    through: tuple[Location, ...] = (),
+    related: tuple[Location, ...] = (),
+) -> Finding:
+    """Return what is wrong, and where, as a finding of one of our checks."""
+    title = f"{line[0]}:{line[1]}" if line else ""
     return Finding(
-        rule=violation.rule,
-        kind="warning",
-        title=title,
-        message=violation.message,
-        code=violation.code,
-        through=violation.through,
-        related=violation.related,
+        rule=rule, kind="warning", title=title, message=message, code=code, line=line, through=through, related=related
     )
 
 
-def violations(profile: Profile) -> Iterator[Violation]:
-    """Yield a profile's violations."""
-    for finding_ in profile.findings:
-        if finding_.rule in RULES:
-            file, _, line = finding_.title.rpartition(":")
-            located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
-            code = finding_.code or RULES[finding_.rule]
-            line_ = (file, int(line)) if located else None
-            yield Violation(finding_.message, line_, finding_.rule, code, finding_.through, finding_.related)
+def violations(profile: Profile) -> Iterator[Finding]:
+    """Yield what the checks of a profile's launch found."""
+    return (found for found in profile.findings if found.rule in RULES)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:
     """Yield a sentence per violation, its source line first."""
-    for message, line, *_ in violations(profile):
-        where = f"{line[0]}:{line[1]}: " if line else ""
-        yield f"{label}: {where}{message}."
+    return (f"{label}: {f'{found.title}: ' if found.line else ''}{found.message}." for found in violations(profile))
+
+
+def _located(finding: dict[str, Any]) -> dict[str, Any]:
+    """Return a finding of a schema before 12, whose line was in its title alone, as of now."""
+    if finding["rule"] not in RULES:
+        return finding
+    file, _, line = finding["title"].rpartition(":")
+    is_line = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
+    return {"code": RULES[finding["rule"]], **finding, "line": [file, int(line)] if is_line else None}

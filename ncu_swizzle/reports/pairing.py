@@ -12,15 +12,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from ncu_swizzle.base.bounds import some
 from ncu_swizzle.base.errors import NotComparable, UsageError
 from ncu_swizzle.base.texts import one_line
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.names import KernelFilter
 from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.comparison import Comparison, compare, distinct
+from ncu_swizzle.reports.counts import known_sum
 from ncu_swizzle.reports.model import IDEAL, WAVEFRONTS, Profile
-
-MOST_NAMED = 8  # kernels in one sentence
 
 Row = tuple[Profile | None, ...]
 
@@ -84,9 +84,7 @@ def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequenc
 
 def launch_list(profiles: Sequence[Profile]) -> str:
     """Return the launches in a sentence: numbers and short names, the first few of many."""
-    shown = [f"{p.launch.index} {names.shorten(p.kernel.function or p.kernel.name)}" for p in profiles]
-    more = [f"{len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
-    return ", ".join([*shown[:MOST_NAMED], *more])
+    return some(f"{p.launch.index} {names.shorten(p.kernel.function or p.kernel.name)}" for p in profiles)
 
 
 def rows(reports: Sequence[Sequence[Profile]], forced: Sequence[Forced] = ()) -> list[Row]:
@@ -253,12 +251,16 @@ def _badness(comparison: Comparison) -> tuple[int, float]:
 
 def outputs(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield of how many launches the outputs were compared, and what of them is wrong or unknown."""
-    found = [(each.title, each.profiles[-1].checked) for each in comparisons if each.profiles[-1].checked]
+    found = [
+        (comparison.title, comparison.profiles[-1].checked)
+        for comparison in comparisons
+        if comparison.profiles[-1].checked
+    ]
     if found:
-        right = sum(not any(each.wrong or each.unknown for each in checked) for _, checked in found)
+        right = sum(not any(output.wrong or output.unknown for output in checked) for _, checked in found)
         yield f"Outputs were compared of {len(found)} of {len(comparisons)} launches; of {right} all are right."
     for title, checked in found:
-        yield from (f"{title}: {each}." for each in checked if each.wrong or each.unknown)
+        yield from (f"{title}: {output}." for output in checked if output.wrong or output.unknown)
 
 
 def verdict(comparisons: Sequence[Comparison]) -> str:
@@ -285,14 +287,9 @@ def _launches_verdict(comparisons: Sequence[Comparison]) -> str:
 
 
 def _pairs_verdict(pairs: Sequence[Comparison]) -> str:
-    was, now = (_sum([excess(pair.profiles[index]) for pair in pairs]) for index in (0, 1))
-    before, after = (_sum([pair.profiles[index].duration_ns for pair in pairs]) for index in (0, 1))
+    was, now = (known_sum(excess(pair.profiles[index]) for pair in pairs) for index in (0, 1))
+    before, after = (known_sum(pair.profiles[index].duration_ns for pair in pairs) for index in (0, 1))
     parts = [f"{len(pairs)} pairs"]
     parts += [f"excessive wavefronts {was:,.0f} → {now:,.0f}"] if was is not None and now is not None else []
     parts += [f"{before / 1e6:.3f} → {after / 1e6:.3f} ms in total"] if before is not None and after else []
     return f"{', '.join(parts)}."
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None if any value is unknown."""
-    return None if None in values else sum(value for value in values if value is not None)

@@ -23,7 +23,7 @@ from ncu_swizzle.base import unfinished
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.base.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
 from ncu_swizzle.kernels.options import RUN_MANIFEST
-from ncu_swizzle.reports import remarks, sizes
+from ncu_swizzle.reports import remarks
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import Destination
 
@@ -368,6 +368,6 @@ def load_profile(file: Path) -> Profile:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
     if wrong := remarks.impossible(profile):
         raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
-    if too_large := sizes.excess(profile):
+    if too_large := remarks.too_large(profile):
         raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)
     return profile

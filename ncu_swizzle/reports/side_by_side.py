@@ -9,7 +9,7 @@ import pandas as pd
 
 from ncu_swizzle.base.validate import LIMIT
 from ncu_swizzle.reports import memory as traffic
-from ncu_swizzle.reports.counts import Instruction, Total
+from ncu_swizzle.reports.counts import Instruction, Total, known_sum
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.remarks import Named
 
@@ -101,10 +101,9 @@ def memory(named: Named) -> pd.DataFrame:
 
 def _sums(accesses: Sequence[Instruction]) -> dict[str, int | None]:
     """Return the counts of accesses together, None if any of them lacks it."""
-    columns = {name: [getattr(access.traffic, name) for access in accesses] for name in SECTORS[1:]}
-    columns["executed"] = [access.executed for access in accesses]
-    sums = {name: None if None in counts else sum(counts) for name, counts in columns.items()}
-    return {name: _countable(count) for name, count in sums.items()}
+    counts = {name: known_sum(getattr(access.traffic, name) for access in accesses) for name in SECTORS[1:]}
+    counts["executed"] = known_sum(access.executed for access in accesses)
+    return {name: _countable(count) for name, count in counts.items()}
 
 
 def lines(named: Named) -> pd.DataFrame:

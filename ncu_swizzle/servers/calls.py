@@ -70,11 +70,7 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
     if limits.get("baseline"):
         caller.folders.path(limits["baseline"])
     limits_given = {name: value for name, value in limits.items() if value is not None}
-    verdict = api.check(
-        *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
-        budget=caller.timeout_s,
-        on_progress=caller.progress, **launch.keywords(), **limits_given,
-    )  # fmt: skip
+    verdict = api.check(*entries, raising=False, config=config, **caller.keywords(launch), **limits_given)
     failing = {check.kernel for check in verdict.checks if check.failed}
     worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
     following = Call("explain", {"kernel": worst, **caller.again(worst, launch)})
@@ -118,7 +114,7 @@ def _fixing(
     caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, targets: Sequence[Target]
 ) -> Call | None:
     """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
-    failed = next((each for each in verdict.checks if each.failed and each.criterion == MAX_DEGREE), None)
+    failed = next((judged for judged in verdict.checks if judged.failed and judged.criterion == MAX_DEGREE), None)
     chosen = next((target for target in targets if failed and target.name == failed.kernel), None)
     if chosen is None:  # nothing fails, or a captured launch does
         return None
@@ -223,7 +219,7 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
         place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
         row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
         yield without_empty({"kernel": kernel.kernel, **row})
-    yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
+    yield from ({"kernel": kernel.kernel, "note": note} for note in kernel.notes)
 
 
 # `profile`, `compare` and `read_report`: counts of kernels, side by side.
@@ -234,10 +230,7 @@ LINES = 12  # those with the most excess
 def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), engine: str = "auto") -> Answer:
     """Answer a kernel's counts next to its baseline's, and which engine they are from."""
     config = caller.sources(kernel, launch).config
-    result = api.profile(
-        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s, budget=caller.timeout_s,
-        on_progress=caller.progress, **launch.keywords(),
-    )  # fmt: skip
+    result = api.profile(kernel, config=config, **caller.keywords(launch, engine))
     facts = {"engine": result.engine, "engine_reason": result.reason}
     return _answer(result.comparison, facts, _after(caller, result.comparison, kernel, launch))
 
@@ -245,12 +238,8 @@ def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), en
 def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven()) -> Answer:
     """Answer kernels, reports or saved profiles side by side, the first one as the baseline."""
     config = caller.entries(entries, launch).config
-    compared = api.compare(
-        *entries, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
-        budget=caller.timeout_s,
-        on_progress=caller.progress, **launch.keywords(),
-    )  # fmt: skip
-    engines = sorted({each.engine for each in compared.profiles})
+    compared = api.compare(*entries, config=config, **caller.keywords(launch))
+    engines = sorted({profile.engine for profile in compared.profiles})
     return _answer(compared, {"engine": ", ".join(engines)}, _after(caller, compared, entries[-1], launch))
 
 

@@ -48,7 +48,7 @@ class LaunchGiven:
     def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
         """Parse what a client sent; raise UsageError for an unknown field."""
         fields_sent: dict[str, Any] = dict(content or {})
-        names = [each.name for each in fields(cls)]
+        names = [own_field.name for own_field in fields(cls)]
         for name in fields_sent:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
@@ -215,7 +215,7 @@ def _sent(typed: Typed) -> str:
 def _launch(words: Sequence[str]) -> dict[str, Any]:
     """Return options of the command line as the fields of a launch; nothing if a launch has no such field."""
     arguments: dict[str, Any] = {}
-    names = {each.name for each in fields(LaunchGiven)}
+    names = {own_field.name for own_field in fields(LaunchGiven)}
     for option, value in zip(words[::2], words[1::2], strict=False):
         name = FIELDS.get(option.removeprefix("--"), option.removeprefix("--"))
         if name not in names or len(words) % 2:
@@ -238,12 +238,17 @@ class Caller:
     progress: Progress = silent
     timeout_s: float = 600
 
-    def request(self, launch: LaunchGiven, engine: str = "auto") -> Request:
+    def request(self, launch: LaunchGiven, engine: str = AUTO) -> Request:
         """Return the request for profiles of a kernel. Raises Untrusted for an engine that runs what must not run."""
         return Request(
             engine=self.folders.engine(engine), problem=dict(launch.problem), timeout_s=self.timeout_s,
             budget_s=self.timeout_s,
         )  # fmt: skip
+
+    def keywords(self, launch: LaunchGiven, engine: str = AUTO) -> dict[str, Any]:
+        """Return the keywords of `commands.api` for profiles of kernels. Raises Untrusted as `request` does."""
+        limits = {"timeout": self.timeout_s, "budget": self.timeout_s, "on_progress": self.progress}
+        return {"engine": self.folders.engine(engine), **limits, **launch.keywords()}
 
     def sources(self, entry: str, launch: LaunchGiven) -> CatalogOptions:
         """Return where kernels are described, after a look at what the kernel would read. Raises Untrusted."""

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import UnknownKernel, UsageError
-from ncu_swizzle.explain import every_launch, explained, own_kernels
+from ncu_swizzle.explain import explained, own_kernels, predict
 from ncu_swizzle.explain import explained as suggesting
-from ncu_swizzle.explain.every_launch import EveryLaunchAnswer
 from ncu_swizzle.explain.explained import SuggestAnswer
 from ncu_swizzle.explain.own_kernels import Subject
+from ncu_swizzle.explain.predict import EveryLaunchAnswer
 from ncu_swizzle.explain.query import CODE, MAP, MAPPING, ExplainQuery, KernelQuery
 from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.linting import KernelLint
@@ -63,7 +63,7 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     """
     query = ExplainQuery(what=kernel, show=MAP, access=access, kernel=_query(caller, kernel, launch))
     if files := explained.named(query, unlaunched=True).unlaunched:
-        return _in_every_launch(every_launch.answer(query, files))
+        return _in_every_launch(predict.in_every_launch(query, files))
     subject = explained.explanation(query).subject
     if subject is None or subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
@@ -209,7 +209,7 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     """Answer why a line of a declared kernel conflicts: lanes, addresses and banks, as `explain` does."""
     source = Path(os.path.realpath(caller.folders.path(file)))
     declared = _declared_kernels(caller, source, caller.folders.config(source.parent))
-    target = next((each for each in declared if each.name == kernel), None)
+    target = next((candidate for candidate in declared if candidate.name == kernel), None)
     if target is None:
         raise UnknownKernel(f"{file} declares no kernel {kernel!r}", "list_kernels with file lists those that it does")
     query = KernelQuery(request=caller.request(LaunchGiven(), "emulated"), progress=caller.progress)

@@ -68,7 +68,7 @@ class SeenSource:
     @property
     def lasts(self) -> bool:
         """Whether none of its inputs has changed since."""
-        return bool(self.stamps) and all(stamp(each[0]) == each for each in self.stamps)
+        return bool(self.stamps) and all(stamp(taken[0]) == taken for taken in self.stamps)
 
     @property
     def lines(self) -> Sequence[Row]:
@@ -130,7 +130,7 @@ def _units(text: str) -> int:
 
 def actions(source: SeenSource, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
     """Yield an action per source of the conflicting kernels at the cursor."""
-    numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE}
+    numbers = {diagnostic.range.start.line + 1 for diagnostic in wanted if diagnostic.source == SOURCE}
     rows = [
         row
         for number in numbers

@@ -57,7 +57,7 @@ struct {name} {{
 """
 
 
-def cute(mapping: Mapping, name: str = "Tile", *, flat: bool = False) -> str | None:
+def cute(mapping: Mapping, *, flat: bool = False) -> str | None:
     """Return the mapping as a CuTe layout with its writer and reader; None if CuTe cannot express it.
 
     `flat`: they take an element's index, as its rows are not known.
@@ -74,15 +74,15 @@ def cute(mapping: Mapping, name: str = "Tile", *, flat: bool = False) -> str | N
 // {titled(mapping)}.
 // A tensor over it takes {takes}, for writes and reads alike.
 using Plain = cute::Layout<{_static("Shape", plain.shape)}, {_static("Stride", plain.stride)}>;
-using {name} = decltype({layout});
+using Tile = decltype({layout});
 
 template <class Element> CUTE_HOST_DEVICE void write(Element *smem, {parameters}, Element value) {{
     static_assert(sizeof(Element) == sizeof({element}));
-    cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})({coordinates}) = value;
+    cute::make_tensor(cute::make_smem_ptr(smem), Tile{{}})({coordinates}) = value;
 }}
 
 template <class Element> CUTE_HOST_DEVICE Element read(Element *smem, {parameters}) {{
-    return cute::make_tensor(cute::make_smem_ptr(smem), {name}{{}})({coordinates});
+    return cute::make_tensor(cute::make_smem_ptr(smem), Tile{{}})({coordinates});
 }}
 """
 
@@ -95,7 +95,7 @@ def _runs_of(mapping: Mapping) -> Layout:
     return Layout((padding.every, -(-size // padding.every)), (1, padding.every + padding.by))
 
 
-def cuda(mapping: Mapping, name: str = "Tile", *, flat: bool = False, now: int = 0) -> str:
+def cuda(mapping: Mapping, *, flat: bool = False, now: int = 0) -> str:
     """Return a struct with ``at(row, column)``, the byte offset of an element.
 
     `flat`: with ``at(index)`` instead, as its rows are not known. `now`: the elements of a row in the source.
@@ -108,7 +108,7 @@ def cuda(mapping: Mapping, name: str = "Tile", *, flat: bool = False, now: int =
 
 // {titled(mapping)}.
 // Every access to the tile, write or read, goes through `at`.
-struct {name} {{
+struct Tile {{
     static constexpr int kBytes = {mapping.bytes};
     // The byte offset of {what}.
     static __host__ __device__ __forceinline__ constexpr int at({parameters}) {{

@@ -247,4 +247,4 @@ def _floor(op: str, addresses: Ints, active: Bools, source: Ints | None, ideal: 
     first = int(addresses.min(initial=1 << 20, where=active)) // LINE * LINE
     within = np.where(active, addresses - first, 0)
     flat = Mapping(Layout((1, int(within.max()) + 1), (1, 1)), element_bytes=1)
-    return least(Access(op, op, np.zeros_like(within), within, active, source), flat, ideal)
+    return least(Access(op, op, np.zeros_like(within), within, active=active, source=source), flat, ideal)

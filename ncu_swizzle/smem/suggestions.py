@@ -164,7 +164,7 @@ def _judge(
         raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     unjudged = tuple(access.name for access in accesses if access not in countable)
-    return Judge(plain, countable, limits, granule, taken, used), unjudged
+    return Judge(plain, countable, limits, granule, taken=taken, used=used), unjudged
 
 
 def _search(judge: Judge) -> Suggestion:

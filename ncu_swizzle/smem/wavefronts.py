@@ -1,7 +1,8 @@
-"""How many wavefronts a warp instruction takes, from the shared-memory addresses of its lanes.
+"""How many wavefronts, or sectors of global memory, a warp instruction takes, from the addresses of its lanes.
 
-The rules are those of Nsight Compute's memory_l1_wavefronts_shared and memory_l1_wavefronts_shared_ideal on an H100.
-docs/wavefronts.md states them, with the number of measurements that each reproduces.
+The rules of wavefronts are those of Nsight Compute's memory_l1_wavefronts_shared and
+memory_l1_wavefronts_shared_ideal on an H100. docs/wavefronts.md states them, with the
+number of measurements that each reproduces.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ncu_swizzle.base.errors import UsageError
+from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.operations import (
     ADD_ONE,
@@ -24,6 +26,7 @@ from ncu_swizzle.smem.operations import (
     SPIN,
     STMATRIX,
     WARP,
+    WORD,
     ZERO_FILL,
     Bools,
     Ints,
@@ -270,4 +273,69 @@ def _merged(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> I
     counts: Ints = phases.sum(axis=1)
     rows = np.flatnonzero(may & (counts == 2) & (phases.max(axis=1) == 1))
     counts[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
+    return counts
+
+
+# ---------------------------------------------------------------------------------------------- sectors and tags
+#
+# The rules are those of ncu's per-instruction columns memory_l2_theoretical_sectors_global and its ideal,
+# memory_l1_tag_requests_global, memory_l2_theoretical_sectors_local: software counts, which caches do not affect.
+# docs/sectors.md states them, and what they were compared with. N requests are int64[N, 32] byte addresses with
+# bool[N, 32] for the lanes that access memory. Hardware requires alignment: no lane's access is in two sectors.
+
+LANES_OF_SECTOR = SECTOR // WORD  # of neighbouring threads, whose word of local memory is in one sector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sectors:
+    """Counts of N requests to global memory, (N,) each."""
+
+    actual: Ints
+    ideal: Ints
+    tags: Ints
+
+
+def global_sectors(addresses: Ints, active: Bools, width: int) -> Sectors:
+    """Return what N requests of `width` bytes per lane take in global memory; nothing without active lanes.
+
+    The actual sectors are those that hold an accessed byte. The ideal is as many as the bytes of all active lanes
+    fill, but not more than the actual ones, which are fewer if lanes share bytes.
+    """
+    actual = _different(addresses, active, SECTOR)
+    full = -(-active.sum(axis=1) * width // SECTOR)
+    return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(addresses, active, LINE))
+
+
+def copy_sectors(source: Ints, target: Ints, active: Bools) -> Sectors:
+    """Return what N copies of 16 bytes per lane past L1 (cp.async.cg) take in global memory, given where they write.
+
+    They move whole sectors, or halves: a sector counts once for each sector of shared memory that it goes to, and if
+    its halves swap, once more. Of the lanes that write the same 16 bytes, the lowest one copies.
+    """
+    copying = first_lanes(target, active)
+    chunk, target_chunk = source // ROW, target // ROW
+    lowest = np.where(active, target_chunk, np.iinfo(np.int64).max).min(axis=1, keepdims=True) // 2
+    # One number per move: sector of global memory, sector of shared memory (from the request's lowest on), parity.
+    moves = ((chunk // 2 << 20) + (target_chunk // 2 - lowest)) * 2 + ((chunk ^ target_chunk) & 1)
+    actual = _different(moves, copying, 1)
+    full = -(-copying.sum(axis=1) * ROW // SECTOR)
+    return Sectors(actual=actual, ideal=np.minimum(full, actual), tags=_different(source, active, LINE))
+
+
+def local_sectors(addresses: Ints, active: Bools, width: int) -> Ints:
+    """Return the sectors of N requests to local memory, (N,), given each thread's own addresses in it.
+
+    The words of a warp's 32 threads at the same local address are side by side: a word of eight neighbouring
+    threads is a sector. An access wider than a word takes a line per word.
+    """
+    octet = np.arange(addresses.shape[1]) // LANES_OF_SECTOR
+    words = (addresses // WORD)[:, None, :] + np.arange(max(1, width // WORD))[:, None]  # (N, words, 32)
+    places = (words << 2 | octet).reshape(len(addresses), -1)
+    return _different(places, np.tile(active, words.shape[1]), 1)
+
+
+def _different(addresses: Ints, active: Bools, unit: int) -> Ints:
+    """Return (N,): in how many different blocks of `unit` bytes, from 0 on, the active lanes' addresses are."""
+    ordered = np.sort(np.where(active, addresses // unit, -1), axis=1)
+    counts: Ints = new_values(ordered).sum(axis=1)
     return counts

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ncu_swizzle.base import pool
-from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzleError, NotWritable, ProgramFailed
+from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NotWritable, ProgramFailed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
 from ncu_swizzle.sweep import worker
@@ -36,8 +36,6 @@ from ncu_swizzle.sweep.worker import (
     identity,
 )
 
-# Who does the work: this process, or workers. Both take tasks one by one and hand every result over as it comes.
-
 
 class Crew(Protocol):
     """Workers that know the job; `notes` are about workers, such as why some are not used."""
@@ -52,36 +50,14 @@ class Crew(Protocol):
         """Do all tasks. Raises what would stop each of them, such as a full disk, and whatever `on_result` raises."""
 
 
-class OneProcess:
-    """This process, which does one task after the other."""
+class ThisMachine:
+    """This process or, for what is not measured, as many as this machine's cores and memory allow."""
 
     notes = ()
 
-    def __init__(self, job: FleetJob, progress: Progress) -> None:
-        self.members = (CrewMember(job.examine(job.common)),)
-        self._job, self._progress = job, progress
-
-    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
-        for number, task in enumerate(tasks):
-            started = time.monotonic()
-            try:
-                with place(task) as folder:
-                    value = self._job.work(self._job.common, task.given, folder, self._progress)
-                    where = Whereabouts(seconds=time.monotonic() - started)
-                    on_result(number, FleetResult(value, where=where), folder)
-            except NotWritable:
-                raise
-            except NcuSwizzleError as error:
-                with place(task) as folder:
-                    on_result(number, FleetResult(error=error), folder)
-
-
-class ThisMachine(OneProcess):
-    """As many processes as this machine's cores and memory allow, for what is not measured."""
-
     def __init__(self, job: FleetJob, progress: Progress, jobs: int) -> None:
-        super().__init__(job, progress)
-        self._jobs = jobs
+        self.members = (CrewMember(job.examine(job.common)),)
+        self._job, self._progress, self._jobs = job, progress, jobs
 
     def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
         given = [task.given for task in tasks]
@@ -103,8 +79,7 @@ def crew(
     """
     options.refuse_nonsense()
     if not options.given:
-        processes = 1 if job.measures else pool.jobs_for(jobs)
-        yield ThisMachine(job, progress, processes) if processes > 1 else OneProcess(job, progress)
+        yield ThisMachine(job, progress, 1 if job.measures else pool.jobs_for(jobs))
         return
     with workers(job, options, progress) as many:
         yield many
@@ -399,6 +374,3 @@ def _units(tasks: Sequence[FleetTask]) -> deque[Unit]:
     weights = {name: sum(tasks[number].weight for number in numbers) for name, numbers in members.items()}
     ordered = sorted(members.items(), key=lambda item: -weights[item[0]])
     return deque(Unit(numbers, tasks[numbers[0]].prefers) for _, numbers in ordered)
-
-
-# Who does the work: this process, or workers. Both take tasks one by one and hand every result over as it comes.

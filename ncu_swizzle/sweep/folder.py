@@ -6,7 +6,6 @@ A point is built in a hidden folder and renamed once it is complete, so an inter
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
-from ncu_swizzle.base.files import brief, not_writable, read_bytes, replace_file, slug, write_json
+from ncu_swizzle.base.files import not_writable, parse_json, read_bytes, replace_file, slug, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.counts import Total
@@ -105,6 +104,7 @@ class Sweep:
 
 MANIFEST, POINT, POINTS, PROFILE = "sweep.json", "point.json", "points", "profile.json"
 SCHEMA = 1
+AGAIN = "start the sweep over with -f"
 
 
 def choose(family: str, destination: Destination, resume: bool) -> Path:
@@ -206,12 +206,9 @@ def refuse_another(folder: Path, family: str) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_bytes(file, "start the sweep over with -f").decode())
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise DamagedFile(f"{file} is damaged: {brief(error)}", "start the sweep over with -f") from error
+    content = parse_json(read_bytes(file, AGAIN), str(file), AGAIN)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise BadFile(f"{file} is not from a sweep that this ncu-swizzle can read", "start the sweep over with -f")
+        raise BadFile(f"{file} is not from a sweep that this ncu-swizzle can read", AGAIN)
     return content
 
 

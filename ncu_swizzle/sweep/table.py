@@ -11,10 +11,11 @@ import pandas as pd
 from rich.console import Console
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.texts import in_json, in_markdown, in_words
+from ncu_swizzle.base.texts import in_json, in_words
 from ncu_swizzle.render import formats, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.page import environment, script_parts
+from ncu_swizzle.render.templates import markdown
 from ncu_swizzle.reports.frames import Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo, UnknownCounts
 from ncu_swizzle.reports.origins import EMULATED, NCU, RECORDED, origin_of
@@ -128,7 +129,6 @@ def to_csv(sweep: Sweep) -> str:
 
 def to_json(sweep: Sweep) -> str:
     """Return the table and its origin as one JSON object; unknown values are null."""
-    records = to_frame(sweep).astype(object).to_dict("records")
     content = {
         "schema": SCHEMA,
         "family": sweep.plan.family.name,
@@ -138,9 +138,8 @@ def to_json(sweep: Sweep) -> str:
         "varied": list(sweep.plan.varied),
         "notes": list(sweep.notes),
         "points": [
-            {str(k): None if pd.isna(v) else v for k, v in record.items()}
-            | {"unknowns": [asdict(why) for why in row.unknowns]}
-            for record, row in zip(records, rows_table(sweep), strict=True)
+            record | {"unknowns": [asdict(why) for why in row.unknowns]}
+            for record, row in zip(formats.records(to_frame(sweep)), rows_table(sweep), strict=True)
         ],
         "folder": str(sweep.folder) if sweep.folder else None,
     }
@@ -157,17 +156,16 @@ def _provenance(sweep: Sweep) -> str | dict[str, Any]:
 
 def to_markdown(sweep: Sweep) -> str:
     """Return the table as Markdown for a pull request, rounded."""
-    varied = sweep.plan.varied
-    heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
-    marks = [" --- ", *(" ---: " for _ in heads[1:])]
-    lines = [f"| {' | '.join(map(in_markdown, heads))} |", f"|{'|'.join(marks)}|"]
-    shown = rows_table(sweep)
+    shown, varied = rows_table(sweep), sweep.plan.varied
     unit = time_unit(shown)
-    lines += [f"| {' | '.join(map(in_markdown, cells(row, varied, unit)))} |" for row in shown]
-    failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
-    notes = [f"> {in_markdown(note)}" for note in (where(sweep), *sweep.notes)]
-    parts = [f"### {in_markdown(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return markdown(
+        "sweep",
+        sweep=sweep,
+        title=title(sweep),
+        heads=["kernel", *varied, "duration", "speedup", "excessive", "degree"],
+        rows=[cells(row, varied, unit) for row in shown],
+        notes=(where(sweep), *sweep.notes),
+    )
 
 
 def time_unit(shown: Iterable[PointRow]) -> text.TimeUnit:

@@ -363,6 +363,14 @@ def test_what_a_program_may_not_read_is_refused_and_a_fault_is_named(results: Pa
 
 @pytest.mark.long
 @NEEDS_ALL
+def test_races_of_what_is_executed_are_named(results: Path, tmp_path: Path) -> None:
+    notes = executed(results, "./app", "race", out=tmp_path / "x.launches").notes
+    assert [note for note in notes if re.match(r"reverse: \S*results.cu:27: thread .* at results.cu:26", note)], notes
+    assert not any(note.startswith("scale:") for note in notes), notes
+
+
+@pytest.mark.long
+@NEEDS_ALL
 def test_what_launches_find_is_what_an_h100_found(shared_programs: Path, tmp_path: Path) -> None:
     ours = executed(shared_programs, "./counting", out=tmp_path / "x.launches")
     with open_launches(captures.recorded("counting")) as file:

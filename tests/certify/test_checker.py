@@ -211,6 +211,9 @@ $L_end:
 """
 
 
+BARRIERS = ".shared .align 8 .b8 bars[16]; mov.u32 %r20, bars;"
+
+
 @pytest.mark.parametrize(
     ("template", "one", "other"),
     [
@@ -227,6 +230,12 @@ $L_end:
         ("st.f32 [%rd2+{0}], %f1;", (8,), (12,)),
         ("@%p2 st.f32 [%rd2+8], %f1;", (), ()),
         ("st.{0}f32 [%rd2+8], %f1;", ("",), ("volatile.",)),
+        # Numbers have the bits that the instruction reads of them.
+        ("red.global.add.u64 [%rd2+8], {0};", (1,), ((1 << 32) + 1,)),
+        ("mul.hi.u64 %rd20, %rd1, {0}; st.u64 [%rd2+8], %rd20;", (-1,), ((1 << 32) - 1,)),
+        ("popc.b64 %r20, {0}; st.u32 [%rd2+8], %r20;", (2,), ((1 << 32) + 2,)),
+        ("shl.b16 %rs2, %rs1, {0}; st.u16 [%rd2+8], %rs2;", (1,), ((1 << 16) + 1,)),
+        (BARRIERS + "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r20], 1, [%r20+{0}];", (0,), (8,)),
     ],
 )  # fmt: skip
 def test_what_else_differs_is_not_proved(
@@ -236,15 +245,57 @@ def test_what_else_differs_is_not_proved(
     first, second = (exchange(XOR, XOR, extra=text) for text in texts)
     assert verdict(exchange(extra=texts[0]), first).outcome is ProofOutcome.PROVED
     if first != second:
-        assert verdict(exchange(extra=texts[0]), second).outcome is ProofOutcome.UNPROVED
+        assert verdict(exchange(extra=texts[0]), second).outcome is not ProofOutcome.PROVED
+
+
+HASHED = """
+	mul.lo.s32 %r20, %r3, {0}; {1} cvt.s64.s32 %rd20, %r20; shl.b64 %rd20, %rd20, 2;
+	mov.u64 %rd21, tile; add.s64 %rd22, %rd21, %rd20; st.shared.f32 [%rd22], %f1;
+"""
+
+
+def test_a_product_that_wraps_on_purpose_is_not_assumed_to_stay_small() -> None:
+    """(int)(x * 0xAAAAAAABu) is x / 3 for multiples of 3: as an index, it is in bounds, and wraps for all but 0."""
+    beyond = "setp.gt.u32 %p3, %r3, 1; @%p3 mov.u32 %r20, 0;"
+    old, new = (exchange(extra=HASHED.format(-1431655765, each)) for each in ("", beyond))
+    assert verdict(old, new).outcome is ProofOutcome.REFUTED
+
+
+TURNS = """
+	mov.u32 %r20, 0; mov.u32 %r21, 0; mov.f32 %f3, %f1; {before}
+$L_turn:
+	{bound} and.b32 %r21, %r21, 1023; setp.ge.s32 %p3, %r20, %r21; @%p3 bra $L_left;
+	add.s32 %r20, %r20, 1; mul.f32 %f3, %f3, 0f3F000000; bra $L_turn;
+$L_left:
+	st.u32 [%rd2+8], {what};
+"""
+BOUNDED = "cvt.rzi.s32.f32 %r21, {}; "
+
+
+@pytest.mark.parametrize(
+    ("before", "bound", "outcome"),
+    [
+        ("", "ld.u32 %r21, [%rd1+16];", ProofOutcome.UNPROVED),
+        ("", BOUNDED.format("%f3"), ProofOutcome.UNPROVED),
+        ("ld.u32 %r22, [%rd1+16];", "mov.u32 %r21, %r22;", ProofOutcome.PROVED),
+        ("", BOUNDED.format("%f1"), ProofOutcome.PROVED),
+    ],
+)  # fmt: skip
+def test_a_bound_that_changes_while_a_loop_runs_says_nothing_of_where_it_ends(
+    before: str, bound: str, outcome: ProofOutcome
+) -> None:
+    """A counter equals its bound after the loop, unless the bound was another one in the turns before."""
+    old, new = (TURNS.format(before=before, bound=bound, what=what) for what in ("%r20", "%r21"))
+    assert verdict(exchange(extra=old), exchange(XOR, XOR, extra=new)).outcome is outcome
 
 
 def test_what_the_module_says_of_memory_and_launches_is_compared() -> None:
     reads = EXCHANGE.format(store=address(XOR), load=address(XOR)) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
-    modules = [f".const .align 4 .b8 c[8] = {{1, 2, {n}}};" for n in (3, 4)]
     plain = EXCHANGE.format(store=address(), load=address()) + "ld.const.f32 %f3, [c]; st.f32 [%rd2+8], %f3;"
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is ProofOutcome.PROVED
-    assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is ProofOutcome.UNPROVED
+    for declared in (".const .align 4 .b8 c[8] = {{1, 2, {}}};", ".const .align 4 .u32 c = {};"):
+        modules = [declared.format(number) for number in (3, 4)]
+        assert verdict(kernel(plain, modules[0]), kernel(reads, modules[0])).outcome is ProofOutcome.PROVED
+        assert verdict(kernel(plain, modules[0]), kernel(reads, modules[1])).outcome is ProofOutcome.UNPROVED
     bounds = [f".maxntid {n}, 1, 1" for n in (1024, 512)]
     assert verdict(kernel(plain, modules[0], launch=bounds[0]), kernel(reads, modules[0], launch=bounds[1])).obstacle
 
@@ -276,7 +327,21 @@ DESCRIBED = """
 """
 
 
-@pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, DESCRIBED])
+COUNTED_AT = """
+	.shared .align 128 .b8 buf[128]; mov.u32 %r20, 64; mov.u32 %r21, buf;
+	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd1], 16, [%r20];
+"""
+KEPT = """
+	mov.u64 %rd20, 64; cvta.shared.u64 %rd21, %rd20; st.u64 [%rd2+16], %rd21; ld.u64 %rd22, [%rd2+16];
+	ld.f32 %f3, [%rd22]; st.f32 [%rd2+8], %f3;
+"""
+FAR = """
+	mov.u64 %rd20, tile; cvta.shared.u64 %rd20, %rd20; ld.u64 %rd21, [%rd1+16]; add.s64 %rd22, %rd20, %rd21;
+	setp.lt.u64 %p3, %rd22, %rd20; selp.b32 %r20, 1, 2, %p3; st.u32 [%rd2+8], %r20;
+"""
+
+
+@pytest.mark.parametrize("extra", [NUMBER, STORED, COMPARED, PASSED, LOADED, CHOSEN, DESCRIBED, COUNTED_AT, FAR, KEPT])
 def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> None:
     found = verdict(exchange(extra=extra), exchange(XOR, XOR, extra=extra))
     assert found.outcome is ProofOutcome.UNPROVED
@@ -291,6 +356,46 @@ def test_the_size_of_shared_memory_is_the_same_unless_an_array_grows() -> None:
     assert (
         verdict(exchange(extra=SIZED), exchange(pitch=33, size=33 * 128, extra=SIZED)).outcome is ProofOutcome.UNPROVED
     )
+
+
+def test_an_address_of_32_bits_that_wraps_is_not_one_of_64_bits_that_does_not() -> None:
+    """tile + n as a generic address, and n added before the conversion: the same unless the sum of 32 bits wraps."""
+    compared = """
+	ld.u32 %r21, [%rd1+16]; {0} mov.u32 %r20, tile; add.s32 %r22, %r20, %r21; cvt.u64.u32 %rd20, %r22;
+	cvta.shared.u64 %rd20, %rd20; mov.u64 %rd21, tile; cvta.shared.u64 %rd21, %rd21; cvt.s64.s32 %rd22, %r21;
+	add.s64 %rd23, %rd21, %rd22; setp.eq.u64 %p3, %rd23, %rd20; selp.b32 %r23, 1, 2, %p3; st.u32 [%rd2+8], %r23;
+"""
+    versions = exchange(extra=compared.format("")), exchange(XOR, XOR, extra=compared.format("neg.s32 %r21, %r21;"))
+    assert verdict(*versions).outcome is ProofOutcome.UNPROVED
+
+
+def test_an_address_in_shared_memory_has_32_bits() -> None:
+    """An index beyond 2^30 comes back to the array: it must not count as one that nothing else accesses."""
+    stored = """
+	cvt.u64.u32 %rd21, %r3; {0} shl.b64 %rd22, %rd21, 2; mov.u64 %rd20, tile; add.s64 %rd23, %rd20, %rd22; {1}
+	st.shared.f32 [{2}], %f1;
+"""
+    beyond = """
+	setp.lt.u64 %p2, %rd21, 1024; and.b64 %rd24, %rd21, 31; add.u64 %rd24, %rd24, 1024;
+	selp.b64 %rd21, %rd21, %rd24, %p2;
+"""
+    for convert, place in (("", "%rd23"), ("cvt.u32.u64 %r20, %rd23;", "%r20")):
+        old, new = (exchange(size=8192, extra=stored.format(each, convert, place)) for each in ("", beyond))
+        assert verdict(old, new).outcome is not ProofOutcome.PROVED
+
+
+def test_what_is_compiled_elsewhere_may_access_dynamic_shared_memory() -> None:
+    dynamic = ".extern .shared .align 16 .b8 tile[];\n.extern .func {0}(.param .b32 a);\n"
+    call = "{{ .param .b32 param0; st.param.b32 [param0+0], 1; call {0}, (param0); }}"
+    for name, outcome in (("other", ProofOutcome.UNPROVED), ("free", ProofOutcome.PROVED)):
+        versions = (
+            exchange(each, each, extra=call.format(name), module=dynamic.format(name)).replace(STATIC, "")
+            for each in (PLAIN, XOR)
+        )
+        assert verdict(*versions, dynamic=(4096, 4096)).outcome is outcome
+
+
+STATIC = "	.shared .align 4 .b8 tile[4096];\n"
 
 
 def test_arrays_that_may_be_elsewhere_are_not_seen_to_be() -> None:

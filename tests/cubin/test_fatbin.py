@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import struct
 import zipfile
 from pathlib import Path
 
@@ -51,6 +52,32 @@ def wheel(**members: bytes) -> bytes:
         for name, content in members.items():
             written.writestr(f"folder/{name.replace('_', '.')}", content)
     return file.getvalue()
+
+
+def host_object(**sections: bytes) -> bytes:
+    """Return an x86-64 object file with these sections, whose names begin with a point."""
+    names, contents = [f".{name}" for name in sections] + [".shstrtab"], list(sections.values())
+    strings = b"\0" + b"".join(f"{name}\0".encode() for name in names)
+    contents.append(strings)
+    headers, at = [bytes(64)], 64
+    for number, (name, content) in enumerate(zip(names, contents, strict=True)):
+        kind, start = 3 if number == len(sections) else 1, strings.index(f"{name}\0".encode())  # SHT_STRTAB, PROGBITS
+        headers.append(struct.pack("<IIQQQQIIQQ", start, kind, 0, 0, at, len(content), 0, 0, 1, 0))
+        at += len(content)
+    ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
+    file = struct.pack("<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, at, 0, 64, 0, 0, 64, len(headers), len(headers) - 1)
+    return ident + file + b"".join([*contents, *headers])
+
+
+def test_code_is_found_in_data_of_a_file_without_a_section_for_it(tmp_path: Path) -> None:
+    for sections, units in (
+        ({"data": BINARY * 2}, 2),
+        ({"nv_fatbin": BINARY, "data": BINARY * 2}, 1),
+        ({"rodata": BINARY}, 0),
+    ):
+        (tmp_path / "library.so").write_bytes(host_object(**sections))
+        found = fatbin.images(tmp_path / "library.so")
+        assert [(each.unit, each.content()) for each in found] == [(unit, b"7 bytes.") for unit in range(units)]
 
 
 def test_code_is_found_in_archives_and_wheels(tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ import pytest
 
 from ncu_swizzle.base import codes, native, paths
 from ncu_swizzle.cycles import case as cases
-from ncu_swizzle.cycles import estimate, intervals
+from ncu_swizzle.cycles import intervals
 from ncu_swizzle.cycles.case import EstimatedCase
 from ncu_swizzle.cycles.simulated import Simulated, Span, saved_by
-from ncu_swizzle.cycles.simulator import Simulator, machine, machine_for_launch
+from ncu_swizzle.cycles.simulator import Simulator, machine, machine_for_launch, simulate, work_and_machine
 from ncu_swizzle.cycles.work import (
     BYTE,
     IDEAL,
     LINES,
     NEW_PAIR,
     SECTORS,
-    Execution,
+    BlockExecution,
     Row,
     Work,
     cached_lines,
@@ -58,7 +58,7 @@ def version(kernel: str) -> tuple[Executable, EstimatedCase]:
 @cache
 def simulated(kernel: str) -> Simulated:
     made, case = version(kernel)
-    return estimate.simulate(made.code, case)
+    return simulate(made.code, case)
 
 
 @cache
@@ -69,7 +69,7 @@ def profile(kernel: str, cycles: str) -> Profile:
 @needs_cc
 def test_a_simulation_says_the_same_again() -> None:
     made, case = version(CONFLICTS)
-    again = estimate.simulate(made.code, case)
+    again = simulate(made.code, case)
     assert again == simulated(CONFLICTS)
     assert again.lacking == ""
     assert again.cycles is not None
@@ -81,7 +81,7 @@ def test_intervals_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> Non
     made, case = version(CONFLICTS)
     monkeypatch.setattr(intervals, "SAVED", (0.25, 0.0))
     monkeypatch.setattr(intervals, "CYCLES", 2.0)
-    found = estimate.simulate(made.code, case)
+    found = simulate(made.code, case)
     assert found.saved is not None
     assert found.cycles is not None
     assert found.saved.point - found.saved.low == pytest.approx(0.25)
@@ -102,7 +102,7 @@ def test_the_excess_costs_cycles_and_without_any_there_is_nothing_to_save() -> N
 
 def test_what_is_simulated_has_the_wavefronts_that_were_counted() -> None:
     made, case = version(CONFLICTS)
-    work, _ = estimate.work_and_machine(made.code, case)
+    work, _ = work_and_machine(made.code, case)
     actual, ideal = work.wavefronts
     counted = [row for row in case.counts.rows if row.access]
     assert actual * case.blocks == sum(row.wavefronts or 0 for row in counted)
@@ -112,7 +112,7 @@ def test_what_is_simulated_has_the_wavefronts_that_were_counted() -> None:
 @needs_cc
 def test_what_warps_wait_for_adds_up_to_no_more_than_their_time() -> None:
     made, case = version(CONFLICTS)
-    work, _ = estimate.work_and_machine(made.code, case)
+    work, _ = work_and_machine(made.code, case)
     found = simulated(CONFLICTS)
     assert found.cycles is not None
     total = sum(sum(waits.cycles.values()) for waits in found.waits)
@@ -142,13 +142,13 @@ def test_nothing_is_said_of_what_was_not_judged() -> None:
         ),
         (replace(case, counts=replace(case.counts, rows=lost)), "wavefronts of some accesses are unknown"),
     ):
-        assert estimate.simulate(made.code, other) == Simulated(lacking=why)
+        assert simulate(made.code, other) == Simulated(lacking=why)
 
 
 def test_branches_that_unknown_data_decide_are_not_guessed() -> None:
     made, case = version(CONFLICTS)
     unknown = tuple(replace(row, executed=None, code=codes.DATA) if not row.access else row for row in case.counts.rows)
-    found = estimate.simulate(made.code, replace(case, counts=replace(case.counts, rows=unknown)))
+    found = simulate(made.code, replace(case, counts=replace(case.counts, rows=unknown)))
     assert found.cycles is None
     assert "depends on data" in found.lacking
 
@@ -157,7 +157,7 @@ def test_branches_that_unknown_data_decide_are_not_guessed() -> None:
 def test_savings_of_conflicts_that_too_few_programs_had_are_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     made, case = version(CONFLICTS)
     monkeypatch.setattr(intervals, "KINDS", ("ATOMS",))
-    found = estimate.simulate(made.code, case)
+    found = simulate(made.code, case)
     assert found.cycles is not None
     assert found.saved is None
     assert "too few programs" in found.lacking
@@ -168,7 +168,7 @@ def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(native, "COMPILERS", ())
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = estimate.simulate(made.code, case)
+    found = simulate(made.code, case)
     assert found.cycles is None
     assert "there is no C compiler" in found.lacking
     assert "apt-get install gcc" in found.remedy
@@ -259,13 +259,13 @@ ADDRESS = ("S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]")
 GLOBAL = replace(ONE_WARP, parameters=POINTER)
 
 
-def detail(executed: Execution, number: int) -> int:
+def detail(executed: BlockExecution, number: int) -> int:
     """Return the detail of the only execution of an instruction by warp 0."""
     (found,) = executed.details[0][executed.numbers[0] == number].tolist()
     return int(found)
 
 
-def fresh(executed: Execution, number: int) -> int:
+def fresh(executed: BlockExecution, number: int) -> int:
     return detail(executed, number) & NEW_PAIR - 1
 
 
@@ -307,7 +307,7 @@ def test_l1_has_what_shared_memory_leaves(shared: int, threads: int, grid: int, 
     assert cached_lines(shared, threads, grid) == lines
 
 
-def work(given: Code, executed: Execution) -> Work:
+def work(given: Code, executed: BlockExecution) -> Work:
     """Return a launch of one block whose instructions set and wait for no scoreboards."""
     rows = [
         Row(number=number, opcode=each.text.split()[each.text.startswith("@")], sass=each.text, wavefronts=1)

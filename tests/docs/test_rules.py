@@ -38,7 +38,7 @@ MEMORY = tuple(code for code in codes.CATALOGUE if code.startswith("MEM"))
 NOTED = (codes.NOT_LAUNCHED, codes.UNCHECKED_BOUNDS, codes.UNFOLLOWED, codes.UNCHECKED_ORDER)
 QUICK = {"SW001", "SW020", "MEM001", "RACE001", "UN001", "UN005"}  # one of each kind; each takes half a second
 MARKS = {**{code: pytest.mark.long for code in codes.CATALOGUE if code not in QUICK}, codes.COMPILER: pytest.mark.slow}
-WRONG = model.finding(model.Violation("wrong", None, model.OUTPUT_RULE, codes.WRONG_OUTPUT))
+WRONG = model.violation("wrong", None, model.OUTPUT_RULE, codes.WRONG_OUTPUT)
 SAVED = "check good.json --save-baseline"  # what `check` compares with
 
 

@@ -156,3 +156,15 @@ def test_blocks_take_turns() -> None:
     values = np.array([5, 6, 7], np.int32)
     _, out = run("turns", values.tobytes(), 8, before=bytes(8), grid=3)
     assert out.view(np.int32).tolist() == [3, (5 * 3 + 6) * 3 + 7]
+
+
+def test_atomics_of_64_bits_through_generic_pointers() -> None:
+    threads, given = np.arange(32, dtype=np.uint64), np.arange(1000, 1032, dtype=np.uint64) << np.uint64(30)
+    there = np.full(96, 7, np.uint64)
+    _, out = run("anywhere", given.tobytes(), there.nbytes, n=16, before=there.tobytes())
+    found, tile, added = out.view(np.uint64).reshape(3, 32)
+    expected = given.copy()
+    np.add.at(expected, np.arange(16, 32) % 24, threads[16:] + 1)
+    assert (tile == expected).all()
+    assert (added == np.where(threads < 16, 7 + threads + 1, 7)).all()
+    assert (found == np.where(threads < 16, 7, given[threads % 24])).all()

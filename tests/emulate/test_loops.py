@@ -12,8 +12,9 @@ import pytest
 from bench.oracles import random_sass
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate import requests, run
-from ncu_swizzle.emulate.code import Code, Sass, parse_instruction
+from ncu_swizzle.emulate.code import PRED, Code, Sass, parse_instruction
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.effects import BASES, reads_by_lane
 from ncu_swizzle.emulate.faults import MemoryFault, Spent
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.liveness import needed
@@ -25,6 +26,8 @@ from tests.support.programs import ONE_WARP, code
 from tests.support.properties import chances, holds
 
 pytestmark = pytest.mark.usefixtures("alone")
+
+BITS = (0, 1)
 
 
 def counts_all(kind: str) -> Callable[[Random], None]:
@@ -225,6 +228,34 @@ def test_what_a_guard_reads_and_wrote_is_not_live_before(between: tuple[str, ...
     flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
     assert needed(flow).live[0] >> 8 & 1 == (live or negated)
     assert needed(flow).live[0] >> 9 & 1  # where the guard is false
+
+
+@pytest.mark.parametrize("signs", [("", ""), ("!", ""), ("", "!"), ("!", "!")])
+def test_a_predicate_is_read_only_where_another_leaves_it_an_influence(signs: tuple[str, str]) -> None:
+    first, second = BASES[PRED], BASES[PRED] + 1
+    for table in range(256):
+        line = f"PLOP3.LUT P2, PT, {signs[0]}P0, {signs[1]}P1, PT, {table:#x}, 0x0"
+        results = {
+            (a, b): table >> 4 * (a ^ len(signs[0])) + 2 * (b ^ len(signs[1])) + 1 & 1 for a in BITS for b in BITS
+        }
+        without = {(second, a) for a in BITS if results[0, a] == results[1, a]}  # the value with which P0 has none
+        without |= {(first, a) for a in BITS if results[a, 0] == results[a, 1]}
+        reads = reads_by_lane(parse_instruction(Sass(0, line)))
+        selected = {(register, 1 - negated) for register, negated in reads}
+        assert all((register, 1 - value) in without for register, value in selected), line
+        assert {register for register, _ in selected} == {register for register, _ in without}, line
+        assert all(read == 1 << (first if register == second else second) for (register, _), read in reads.items())
+
+
+def test_what_brings_an_address_to_uniform_registers_reads_no_older_predicate() -> None:
+    """The loop that nvcc writes around the copies of a TMA: P1 holds in all lanes at first."""
+    loop = "PLOP3.LUT P0, PT, P0, P1, PT, 0xa2, 0x0"
+    lines = ("FSETP.GT.AND P0, PT, R2, R3, PT", "PLOP3.LUT P1, PT, PT, PT, PT, 0x80, 0x0", loop,
+             "@P1 R2UR P0, UR8, R8", loop, "@P1 R2UR.OR P0, UR4, R12", "@P1 PLOP3.LUT P1, PT, P0, PT, PT, 0x80, 0x0",
+             "@P1 BRA.U.ANY 0x20", "EXIT")  # fmt: skip
+    flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
+    assert not needed(flow).needed[0]
+    assert needed(flow).needed[5]
 
 
 def test_what_another_lane_reads_is_live_whatever_the_guard() -> None:

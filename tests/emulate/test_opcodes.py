@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+from bench.figures.census import mnemonic
+from bench.oracles import opcodes_on_gpu
 from ncu_swizzle.emulate import program  # noqa: F401  it has all steps registered
 from ncu_swizzle.emulate.control import HANDLERS
-from ncu_swizzle.emulate.opcodes import ATOMIC, READ, ROWS, TABLE, WRITE, Copy, Memory, Opcode, Shared, row
 from ncu_swizzle.emulate.operands import COMPILERS, MAKERS
+from ncu_swizzle.smem.opcodes import ATOMIC, READ, ROWS, TABLE, WRITE, Copy, Memory, Opcode, Shared, row
 from tests.support.places import DATA
 
 MNEMONIC = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z][A-Z0-9_]*)", re.M)
@@ -60,3 +62,25 @@ def test_an_opcode_without_a_row_may_do_anything() -> None:
     assert unknown.may_be_counted
     assert unknown.untracked
     assert unknown.results == 1
+
+
+EXECUTED = opcodes_on_gpu.kept()["instructions"]
+
+
+def opcode_of(text: str) -> str:
+    return mnemonic(text).partition(".")[0]
+
+
+def assert_computed_as_on_an_h100(texts: list[str]) -> None:
+    for text in texts:
+        assert opcodes_on_gpu.digest_here(text) == EXECUTED[text][-1], text
+
+
+def test_some_instructions_write_what_they_write_on_an_h100() -> None:
+    assert_computed_as_on_an_h100(sorted(EXECUTED)[::40])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("opcode", sorted({opcode_of(text) for text in EXECUTED}))
+def test_instructions_write_what_they_write_on_an_h100(opcode: str) -> None:
+    assert_computed_as_on_an_h100([text for text in EXECUTED if opcode_of(text) == opcode])

@@ -25,9 +25,9 @@ from ncu_swizzle.emulate.code import (
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import ANYWHERE, Flow
-from ncu_swizzle.emulate.opcodes import row
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.opcodes import row
 from tests.support import emulation
 from tests.support.places import table
 from tests.support.properties import chances, examples, holds

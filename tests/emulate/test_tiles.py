@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes, decoded_map
 from ncu_swizzle.emulate.tensor_probes import roundings
-from ncu_swizzle.smem.tensor_core import UmmaDescriptor, UmmaShape
+from ncu_swizzle.smem.descriptors import UmmaDescriptor, UmmaShape
 from tests.support.emulation import IN, OUT, kernel, pointers
 from tests.support.places import DATA as ALL_DATA
 from tests.support.places import measured, table

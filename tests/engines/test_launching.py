@@ -24,12 +24,10 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import model
-from ncu_swizzle.reports.model import Finding
 from tests.support.binaries import launched, value_of
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.recordings import embedded
-from tests.support.reports import EMPTY
 from tests.support.stress import NEEDS_RECORDING, Recordings, launch_of
 
 
@@ -182,13 +180,6 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
     assert "write of 4 bytes through a null pointer (address 0x0)" in messages(struct.pack("<Q", 0))[0]
     assert messages(struct.pack("<Q", 0x1234_5678_0000)) == [], "what lies there is not known"
     assert "of parameter 1 (400 bytes)" in messages(np.ones(100, np.float32))[0]
-
-
-def test_a_title_that_is_no_line_is_none() -> None:
-    for title in ("", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"):
-        forged = Finding(rule=model.BOUNDS_RULE, kind="warning", title=title, message="outside")
-        found = list(model.violations(replace(EMPTY, findings=(forged,))))
-        assert [each[:4] for each in found] == [("outside", None, model.BOUNDS_RULE, "SW020")], title[:9]
 
 
 def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:

@@ -8,7 +8,7 @@ from ncu_swizzle.cycles.simulated import Simulated, Span
 from ncu_swizzle.fix import cuda, shown
 from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof
 from ncu_swizzle.fix.edits import BEGIN, END, edited, splice
-from ncu_swizzle.fix.named import declared_layouts, renamings
+from ncu_swizzle.fix.named import compositions, renamings
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
 from ncu_swizzle.fix.trial import Stop, furthest, stop_of
@@ -38,7 +38,7 @@ def test_of_the_candidates_the_one_that_came_furthest_says_why_nothing_is_proved
 def test_sarif_has_the_fix_of_a_finding_and_of_no_other_in_each_file() -> None:
     source, header = Path("/p/k.cu"), Path("/p/t.cuh")
     texts = {source: b'#include "t.cuh"\nint k;\nc\n', header: b"#pragma once\nint t;\n"}
-    before = splice(source, texts[source], lambda name, *_: Path("/p", name), texts.__getitem__).text
+    before = splice(source, texts[source], lambda name, *_: Path("/p", name), texts.__getitem__)
     after = before.replace(b"int k;\n", b"K\nK2\n").replace(b"int t;", b"long t;")
     fix = SourceFix(source=source, before=before, after=after, kernels=())
     checks = tuple(
@@ -128,6 +128,6 @@ def test_a_layout_is_composed_where_it_is_declared() -> None:
     kernel = "__global__ void k() {{ {} }}"
     for declared, composed in FACTS["composed"].items():
         text = kernel.format(declared).encode()
-        layouts = declared_layouts(cuda.parse(text, "k"), "k")
-        written = [edited(text, layout.composed("Swizzle<3,2,3>")).decode() for layout in layouts]
+        composed_ = compositions(cuda.parse(text, "k"), "k", ["Swizzle<3,2,3>"])
+        written = [edited(text, layout.edits).decode() for layout in composed_]
         assert written == [kernel.format(layout) for layout in composed], declared

@@ -67,23 +67,16 @@ def test_every_access_is_found_with_its_indices() -> None:
     assert {body: accesses(in_kernel(body)) for body in FACTS["accesses"]} == FACTS["accesses"]
 
 
-def test_what_escapes_is_named() -> None:
-    obstacles = {body: next(iter(in_kernel(body).obstacles.values())) for body in FACTS["escapes"]}
-    assert {body: obstacle.reason for body, obstacle in obstacles.items()} == FACTS["escapes"]
-    assert {obstacle.line for obstacle in obstacles.values()} == {1}
-
-
 def test_methods_and_references_are_followed() -> None:
     source = (DATA / "fix" / "tile_class.cu").read_text(encoding="utf-8")
     for body, before, method, indices in FACTS["followed"]:
         walk = walked(source.replace("// METHOD", method).replace("// BEFORE", before).replace("// BODY", body))
-        assert not walk.obstacles, body
         found = [access for access in accesses(walk) if access[1] not in OF_THE_CLASS]
         assert found == [["v", index] for index in indices], body
 
 
 def test_what_is_found_in_whole_sources() -> None:
-    usual = {"arrays": ["t"], "members": [], "in_bytes": [], "obstacles": []}
+    usual = {"arrays": ["t"], "members": [], "in_bytes": []}
     for fact in FACTS["sources"]:
         walk = walked(fact["text"])
         every = walk.accesses.values()
@@ -92,7 +85,6 @@ def test_what_is_found_in_whole_sources() -> None:
             "arrays": sorted({access.pointer.array.name for access in every}),
             "members": [[name_of(access), access.pointer.object_] for access in every if access.pointer.members],
             "in_bytes": [name_of(access) for access in every if access.unit == BYTES],
-            "obstacles": [[obstacle.line, obstacle.reason] for obstacle in walk.obstacles.values()][:1],
         }
         assert found == {**usual, **{key: fact[key] for key in found if key in fact}}, fact["about"]
 

@@ -296,9 +296,9 @@ def test_fixed_kernels_are_the_same_and_no_slower(tmp_path: Path) -> None:
     claims = fixes_on_gpu.measured(pairs, tmp_path)
     print(fixes_on_gpu.table(claims))
     for name, each in claims.items():
-        assert [claim.about for claim in each] == [About.OUTPUTS, About.SANITIZER, About.TIME], name
-        assert all(claim.held for claim in each[:2]), (name, each)
-        assert each[2].state is not ClaimState.FAILED, (name, each)
+        assert [claim.about for claim in each] == [About.OUTPUTS, About.TIME], name
+        assert each[0].held, (name, each)
+        assert each[1].state is not ClaimState.FAILED, (name, each)
 
 
 def test_a_wrong_fix_is_noticed(tmp_path: Path) -> None:

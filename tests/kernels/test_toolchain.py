@@ -235,7 +235,7 @@ def test_a_cubin_is_disassembled_once(bare: Path) -> None:
     tools, (one, two) = Toolchain(), (_cubin("transpose-plain"), _cubin("transpose-xor"))
     assert [toolchain.disassembly(cubin, tools) for cubin in (one, two, one)] == ["SASS\n"] * 3
     assert calls.read_text() == "x\n" * 2
-    toolchain._disassembly.cache_clear()
+    toolchain._TEXTS.clear()
     assert toolchain.disassembly(one, tools) == "SASS\n", "from the user's cache"
     assert calls.read_text() == "x\n" * 2
     assert toolchain.disassembly(one, tools, cached=False) == "SASS\n"

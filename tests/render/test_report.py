@@ -77,7 +77,7 @@ def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     hostile = replace(profile, kernel=KernelId(name=HOSTILE, function=HOSTILE))
     for profiles in ([profile], [hostile, recorded("kernel2")], [profile] * 9):
         block: list[int] = []
-        for line in [*formats.render(compare(profiles)).splitlines(), ""]:
+        for line in [*formats.render_all([compare(profiles)]).splitlines(), ""]:
             if line.startswith("|"):
                 block.append(line.replace("\\|", "").count("|"))
             else:
@@ -91,7 +91,7 @@ def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> No
     many = [
         replace(profile, kernel=KernelId(name=f"{'long-name-' * 12}{number}", function="")) for number in range(300)
     ]
-    text = formats.render(compare(many))
+    text = formats.render_all([compare(many)])
     assert len(text.encode()) < 65_536
     assert text.endswith("Truncated to fit; the HTML report has everything.\n")
 

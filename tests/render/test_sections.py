@@ -163,7 +163,7 @@ def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
     for name in missing:
         assert name in page.text
         assert name in " ".join(shown(result, 2000).split())
-    for text in (page.text, shown(result), formats.render(comparison)):
+    for text in (page.text, shown(result), formats.render_all([comparison])):
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     json.loads(formats.to_json(result))
     formats.to_csv(comparison)

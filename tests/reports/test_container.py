@@ -27,7 +27,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels.project import project_in
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import container, remarks, results, run_folder, sizes
+from ncu_swizzle.reports import container, remarks, results, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import STALLED
 from tests.support import nvidia_says
@@ -177,7 +177,7 @@ def test_facts_that_make_no_sense_are_refused(copied: Path) -> None:
 
 def test_a_name_that_no_compiler_makes_is_refused(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be repeated in every row."""
-    monkeypatch.setattr(sizes, "LONGEST_NAME", 6)
+    monkeypatch.setattr(remarks, "LONGEST_NAME", 6)
     with pytest.raises(BadFile, match="the name tma_128… has 7 characters, and the limit is 6"):
         reader.read(copied)
 
@@ -343,7 +343,7 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     assert "cannot tell which accesses are LDSM" in remarks.about_counts(profile, "LDSM")
     comparison = compare([first, profile])
     assert "unknown" in report.render(comparison)
-    assert "unknown" in formats.render(comparison)
+    assert "unknown" in formats.render_all([comparison])
 
 
 # ------------------------------------------------------------------------------------- answers that are kept

@@ -28,7 +28,7 @@ from ncu_swizzle.reports import model, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
 from ncu_swizzle.reports.frames import comparison_table, profile_table
-from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts, Violation
+from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts
 from ncu_swizzle.reports.origins import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from ncu_swizzle.smem.requests import AccessRequests
@@ -55,6 +55,18 @@ def test_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
     old = {**content, "schema": 1}
     loaded = Profile.from_json(json.dumps({**old, "digest": sha256_of_json(old)}))
     assert (loaded.launch, loaded.grid, loaded.total) == (LaunchId(), (64, 16, 4), recorded("kernel1").total)
+
+
+def test_lines_of_findings_before_schema_12_are_in_their_titles() -> None:
+    titles = ("k.cu:7", "", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}")
+    old = json.loads(replace(EMPTY, findings=tuple(model.violation("outside") for _ in titles)).to_json())
+    del old["digest"]
+    for finding, title in zip(old["findings"], titles, strict=True):
+        finding["title"] = title
+        del finding["line"]
+    old |= {"schema": 11}
+    loaded = Profile.from_json(json.dumps({**old, "digest": sha256_of_json(old)}))
+    assert [finding.line for finding in model.violations(loaded)] == [("k.cu", 7), *[None] * (len(titles) - 1)]
 
 
 def test_every_altered_count_and_every_truncation_are_noticed(recorded: Recorded) -> None:
@@ -269,7 +281,7 @@ def test_a_profile_says_what_was_measured_recorded_and_computed(recorded: Record
 def test_reasons_and_codes_are_kept(recorded: Recorded) -> None:
     first, second = recorded("kernel2").instructions[:2]
     why = UnknownCounts.of(codes.DATA, "its address depends on data", [first.pc])
-    found = model.finding(Violation("unlike rows", None, model.TILES_RULE, codes.ALONG_K))
+    found = model.violation("unlike rows", None, model.TILES_RULE, codes.ALONG_K)
     profile = replace(recorded("kernel2"), unknowns=(why,), findings=(found,))
     loaded = Profile.from_json(profile.to_json())
     assert loaded == profile

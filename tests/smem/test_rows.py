@@ -9,8 +9,8 @@ from ncu_swizzle.smem import code, floors, operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.observed import RowLength, Touched, row_length
 from ncu_swizzle.smem.operations import Ints
-from ncu_swizzle.smem.rows import RowLength, Touched, row_length
 from ncu_swizzle.smem.suggestions import suggest
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, Swizzle, Transform, XorMatrix
 

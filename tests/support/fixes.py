@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.excess import Moved
+from ncu_swizzle.fix.claims import Moved
 from ncu_swizzle.kernels import catalog, descriptions, project
 from ncu_swizzle.kernels.family import Family, Target
 from tests.support.places import DATA

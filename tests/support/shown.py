@@ -288,7 +288,9 @@ def beside(name: str, profiles: Callable[[], Sequence[Profile]]) -> str:
         return "\n".join([*Outline(html, {*SKIPPED, "mix", "metrics"}).lines, ""])
     on_terminal = printed(JobResult(comparisons=(comparison,), engine="recorded")).splitlines()
     terminal = [line.rstrip() for line in on_terminal]
-    return "\n".join([*Outline(html).lines, "=== Terminal", *terminal, "=== Markdown", formats.render(comparison)])
+    return "\n".join(
+        [*Outline(html).lines, "=== Terminal", *terminal, "=== Markdown", formats.render_all([comparison])]
+    )
 
 
 def texts(recorded: Recorded) -> dict[str, Callable[[], str]]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from ncu_swizzle.fix import cuda
 from ncu_swizzle.fix.draft import Draft, PaddingEdits, swapped
 from ncu_swizzle.fix.edits import edited
+from ncu_swizzle.fix.frames import Members, tiles_of
 from ncu_swizzle.fix.names import Names, shared_declarations
 from ncu_swizzle.fix.sums import Constants
-from ncu_swizzle.fix.tiles import Members, tiles_of
 from ncu_swizzle.fix.walking import Walk
 from ncu_swizzle.fix.xor_edits import MatrixEdits, XorEdits
 from ncu_swizzle.smem.swizzle import Padding, RowXor, Swapped, XorMatrix
@@ -43,7 +43,7 @@ def rewritten(
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
-    factors: bool = False,
+    vectors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
 
@@ -56,16 +56,17 @@ def rewritten(
     members = {
         access.pointer.members: Members(offset=0, size=4096, copies=()) for access in accesses if access.pointer.members
     }
-    tiles = tiles_of(accesses, tuple(walk.obstacles.values()), starts, members)
+    tiles = tiles_of(accesses, starts, members)
     tile = next(made for made in tiles if any(name in (root.declared.text, root.array.name) for root in made.roots))
     values = Constants(walk=walk, name=lambda node, frame: (constants or {}).get(node.text))
-    draft = Draft(file=walk.file, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes={})
+    sizes = {"float[32]": 128}  # which the compiler says
+    draft = Draft(file=walk.file, tile=tile, constants=values, element_bytes=4, declared_bytes=4, unit_bytes=sizes)
     if isinstance(transform, Swapped):
         edits = swapped(draft)
     elif isinstance(transform, XorMatrix):
         edits = MatrixEdits(draft=draft, matrix=transform).edits()
     elif isinstance(transform, RowXor):
-        edits = XorEdits(draft=draft, xor=transform, flat=flat, factors=factors).edits()
+        edits = XorEdits(draft=draft, xor=transform, flat=flat, vectors=vectors).edits()
     else:
         edits = PaddingEdits(draft=draft, padding=transform, flat=flat).edits()
     return edited(walk.file.text, edits).decode()

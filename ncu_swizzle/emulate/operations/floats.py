@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from ncu_swizzle.emulate.operations.integers import both, combinations
 from ncu_swizzle.emulate.operations.primitives import COMPARISONS, select
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
+    DOUBLE,
     E4M3,
     E5M2,
     F32,
@@ -37,7 +39,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     unpack_bits,
     words,
 )
-from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed
+from ncu_swizzle.emulate.values import Bits, Value, all_known, computed, first_origin, join_halves, narrowed, unknown
 
 # ---------------------------------------------------------------------------------------------- operands
 
@@ -107,7 +109,7 @@ def _fixed(numbers: Bits) -> Reals:
 
 
 def _signed(numbers: Bits, operand: Operand) -> Bits:
-    if operand.kind == FLOAT:  # its sign is in its bits
+    if operand.kind == FLOAT or not (operand.absolute or operand.negated):  # a constant's sign is in its bits
         return numbers
     nan = np.isnan(numbers)  # keeps its sign
     numbers = np.where(nan, numbers, np.abs(numbers)) if operand.absolute else numbers
@@ -208,11 +210,11 @@ ENDS = {"LO": 0, "HI": 1}
 def ffma2(ins: SassInstruction) -> Compute | None:
     """Two sums, products or fused ones, of neighbouring registers; an operand may be one float for both (.F32)."""
     sources = ins.operands[1:]
-    places = [_packed_places(operand) for operand in sources]
-    if not all(places) or not {*ROUNDINGS, "FTZ"}.issuperset(ins.modifiers):
+    pairs_read = [_pair(operand) for operand in sources]
+    if not all(pairs_read) or not {*ROUNDINGS, "FTZ"}.issuperset(ins.modifiers):
         return None
     function, mode, flush = ARITHMETIC[ins.opcode[1:4]], _mode(ins), ins.has("FTZ")
-    readers = [single(operand, place[end]) for end in (0, 1) for operand, place in zip(sources, places, strict=True)]
+    readers = [pair[end] for end in (0, 1) for pair in pairs_read]
 
     def result(*numbers: Bits) -> tuple[Bits, ...]:
         pairs = [np.stack(np.broadcast_arrays(*pair)) for pair in zip(numbers, numbers[len(sources) :], strict=False)]
@@ -223,12 +225,15 @@ def ffma2(ins: SassInstruction) -> Compute | None:
     return calculation(readers, result, registers=2)
 
 
-def _packed_places(operand: Operand) -> tuple[int, ...]:
-    """Return how many registers further on the lower and the upper float of a pair are; empty if it is not known."""
+def _pair(operand: Operand) -> tuple[Reals, ...]:
+    """Return readers of the lower and the upper float of a pair, empty if it is not known; .NP negates the upper."""
     if operand.suffixes == ("F32",):
-        return 0, 0
-    upper, _, lower = operand.suffixes[-1].partition("_") if operand.suffixes[:1] == ("F32x2",) else ("", "", "")
-    return (ENDS[lower], ENDS[upper]) if {upper, lower} <= ENDS.keys() else ()
+        return single(operand), single(operand)
+    ends = operand.suffixes[1].partition("_")[::2] if operand.suffixes[:1] == ("F32x2",) else ()
+    if len(ends) != 2 or not ENDS.keys() >= set(ends) or operand.suffixes[2:] not in ((), ("NP",)):
+        return ()
+    upper = replace(operand, negated=operand.negated != bool(operand.suffixes[2:]))
+    return single(operand, ENDS[ends[1]]), single(upper, ENDS[ends[0]])
 
 
 @operation("DADD", "DMUL", "DFMA")
@@ -344,27 +349,31 @@ def fset(ins: SassInstruction) -> Compute | None:
     return masks
 
 
-@operation("FMNMX", "UFMNMX", "HMNMX2")
+@operation("FMNMX", "UFMNMX", "FMNMX3", "HMNMX2")
 def fmnmx(ins: SassInstruction) -> Compute | None:
-    """The minimum of two floats if the predicate is true, else the maximum; of halves two of them.
+    """The minimum of two or three floats if the predicate is true, else the maximum; of halves two of them.
 
     With XORSIGN it has the sign of their product.
     """
     form, crossed = _form(ins), ins.has("XORSIGN")
     readers = _readers(ins.operands[1:-1], form)
-    if readers is None or len(readers) != 2 or not {"FTZ", "NAN", "BF16_V2", "XORSIGN"}.issuperset(ins.modifiers):
+    count = 3 if ins.opcode == "FMNMX3" else 2
+    if readers is None or len(readers) != count or not {"FTZ", "NAN", "BF16_V2", "XORSIGN"}.issuperset(ins.modifiers):
         return None
     if crossed:
-        if form is not SINGLE or not all(operand.absolute and not operand.negated for operand in ins.operands[1:-1]):
+        magnitudes = all(operand.absolute and not operand.negated for operand in ins.operands[1:-1])
+        if form is not SINGLE or count != 2 or not magnitudes:
             return None
         readers = [single(replace(operand, absolute=False)) for operand in ins.operands[1:-1]]
 
-    def result(a: Bits, b: Bits, smaller: Bits) -> tuple[Bits]:
-        first, second = (flush_denormals(a, form), flush_denormals(b, form)) if ins.has("FTZ") else (a, b)
-        sign = np.signbit(first) ^ np.signbit(second)
-        first, second = (np.abs(first), np.abs(second)) if crossed else (first, second)
-        extreme = _extreme(first, second, smaller, ins.has("NAN"))
-        return _word(np.where(sign, -extreme, extreme) if crossed else extreme, form)
+    def result(*numbers_and_choice: Bits) -> tuple[Bits]:
+        *numbers, smaller = numbers_and_choice
+        numbers = [flush_denormals(number, form) for number in numbers] if ins.has("FTZ") else numbers
+        magnitudes = [np.abs(number) for number in numbers] if crossed else numbers
+        extreme = functools.reduce(lambda a, b: _extreme(a, b, smaller, ins.has("NAN")), magnitudes)
+        if crossed:
+            extreme = np.where(np.signbit(numbers[0]) ^ np.signbit(numbers[1]), -extreme, extreme)
+        return _word(extreme, form)
 
     return calculation([*readers, _condition(ins.operands[-1])], result)
 
@@ -389,18 +398,17 @@ def fsel(ins: SassInstruction) -> Compute | None:
 
 
 def _sign_changed(operand: Operand) -> Reader:
-    """Return a reader of a float's bits with its sign changed as the operand says; what NaN keeps is not known."""
+    """Return a reader of a float's bits, NaN or not, with its sign changed as the operand says."""
     read = raw(operand)
-    if operand.kind == FLOAT or not (operand.negated or operand.absolute):
+    if operand.kind == FLOAT:  # nvdisasm prints all NaN alike
+        return (lambda m: unknown(m.now)) if np.isnan(operand.real) else read
+    if not (operand.negated or operand.absolute):
         return read
 
     def bits(m: Machine) -> Value:
         value = read(m)
         number = value.bits & ~SIGN if operand.absolute else value.bits
-        number = number ^ SIGN if operand.negated else number
-        nan = np.isnan(value.bits.view(F32))
-        known = value.known if not nan.any() else np.asarray(value.known) & ~nan
-        return Value(number, known, m.now if value.origin is None else value.origin, value.tag)
+        return computed(number ^ SIGN if operand.negated else number, value)
 
     return bits
 
@@ -410,6 +418,7 @@ def _sign_changed(operand: Operand) -> Reader:
 
 FORMATS = {"F16": HALF, "BF16": BRAIN, "F32": SINGLE}
 INTEGERS = {f"{sign}{size}": (sign == "S", size) for sign in "SU" for size in (8, 16, 32, 64)}
+BYTE_PLACES = {"": 0, "B1": 1, "B2": 2, "B3": 3}  # of an integer of 8 bits in its register
 TO_INTEGER = {"TRUNC": "RZ", "FLOOR": "RM", "CEIL": "RP"}
 
 
@@ -436,15 +445,16 @@ def _step(ins: SassInstruction) -> Callable[[Bits], Bits]:
 def i2f(ins: SassInstruction) -> Compute | None:
     """An integer as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
     operand = ins.operands[1]
-    if not _modifiers(ins, *INTEGERS, *FORMATS, "F64") or operand.suffixes:
-        return None
     mode, name, (is_signed, size) = _mode(ins), (_formats(ins) or ["F32"])[0], _integer_type(ins)
+    byte = BYTE_PLACES.get("".join(operand.suffixes))
+    if not _modifiers(ins, *INTEGERS, *FORMATS, "F64") or byte is None or (byte and size != 8):
+        return None
     low, high = raw(operand), raw(operand, 1)
-    shift = np.uint64(64 - size)
+    shift, below = np.uint64(64 - size), np.uint64(8 * byte)
 
     def integers(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
-        values = (low(m), high(m)) if size == 64 else (narrowed(low(m), (1 << size) - 1),)
-        number = join_halves(values[0].bits, values[-1].bits) << shift
+        values = (low(m), high(m)) if size == 64 else (narrowed(low(m), (1 << size) - 1 << 8 * byte),)
+        number = join_halves(values[0].bits, values[-1].bits) >> below << shift
         number = (number.view(np.int64) >> shift.astype(np.int64)).view(np.uint64) if is_signed else number >> shift
         return np.uint64(0) - number if operand.negated else number, values
 
@@ -480,7 +490,7 @@ def f2i(ins: SassInstruction) -> Compute | None:
     least, most = (-(2.0 ** (size - 1)), 2.0 ** (size - 1)) if is_signed else (0.0, 2.0**size)
     start, end = np.uint64(int(least) % (1 << 64)), np.uint64(int(most) - 1)
     # NaN: 0 with .NTZ, else the smallest signed number.
-    nan = np.uint64(0 if ins.has("NTZ") else 1 << max(size, 32) - 1)
+    nan = np.uint64(0 if ins.has("NTZ") else 1 << size - 1)
 
     def result(reals: Bits) -> tuple[Bits, ...]:
         numbers = step(reals.astype(F64))
@@ -496,25 +506,23 @@ def f2i(ins: SassInstruction) -> Compute | None:
 def _real(ins: SassInstruction) -> Reals:
     """Return a reader of the operand, in the last format named; a 16-bit one in the lower half, or where it says."""
     name, operand = (_formats(ins) or ["F32"])[-1], ins.operands[1]
-    if name == "F64":
-        return double(operand)
-    if name == "F32":
-        read, flush = single(operand), ins.has("FTZ")
+    if name in ("F32", "F64"):
+        read, flush = double(operand) if name == "F64" else single(operand), ins.has("FTZ")
 
-        def singles(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+        def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
             numbers, sources = read(m)
-            return flush_denormals(numbers) if flush else numbers, sources
+            return flush_denormals(numbers, DOUBLE if name == "F64" else SINGLE) if flush else numbers, sources
 
-        return singles
+        return reals
     form, bits, upper = FORMATS[name], raw(operand), "H1" in "".join(operand.suffixes)
 
-    def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+    def halves_of_words(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = narrowed(bits(m), int(LOWER) << 16 if upper else int(LOWER))
         numbers = unpack_bits(value.bits >> UPPER if upper else value.bits & LOWER, form)
         numbers = np.abs(numbers) if operand.absolute else numbers
         return -numbers if operand.negated else numbers, (value,)
 
-    return reals
+    return halves_of_words
 
 
 @operation("F2F", "UF2F", "FRND", "UFRND")
@@ -555,15 +563,20 @@ PACKED = {**FORMATS, **BYTES, "TF32": TENSOR}
 
 @operation("F2FP", "UF2FP")
 def f2fp(ins: SassInstruction) -> Compute | None:
-    """Two numbers in another format: packed, the first one in the upper part; bytes as halves; a float as tf32."""
+    """Two numbers in another format: packed, the first one in the upper part; bytes as halves; a float as tf32.
+
+    Before sm_89 no format stands for F16, and none behind it for F32.
+    """
     names, mode, clamp = [word for word in ins.modifiers if word in PACKED], _mode(ins), ins.has("RELU")
+    if ins.has("PACK_AB") and len(names) < 2:
+        names = [*(names or ["F16"]), "F32"]
     how = {"RELU", "SATFINITE", "PACK_AB", "PACK_B", "UNPACK_B", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C", *ROUNDINGS}
     if len(names) != 2 or not how.union(PACKED).issuperset(ins.modifiers):
         return None
     form, sources = PACKED[names[0]], ins.operands[1:]
+    kept: list[Reals] = []
     if ins.has("PACK_AB_MERGE_C", "UNPACK_B_MERGE_C"):
-        if sources[-1].text != "RZ":  # what is kept of it is not known
-            return None
+        kept = [] if sources[-1].text == "RZ" else [_lower_bits(sources[-1])]
         sources = sources[:-1]
     if names[0] in BYTES and not ins.has("SATFINITE"):
         return None
@@ -579,16 +592,29 @@ def f2fp(ins: SassInstruction) -> Compute | None:
     if names[1] == "F32" and (len(sources) == 1) != (form is TENSOR):
         return None
 
-    def result(*numbers: Bits) -> tuple[Bits]:
+    def result(*operands: Bits) -> tuple[Bits]:
+        numbers = operands[: len(readers)]
         both = np.stack(np.broadcast_arrays(*numbers)) if len(numbers) > 1 or form is TENSOR else numbers[0]
         total = round_to_format(both.astype(F64), form, mode)
         if names[0] in BYTES:
             most = LARGEST_E4M3 if form is E4M3 else form.largest
             total = np.clip(total, -most, most)
         bits = pack_bits(np.where(total <= 0, 0.0, total) if clamp else total, form)
-        return (bits[0] if form is TENSOR else bits[0] | bits[1] << (np.uint32(8) if names[0] in BYTES else UPPER),)
+        word = bits[0] if form is TENSOR else bits[0] | bits[1] << (np.uint32(8) if names[0] in BYTES else UPPER)
+        return (word | operands[-1] << UPPER if kept else word,)
 
-    return calculation(readers, result)
+    return calculation([*readers, *kept], result)
+
+
+def _lower_bits(operand: Operand) -> Reals:
+    """Return a reader of a word's lower half, as bits."""
+    read = raw(operand)
+
+    def bits(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
+        value = narrowed(read(m), int(LOWER))
+        return value.bits & LOWER, (value,)
+
+    return bits
 
 
 def _two_bytes(operand: Operand, form: Format) -> Reals:

@@ -116,9 +116,9 @@ def lea(ins: SassInstruction) -> Compute | None:
     shift, minus = numbers[-1].number & 31, first.negated
     carries = ins.operands[-1:] if ins.has("X") else ()
     if not ins.has("HI"):
-        scaled = integer(first)
+        scaled = raw(first)
         return _summed(
-            ins, [(lambda m: multiple(scaled(m), 1 << shift), False), (raw(second), second.negated)], carries
+            ins, [(lambda m: multiple(scaled(m), 1 << shift), minus), (raw(second), second.negated)], carries
         )
     a, c = raw(first), None if ins.has("SX32") else raw(third[0])
 
@@ -130,7 +130,8 @@ def lea(ins: SassInstruction) -> Compute | None:
             return computed(high_half(bits), low, high)
         return funnel_left(m, low, high, shift, sign_extends=c is None)
 
-    return _summed(ins, [(upper, False), (raw(second), second.negated)], carries)
+    addend = (extended_integer(second), False) if carries else (raw(second), second.negated)
+    return _summed(ins, [(upper, False), addend], carries)
 
 
 @operation("IMAD", "UIMAD")
@@ -285,7 +286,7 @@ def shf(ins: SassInstruction) -> Compute | None:
     of_64, wraps = ins.has("U64", "S64"), ins.has("W")
 
     def shift(m: Machine, low: Value, count: Value, upper: Value) -> tuple[Value]:
-        most = np.uint32(63 if of_64 else 31 if wraps else 32)
+        most = np.uint32((64 if of_64 else 32) - wraps)
         steps = count.bits & most if wraps else np.minimum(count.bits, most)
         fixed = same_for_all(steps) if count.known is True and count.tag is None else None
         if left and not high:
@@ -508,16 +509,17 @@ def sel(ins: SassInstruction) -> Compute | None:
 
 @operation("P2R", "UP2R", "UP2UR")
 def p2r(ins: SassInstruction) -> Compute | None:
-    """The predicates in the mask as bits; the other bits come from a register."""
+    """The predicates in the mask as bits, of byte 1 with .B1; the other bits come from a register."""
     mask = ins.operands[-1].number
     if ins.operands[0].suffixes:
         return None
     places = [bit for bit in range(7) if mask >> bit & 1]
+    first = 8 * next((int(word[1]) for word in ins.modifiers if word in ("B1", "B2", "B3")), 0)
 
     def packed(_: Machine, kept: Value, *values: Value) -> tuple[Value]:
-        bits = kept.bits & np.uint32(~mask & TOP)
+        bits = kept.bits & np.uint32(~(mask << first) & TOP)
         for bit, value in zip(places, values, strict=True):
-            bits = bits | value.bits.astype(np.uint32) << np.uint32(bit)
+            bits = bits | value.bits.astype(np.uint32) << np.uint32(first + bit)
         return (computed(bits, kept, *values),)
 
     kind = UPRED if ins.operands[1].text == "UPR" else PRED

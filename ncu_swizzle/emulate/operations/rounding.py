@@ -1,13 +1,19 @@
-"""Round exact results to the formats of the hardware, in its four modes; sums and products rounded to odd before."""
+"""Round exact results to the formats of the hardware, in its four modes; sums and products rounded to odd before.
+
+What takes long is done in C if there is a compiler, else in NumPy, with the same results.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.base import native, paths
 from ncu_swizzle.emulate.values import Bits, high_half, low_half
 
 F32, F64 = np.float32, np.float64
@@ -39,6 +45,7 @@ SINGLE = Format(precision=24, least=-126, most=127, nan=0x7FFFFFFF)
 HALF = Format(precision=11, least=-14, most=15, nan=0x7FFF)
 BRAIN = Format(precision=8, least=-126, most=127, nan=0x7FFF)  # bfloat16
 TENSOR = Format(precision=11, least=-126, most=127, nan=0x7FFFE000)  # tf32, in the upper bits of a float
+DOUBLE = Format(precision=53, least=-1022, most=1023, nan=0x7FF8 << 48)
 E5M2 = Format(precision=3, least=-14, most=15, nan=0x7F)  # the upper byte of a half
 E4M3 = Format(precision=4, least=-6, most=8, nan=0x7F)  # no infinity; where 480 would be is NaN
 LARGEST_E4M3 = 448.0
@@ -101,6 +108,20 @@ def byte_numbers(form: Format) -> Bits:
     return np.where(codes & np.uint16(0x7F) == 0x7F, F32(np.nan), numbers.astype(F32) * F32(256))
 
 
+def compiled() -> ctypes.CDLL | None:
+    """Return the library of sums.c; None without a C compiler."""
+    return native.library(paths.package() / "emulate" / "sums.c", "-O3", "-Wno-psabi", "-ffp-contract=off")
+
+
+def _in_c(function: Any, *operands: Bits) -> Bits:
+    """Return a function of sums.c of float64 numbers."""
+    arrays = [np.ascontiguousarray(each, F64) for each in np.broadcast_arrays(*operands)]
+    result: Bits = np.empty(arrays[0].shape, F64)
+    pointers = (ctypes.c_void_p(each.ctypes.data) for each in (*arrays, result))
+    function(*pointers, ctypes.c_long(result.size))
+    return result
+
+
 def two_sum(a: Bits, b: Bits) -> tuple[Bits, Bits]:
     """Return the nearest float64 of a sum, and the error, which is a float64 too (Knuth)."""
     total = a + b
@@ -124,6 +145,8 @@ def multiply_add(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     ("round to odd": Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums"). `mode` is that of the
     rounding to come: with RM, a sum of zeros of both signs is -0.
     """
+    if mode != "RM" and (library := compiled()):
+        return _in_c(library.odd_sums, a, b, c)
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     result = round_to_odd(*two_sum(product, addend))
     if mode == "RM":
@@ -170,6 +193,8 @@ def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
 
 def multiply_add_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c as float64, rounded once: number by number only near the ends of float64's range."""
+    if mode == "RN" and (library := compiled()):
+        return _in_c(library.fused_doubles, a, b, c)
     one, other, addend = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         near = _within(one, _FACTOR) & _within(other, _FACTOR) & _within(addend, _ADDEND)

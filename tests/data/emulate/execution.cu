@@ -99,3 +99,15 @@ extern "C" __global__ void turns(int *out, const int *in, int n) {
         atomicAdd(&out[0], 1);
     }
 }
+
+// An atomic addition of 64 bits through generic pointers: for shared memory the compiler adds a loop.
+extern "C" __global__ void anywhere(unsigned long long *out, const unsigned long long *in, int n) {
+    __shared__ unsigned long long tile[32];
+    unsigned t = threadIdx.x;
+    tile[t] = in[t];
+    __syncthreads();
+    unsigned long long found = atomicAdd(t < n ? out + 64 + t : tile + t % 24, t + 1);
+    __syncthreads();
+    out[t] = found;
+    out[32 + t] = tile[t];
+}

@@ -1,7 +1,7 @@
 // A program that checks what its kernels compute, and ends with 1 if that is wrong.
 //
 //   nvcc -arch=sm_90 -lineinfo -cudart shared -o app results.cu
-//   ./app right|wrong|unwritten|beyond|clock
+//   ./app right|wrong|unwritten|beyond|clock|race
 #include <cstdio>
 #include <cstring>
 
@@ -20,6 +20,12 @@ static __global__ void scale(float *out, const float *x, float by, int size) {
 }
 
 static __global__ void ticks(long long *out) { out[threadIdx.x] = clock64(); }
+
+static __global__ void reverse(float *out) {
+    __shared__ float row[kSize];
+    row[threadIdx.x] = out[threadIdx.x];
+    out[threadIdx.x] = row[kSize - 1 - threadIdx.x];  // without a barrier
+}
 
 int main(int, char **argv) {
     const char *how = argv[1];
@@ -45,6 +51,9 @@ int main(int, char **argv) {
     }
     scale<<<2, 128>>>(managed, managed, 3, kSize);  // in place, read without a copy
     cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+    if (!strcmp(how, "race")) {
+        reverse<<<1, kSize>>>(out);
+    }
     cudaDeviceSynchronize();
     int launched = 0, wrong = !strcmp(how, "wrong");
     cudaMemcpyFromSymbol(&launched, calls, sizeof launched);

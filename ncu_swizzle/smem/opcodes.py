@@ -156,6 +156,11 @@ class Opcode:
         return not self.reads and self.writes == Memory.GLOBAL
 
     @cached_property
+    def forgets(self) -> bool:
+        """Whether counting needs only the places that it writes: no load sees what it stores, or none is followed."""
+        return self.writes_only or (self.matrix and bool(self.writes & Memory.SHARED))
+
+    @cached_property
     def probed(self) -> bool:
         """Whether probes of tiles need its addresses."""
         tensor_load = self.copy is Copy.TENSOR and self.copies_to_shared
@@ -175,6 +180,31 @@ class Opcode:
     def loads_shared(self) -> bool:
         """Whether it loads words of shared memory, if its address is there."""
         return self.addressed and self.does(Memory.SHARED) == READ and not self.matrix
+
+    @cached_property
+    def loads_only_shared(self) -> bool:
+        """Whether it loads words of shared memory, and of no other."""
+        return self.loads_shared and self.shared is Shared.LANES
+
+    @cached_property
+    def transfer(self) -> str:
+        """What it moves between shared memory (SMEM) and what; empty if ncu counts no wavefronts, or not always."""
+        if self.shared is Shared.WGMMA:
+            return "SMEM→TC"
+        if self.shared is not Shared.LANES:
+            return ""
+        if self.copy is Copy.ASYNC:
+            return "GMEM→SMEM"
+        return {READ: "SMEM→RF", WRITE: "RF→SMEM", ATOMIC: "in SMEM"}[self.does(Memory.SHARED)]
+
+    @cached_property
+    def conflict_code(self) -> str:
+        """The code of a finding that it has bank conflicts."""
+        if self.shared not in (Shared.LANES, Shared.WGMMA):
+            return codes.CONFLICT
+        if self.copy is Copy.ASYNC:
+            return codes.COPY
+        return codes.ATOMIC if self.atomic else codes.MATRIX if self.matrix or self.tile else codes.CONFLICT
 
     @cached_property
     def across_lanes(self) -> bool:
