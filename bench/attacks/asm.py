@@ -90,7 +90,7 @@ def _said(kernel: KernelVerdict | None, obstacle: str) -> tuple[str, str]:
     if kernel is None or obstacle:
         return BROKEN, obstacle.partition("\n")[0]
     said = kernel.counterexample or kernel.obstacle
-    return kernel.outcome.value, getattr(said, "what", None) or getattr(said, "reason", "")
+    return kernel.outcome.value, str(getattr(said, "what", "") or getattr(said, "reason", ""))
 
 
 def main() -> int:

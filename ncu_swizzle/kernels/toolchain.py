@@ -134,7 +134,8 @@ def remember(texts: Texts) -> None:
 
 
 def remembered() -> Texts:
-    return dict(_TEXTS)
+    """Return the disassemblies that another process may keep; what failed, it says itself."""
+    return {which: text for which, text in _TEXTS.items() if isinstance(text, str)}
 
 
 def _disassembly(

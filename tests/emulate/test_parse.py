@@ -210,3 +210,10 @@ def test_code_that_makes_no_sense_is_counted_or_refused(examples: int) -> None:
             emulate(replace(whole, instructions=tuple(lines)), launch, timeout_s=5)
 
     holds(examples, check, st.sampled_from(KERNELS), chances)
+
+
+def test_a_selected_nan_has_the_bits_of_its_encoding() -> None:
+    encoding = (0x7FF80000FF07E808).to_bytes(8, "little") + bytes(8)
+    assert code.with_bits_of_nan("FSEL R7, RZ, +QNAN , !P1", encoding) == "FSEL R7, RZ, 0x7ff80000 , !P1"
+    assert code.with_bits_of_nan("FADD R7, RZ, +QNAN ", encoding) == "FADD R7, RZ, +QNAN "
+    assert code.with_bits_of_nan("FSEL R7, RZ, +QNAN , !P1", b"") == "FSEL R7, RZ, +QNAN , !P1"

@@ -113,7 +113,7 @@ def test_what_shows_results_loads_no_emulator() -> None:
         for other in graph().get(module, ())
         if room(other) == "emulate"
     ]
-    assert not wrong, "records of results import nothing that makes them"
+    assert not wrong, "records of results import nothing that makes them, but ask the table of opcodes"
 
 
 def test_the_record_of_counts_loads_no_emulator() -> None:
