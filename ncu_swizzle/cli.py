@@ -35,7 +35,7 @@ COMMANDS = {  # the title that a command is listed under, and its function, or g
     "lint": (WITHOUT, "commands.gate", "lint"),
     "fix": (WITHOUT, "commands.fix", "fix"),
     "prove": (WITHOUT, "commands.prove", "prove"),
-    "judge": (WITHOUT, "commands.judge", "judge"),
+    "judge": (WITHOUT, "commands.prove", "judge"),
     "explain": (WITHOUT, "commands.explain", "explain"),
     "init": (WITHOUT, "commands.fix", "init"),
     "profile": (MEASURE, "commands.profile", "profile"),

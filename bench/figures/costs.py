@@ -215,10 +215,10 @@ def launch_all(action: str, names: list[str], chosen: Sequence[Change], folder: 
     """Launch pairs: time them, or launch each kernel in turns where ncu profiles."""
     import numpy as np
 
-    from ncu_swizzle.kernels import device
+    from ncu_swizzle.kernels import launching
 
-    device.open_device()
-    cuda, pools = device.cuda, {}
+    launching.open_device()
+    cuda, pools = launching.cuda, {}
     wanted = {job.name: job for job in jobs(chosen)}
 
     def content(argument: Any, problem: dict[str, int]) -> np.ndarray:
@@ -235,23 +235,23 @@ def launch_all(action: str, names: list[str], chosen: Sequence[Change], folder: 
         job = wanted[name]
         family = job.change.before.family
         needed = [a for a in family.arguments if a.shape and (a.fill or not a.output)]
-        buffers = device.Buffers.upload(family, job.problem, {a.name: content(a, job.problem) for a in needed})
+        buffers = launching.Buffers.upload(family, job.problem, {a.name: content(a, job.problem) for a in needed})
         ready = []
         for side, target in job.change.sides:
             code = (folder / job.change.name / f"{side}.cubin").read_bytes()
-            ready.append(device.launcher(target.family, target.kernel, job.problem, code, buffers))
+            ready.append(launching.launcher(target.family, target.kernel, job.problem, code, buffers))
         if action == "time":
             print(json.dumps({"pair": name, **timed(ready, family, job.problem, cuda)}), flush=True)
         else:
             buffers.reset(family, job.problem)
             for kernel in ready:
                 kernel()  # warm, outside the range
-            device.synchronize()
+            launching.synchronize()
             cuda.start_profiler()
             for _ in range(turns):
                 for kernel in ready:
                     kernel()
-            device.synchronize()
+            launching.synchronize()
             cuda.stop_profiler()
         for pointer in buffers.device:
             if hasattr(pointer, "free"):

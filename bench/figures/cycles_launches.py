@@ -33,7 +33,7 @@ from ncu_swizzle.cycles.case import PART
 from ncu_swizzle.cycles.simulator import REASONS
 from ncu_swizzle.cycles.work import BlockExecution, Row, Work, execution, work_of
 from ncu_swizzle.emulate.counts import Launch as Emulated
-from ncu_swizzle.engines import emulated_launch, emulation, reader, simulation
+from ncu_swizzle.engines import emulated_launch, emulated_profile, emulation, reader
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -127,7 +127,7 @@ def _recorded() -> Iterator[Recorded]:
         target = catalog.shipped().target(kernel.name)
         for profile, cubin, symbol in _results(paths.recording(family.name, kernel.name)):
             emulated = emulated_launch.launch_of(target, cubin, symbol)
-            yield kernel.name, family.name, profile, cubin, symbol, emulated, simulation.buffers(target)
+            yield kernel.name, family.name, profile, cubin, symbol, emulated, emulated_profile.buffer_bytes(target)
 
 
 def value_of(parameter: np.ndarray | int) -> emulated_launch.ArgumentValue:
@@ -222,7 +222,7 @@ def _compiled(job: costs_changes.Job, side: str, target: Target, metrics: Mappin
     executed = kept_execution(kept / f"{job.name}-{side}.npz", binary.cubin, binary.symbol, launch)
     numbers = {name: value[0] if isinstance(value, list) else value for name, value in metrics.items()}
     text = binary.cubin.section(f".text.{binary.symbol}")
-    buffers = simulation.buffers(target)
+    buffers = emulated_profile.buffer_bytes(target)
     return described(job.name, job.change.program, found.emulated.profile, text, executed, numbers, buffers)
 
 

@@ -129,15 +129,15 @@ def own(family: str) -> list[str]:
 
 def launch(name: str, built: Path | None) -> None:
     """Check a family's kernels and launch each once for ncu, in this process; `built` has their cubins."""
-    from ncu_swizzle.kernels import device
+    from ncu_swizzle.kernels import launching
     from ncu_swizzle.kernels.__main__ import prepare
 
     family, kernels = catalog.shipped().named_together(own(name))
     if built:
         kernels = [replace(kernel, cubin=str(built.absolute() / f"{kernel.name}.cubin")) for kernel in kernels]
-    problem, gpu = family.problem(), device.open_device()
+    problem, gpu = family.problem(), launching.open_device()
     for run in prepare(family, kernels, problem, gpu, {"seed": 1, "errors": {}}).values():
-        device.profile_once(run, family, problem)
+        launching.profile_once(run, family, problem)
 
 
 def kept_in(file: Path, what: str, name: str) -> dict[int, Any]:

@@ -29,8 +29,8 @@ from ncu_swizzle.emulate.execution import execute
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import captured_outputs, executed
-from ncu_swizzle.engines.emulated_profile import Binary
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of
 from ncu_swizzle.engines.replay import Replay
 from ncu_swizzle.kernels import fills, naming
 from ncu_swizzle.kernels.options import KernelDescription
@@ -61,7 +61,7 @@ def captured(path: Path) -> Iterator[tuple[str, Code, Launch]]:
             launch, outputs = replay.launch_of(launched, cubin, symbol), captured_outputs.outputs_of(launched, binary)
             launch = captured_outputs.with_buffers(launch, binary, tuple(outputs))
             kernel = names.function(names.demangle(symbol))
-            yield f"{path.stem}, {kernel}", executed.code_of(binary, settings), launch
+            yield f"{path.stem}, {kernel}", code_of(binary, settings), launch
 
 
 def least(times: int, work: Callable[[], Any]) -> tuple[float, Any]:

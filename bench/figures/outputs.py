@@ -20,7 +20,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture.launches import open_launches
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines.captured_outputs import checked_outputs
-from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.replay import Replay
 

@@ -38,7 +38,7 @@ from bench.recording.memory_kernels import Row, Site, certain, everything, repor
 from ncu_swizzle.base import child
 from ncu_swizzle.base.errors import NcuSwizzleError, TimeLimit
 from ncu_swizzle.engines import machine
-from ncu_swizzle.kernels import device
+from ncu_swizzle.kernels import launching
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.results import ReportResult
 
@@ -57,8 +57,8 @@ HARDWARE += ["smsp__sass_l1tex_tags_mem_global.sum", "l1tex__t_output_wavefronts
 
 def launch(folder: Path, names: Sequence[str], masks_of: dict[str, list[int]]) -> None:
     """Run kernels; print each name when it is done. Under ncu every launch becomes a result of the report."""
-    device.open_device()
-    cuda = device.cuda
+    launching.open_device()
+    cuda = launching.cuda
     buffer, out = cuda.mem_alloc((1 << 26) + 4096), cuda.mem_alloc(4096)
     cuda.memset_d8(buffer, 0, 1 << 26)
     for name in names:
@@ -66,7 +66,7 @@ def launch(folder: Path, names: Sequence[str], masks_of: dict[str, list[int]]) -
         function = module.get_function(name)
         for mask in masks_of[name]:
             function(buffer, np.uint32(mask), np.uint32(2), out, grid=(1, 1), block=(32, 1, 1))
-            device.synchronize()
+            launching.synchronize()
         print(f"DONE {name}", flush=True)
 
 

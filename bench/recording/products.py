@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.kernels import device
+from ncu_swizzle.kernels import launching
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.products import FORMS, KEPT, MODES, Form, Words, digest, executed_sums, inputs, sums_of, words_of
 
@@ -59,8 +59,8 @@ def of_all(parts: list[str]) -> str:
 
 def on_gpu() -> tuple[dict[str, str], Run]:
     """Return the machine's GPU and driver, and what runs a kernel on it."""
-    gpu = device.open_device()
-    cuda = device.cuda
+    gpu = launching.open_device()
+    cuda = launching.cuda
     code = Toolchain().compile(f'#include "{DATA / "products.cu"}"\n', ["-O3"], "sm_90a", [])
     module = cuda.module_from_buffer(code)
 

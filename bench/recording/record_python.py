@@ -43,12 +43,11 @@ from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import descriptions, device, fills, output
+from ncu_swizzle.kernels import descriptions, device, fills, launching, references
 from ncu_swizzle.kernels.__main__ import output_errors
-from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Target, read, write
+from ncu_swizzle.kernels.launching import Buffers
 from ncu_swizzle.kernels.options import CatalogOptions
-from ncu_swizzle.kernels.output import nvcc_version
 from ncu_swizzle.reports.model import Profile
 
 
@@ -140,7 +139,7 @@ def compile_one(target: Target, arch: str, folder: Path) -> str:
 
 def launch_all(folder: Path, names: Sequence[str]) -> int:
     """Check and launch each kernel; the facts say in which order, what failed, and on what it ran."""
-    machine = device.describe(device.open_device(), nvcc_version())
+    machine = launching.describe(launching.open_device())
     content: dict[str, Any] = {"machine": machine, "seed": SEED, "kernels": {}, "failed": {}}
     for name in names:
         try:
@@ -159,10 +158,10 @@ def launch_one(folder: Path, name: str) -> dict[str, Any]:
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
     code = (folder / f"{name}.cubin").read_bytes()
-    launch = device.launcher(family, kernel, problem, code, buffers)
-    expected = output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
+    launch = launching.launcher(family, kernel, problem, code, buffers)
+    expected = references.expected_outputs(family, problem, inputs, rng) if family.reference else {}
     errors = output_errors(family, kernel, problem, launch, buffers, expected)
-    device.profile_once(launch, family, problem)
+    launching.profile_once(launch, family, problem)
     described = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return {"family": {**described, "folder": "", "origin": "", "reference": ""}, "errors": errors}
 

@@ -38,11 +38,10 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
-from ncu_swizzle.kernels import catalog, device, fills, output, toolchain
+from ncu_swizzle.kernels import catalog, fills, launching, references, toolchain
 from ncu_swizzle.kernels.__main__ import output_errors
-from ncu_swizzle.kernels.device import Buffers
 from ncu_swizzle.kernels.family import Family, Kernel
-from ncu_swizzle.kernels.output import PyCudaCompiler, nvcc_version
+from ncu_swizzle.kernels.launching import Buffers, PyCudaCompiler
 
 
 def main(arguments: list[str]) -> int:
@@ -76,8 +75,8 @@ def record(home: Path, names: list[str]) -> int:
 
 def launch_all(facts: Path, names: list[str]) -> int:
     """Compile, check and launch each kernel; `facts` says in which order, what failed, and on what it ran."""
-    gpu = device.open_device()
-    machine = device.describe(gpu, nvcc_version())
+    gpu = launching.open_device()
+    machine = launching.describe(gpu)
     arch = "sm_{}{}".format(*gpu.compute_capability())
     chosen = [(family, kernel) for family, kernel in catalog.load(STRESS) if not names or kernel.name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -104,11 +103,11 @@ def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
     inputs = fills.inputs(family, problem, rng)
     buffers = Buffers.upload(family, problem, inputs)
     cubin = toolchain.cubin(family, kernel, arch, PyCudaCompiler())
-    launch = device.launcher(family, kernel, problem, cubin, buffers)
+    launch = launching.launcher(family, kernel, problem, cubin, buffers)
     errors = output_errors(
-        family, kernel, problem, launch, buffers, output.expected_outputs(family, problem, inputs, rng)
+        family, kernel, problem, launch, buffers, references.expected_outputs(family, problem, inputs, rng)
     )
-    device.profile_once(launch, family, problem)
+    launching.profile_once(launch, family, problem)
     function = names.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}
 

@@ -22,13 +22,11 @@ from ncu_swizzle.base.texts import Texts, listed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.commands import gate as linting
-from ncu_swizzle.commands import judge as judging
 from ncu_swizzle.commands import live, run_kernel
 from ncu_swizzle.commands import profile as profiling
 from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands.answers import BankMaps, Comparison, Profiles, ProgramResult, Result, SweepResult
 from ncu_swizzle.commands.groups import Call, Emulating, OfPrograms, Only, Pairs, keyworded, with_options
-from ncu_swizzle.commands.judge import Judging as JudgingRequest
 from ncu_swizzle.commands.prove import Described, ProveOptions, Proving
 from ncu_swizzle.commands.run_program import LaunchesJob, ProgramJob, RunOptions, UserProgram
 from ncu_swizzle.cubin.names import KernelFilter
@@ -356,9 +354,9 @@ def prove(
 
 
 @keyworded
-def judge(*versions: str | Path, request: JudgingRequest, own: PairOptions, sources: CatalogOptions) -> Judgement:
+def judge(*versions: str | Path, request: Proving, own: PairOptions, sources: CatalogOptions) -> Judgement:
     """Return whether the second kernel does the work of the first, like ``ncu-swizzle judge``: see `outcome`."""
-    return judging.judged(list(map(str, versions)), own.description(request.problem, sources), request)
+    return proving.judged(list(map(str, versions)), own.description(request.problem, sources), request)
 
 
 @keyworded
@@ -366,7 +364,7 @@ def run(
     kernel: str | Path,
     inputs: Mapping[str, Any] | None = None,
     *,
-    request: JudgingRequest,
+    request: Proving,
     own: PairOptions,
     sources: CatalogOptions,
     seed: int = 0,

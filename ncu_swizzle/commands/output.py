@@ -214,21 +214,25 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import terminal
-    from ncu_swizzle.render.formats import render_all, to_csv, to_json
     from ncu_swizzle.render.listing import table_line
 
-    makers: Makers = {
-        "json": lambda: to_json(result),
-        "markdown": lambda: render_all(result.comparisons, result.notes, result.title),
-        "csv": lambda: to_csv(*result.comparisons),
-    }
-    if formats.write(makers):
+    if formats.named and formats.write(_makers(result)):
         return
     console = Output()
     terminal.show(result, console)
     for file in written:
         console.print()
         console.print(table_line(f"Written to {file}"), soft_wrap=True)
+
+
+def _makers(result: JobResult) -> Makers:
+    from ncu_swizzle.render.formats import render_all, to_csv, to_json
+
+    return {
+        "json": lambda: to_json(result),
+        "markdown": lambda: render_all(result.comparisons, result.notes, result.title),
+        "csv": lambda: to_csv(*result.comparisons),
+    }
 
 
 def show_several(outcomes: Outcomes) -> None:

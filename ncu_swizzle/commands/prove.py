@@ -1,7 +1,8 @@
-"""``ncu-swizzle prove``: whether two versions of a kernel compute the same, for every launch."""
+"""``ncu-swizzle prove`` and ``judge``: whether two versions of a kernel compute the same, in every launch or some."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.certify.changes import Side
     from ncu_swizzle.certify.units import KnownLaunch
     from ncu_swizzle.certify.verdict import KernelVerdict
+    from ncu_swizzle.engines.judgement import Judgement
 
 Proving = Annotated[Request, Only("problem", "nvcc", "timeout_s", "no_cache")]
 Described = Annotated[
@@ -183,14 +185,8 @@ def _typed_launch(description: KernelDescription) -> KnownLaunch:
     from ncu_swizzle.kernels import limits
 
     launch, problem = description.launch, description.problem
-    block = dynamic = None
-    if launch.block:
-        sizes = limits.three(launch.block, "block")
-        limits.refuse_bad_sizes(sizes, "block", problem)
-        x, y, z = (limits.evaluate(size, problem) for size in sizes)
-        block = (x, y, z)
-    if launch.shared:
-        dynamic = (limits.evaluate(launch.shared, problem),) * 2
+    block = limits.block_of(launch.block, problem) if launch.block else None
+    dynamic = (limits.evaluate(launch.shared, problem),) * 2 if launch.shared else None
     return KnownLaunch(entry=launch.entry, block=block, dynamic=dynamic)
 
 
@@ -268,3 +264,61 @@ def _hint(change: ChangeVerdict) -> str:
     if any(unit.host_differs for unit in change.units):
         return "--kernel NAME compares one kernel alone"
     return ""
+
+
+# ``ncu-swizzle judge``: both versions are executed, on a few launches.
+
+
+@grouped
+def judge(
+    what: Annotated[list[str], typer.Argument(metavar="BEFORE [AFTER]", help="Two .cu files, or two kernels.")],
+    formats: Annotated[Formats, Only("json")],
+    request: Proving,
+    own: PairOptions,
+    sources: CatalogOptions,
+) -> None:
+    """Judge a changed kernel without a GPU: exit code 0, 1 or 5.
+
+    \b
+    ncu-swizzle judge before.cu after.cu --grid 8,8 --block 32,8 --arg …
+    ncu-swizzle judge kernel1 kernel2     two variants, shipped or described
+    ncu-swizzle judge my.cu --before -DSWIZZLE=0 --after -DSWIZZLE=1
+    \f
+    Both are executed at several sizes, on inputs that follow from their machine code. Exit code 0: the second does what
+    the first does, without a race, an access out of bounds, or a hang that the first does not have; 1: it does not,
+    with the reason; 5: it cannot be told. docs/results.md says what is compared.
+    """
+    from ncu_swizzle.commands.console import Output
+
+    judgement = judged(what, own.description(request.problem, sources), request)
+    if not formats.write({"json": lambda: in_json(judgement.to_json(), indent=2) + "\n"}):
+        for line in judgement.lines():
+            Output().print(line, soft_wrap=True, markup=False)
+    _conclude_judgement(judgement, what)
+
+
+def judged(what: Sequence[str], description: KernelDescription, request: Request) -> Judgement:
+    """Return the judgement on two kernels, or on the variants of one file."""
+    from ncu_swizzle.engines import judgement
+    from ncu_swizzle.engines.emulation import EmulationSettings
+    from ncu_swizzle.kernels import naming
+
+    named = naming.resolve(what, description)
+    targets = [each.targets[-1] for each in named] if len(what) > 1 else named[0].targets
+    if len(targets) != 2:
+        raise UsageError(f"{len(targets)} versions are named, not two", "ncu-swizzle judge before.cu after.cu")
+    return judgement.judge(targets[0], targets[1], EmulationSettings.of(request.comparing, simulating=True))
+
+
+def _conclude_judgement(found: Judgement, what: Sequence[str]) -> None:
+    """Raise GateFailed for a kernel that is refused, NotComparable for one that cannot be judged."""
+    from ncu_swizzle.engines.judgement import Judged
+
+    why = "; ".join(found.reasons)
+    if found.outcome is Judged.REFUSED:
+        raise GateFailed(
+            f"{found.after} is refused: {why}",
+            f"change {what[-1]}, and type again: {shlex.join(['ncu-swizzle', 'judge', *what])}, with the same options",
+        )
+    if found.outcome is Judged.UNKNOWN:
+        raise NotComparable(f"{found.after} cannot be judged: {why}", "measure both on a GPU, or try ncu-swizzle prove")

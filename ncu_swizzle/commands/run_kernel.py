@@ -327,76 +327,72 @@ class KernelsJob:
         """
         if not self.apart:
             return profile(self.lineups[0], self.request, self.destination, progress)
-        export = self.destination.export
-        destinations = [
-            replace(self.destination, export=export and export / slug(lineup.target.name)) for lineup in self.lineups
-        ]
-        engines = [engine_for(lineup.target, self.request) for lineup in self.lineups]
-        run = _Several(self.lineups, engines, self.request, destinations)
+        runs = list(self._planned())
         # A GPU measures one kernel after the other.
-        jobs = 1 if any(engine.measures for engine in engines) else pool.jobs_for(self.request.jobs)
+        jobs = 1 if any(run.engine.measures for run in runs) else pool.jobs_for(self.request.jobs)
         try:
-            return run.outcomes(jobs, progress)
+            return self._outcomes(runs, jobs, progress)
         except (KeyboardInterrupt, SystemExit) as stop:
             error = interruption(stop)
-            if error is None or not (saved := run.saved()):
+            if error is None or not (saved := [str(folder) for run in runs if (folder := run.folder)]):
                 raise
             raise error(
-                f"the run was {error.word}: {len(saved)} of {len(self.lineups)} kernels are saved: "
-                f"{bounds.some([str(folder) for folder in saved])}",
+                f"the run was {error.word}: {len(saved)} of {len(runs)} kernels are saved: {bounds.some(saved)}",
                 "the same command goes on with the others",
             ) from stop
 
-
-class _Several:
-    """Kernels of one command on their way into folders of runs, each of which says which command made it."""
-
-    def __init__(
-        self,
-        lineups: Sequence[Lineup],
-        engines: Sequence[Engine],
-        request: Request,
-        destinations: Sequence[Destination],
-    ) -> None:
+    def _planned(self) -> Iterator[_PlannedRun]:
         from ncu_swizzle.sweep.plan import tools_fingerprint
 
-        self._lineups, self._engines, self._request, self._destinations = lineups, engines, request, destinations
-        tools = {engine.name: tools_fingerprint(engine, request) for engine in engines}
-        self._depends_on = [
-            _depends_on(lineup, engine, request, tools[engine.name])
-            for lineup, engine in zip(lineups, engines, strict=True)
-        ]
+        tools: dict[str, Mapping[str, str]] = {}
+        for lineup in self.lineups:
+            engine, export = engine_for(lineup.target, self.request), self.destination.export
+            if engine.name not in tools:
+                tools[engine.name] = tools_fingerprint(engine, self.request)
+            yield _PlannedRun(
+                lineup=lineup,
+                engine=engine,
+                destination=replace(self.destination, export=export and export / slug(lineup.target.name)),
+                depends_on=_depends_on(lineup, engine, self.request, tools[engine.name]),
+            )
 
-    def outcomes(self, jobs: int, progress: Progress) -> Outcomes:
-        names = [lineup.target.name for lineup in self._lineups]
-        found = {number: pool.ItemOutcome(self._again(number, folder)) for number, folder in self._made().items()}
-        left = [number for number in range(len(names)) if number not in found]
+    def _outcomes(self, runs: Sequence[_PlannedRun], jobs: int, progress: Progress) -> Outcomes:
+        folders = {number: folder for number, run in enumerate(runs) if (folder := run.folder)}
+        found = {number: pool.ItemOutcome(runs[number].result(folder)) for number, folder in folders.items()}
+        left = [number for number in range(len(runs)) if number not in found]
         for number in left:
-            run_folder.refuse_to_overwrite(self._destinations[number])
-        request = replace(self._request, jobs=1) if jobs > 1 and len(left) > 1 else self._request
-        tasks = [(self._lineups[number], self._destinations[number], self._depends_on[number]) for number in left]
-        for at, outcome in pool.outcomes(_profiled, request, tasks, jobs, progress):
+            run_folder.refuse_to_overwrite(runs[number].destination)
+        request = replace(self.request, jobs=1) if jobs > 1 and len(left) > 1 else self.request
+        for at, outcome in pool.outcomes(_profiled, request, [runs[number] for number in left], jobs, progress):
             found[left[at]] = outcome
-            row = f"{names[left[at]]}: {outcome.error or f'saved in {outcome.value.folder}'}"
-            progress(EVERY_KERNEL, Done(len(found) / len(names), f"{len(found)} of {len(names)}", row))
+            row = f"{runs[left[at]].name}: {outcome.error or f'saved in {outcome.value.folder}'}"
+            progress(EVERY_KERNEL, Done(len(found) / len(runs), f"{len(found)} of {len(runs)}", row))
         if not any(outcome.error for outcome in found.values()):
             run_folder.all_made([outcome.value.folder for outcome in found.values()])
-        return [(name, found[number]) for number, name in enumerate(names)]
+        return [(run.name, found[number]) for number, run in enumerate(runs)]
 
-    def saved(self) -> list[Path]:
-        return list(self._made().values())
 
-    def _made(self) -> dict[int, Path]:
-        """Return the folders of the runs that are there, by number."""
-        folders = [
-            run_folder.made_before(slug(lineup.target.name), destination, depends_on)
-            for lineup, destination, depends_on in zip(self._lineups, self._destinations, self._depends_on, strict=True)
-        ]
-        return {number: folder for number, folder in enumerate(folders) if folder}
+@dataclass(frozen=True, kw_only=True)
+class _PlannedRun:
+    """A kernel of several on its way into the folder of a run, which says what it depends on."""
 
-    def _again(self, number: int, folder: Path) -> JobResult:
+    lineup: Lineup
+    engine: Engine
+    destination: Destination
+    depends_on: str
+
+    @property
+    def name(self) -> str:
+        return self.lineup.target.name
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a run that is there already."""
+        return run_folder.made_before(slug(self.name), self.destination, self.depends_on)
+
+    def result(self, folder: Path) -> JobResult:
         """Return the result of a run that is there."""
-        engine, lineup = self._engines[number], self._lineups[number]
+        lineup, engine = self.lineup, self.engine
         library = _library(lineup.target, engine) if lineup.library else None
         unchecked = _unchecked_notes(_entries(lineup, library), engine)
         comparisons, notes = pairing.lay_out([run_folder.load(folder).profiles], (), unchecked)
@@ -421,9 +417,8 @@ def _depends_on(lineup: Lineup, engine: Engine, request: Request, tools: Mapping
     return sha256_of_texts(*said)
 
 
-def _profiled(request: Request, task: tuple[Lineup, Destination, str], progress: Progress) -> JobResult:
-    lineup, destination, depends_on = task
-    return profile(lineup, request, destination, progress, depends_on)
+def _profiled(request: Request, run: _PlannedRun, progress: Progress) -> JobResult:
+    return profile(run.lineup, request, run.destination, progress, run.depends_on)
 
 
 def refuse_failed(outcomes: Outcomes) -> None:

@@ -16,9 +16,10 @@ from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Content
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.emulated_profile import Binary, kernel_id, profile_of_counts
-from ncu_swizzle.engines.emulation import EmulationSettings, counts_of
-from ncu_swizzle.engines.executed import ExecutedLaunch, code_of, executed_launch, why_unknown, wrong_output
+from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines.emulated_profile import kernel_id, profile_of_counts
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of, counts_of
+from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs, wrong_output
 from ncu_swizzle.engines.settings import unheard
 from ncu_swizzle.reports.model import CheckedOutput, Profile, warnings_about
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -56,13 +57,8 @@ def with_check(
     except NcuSwizzleError as error:
         notes.append(f"outputs were not checked: {error}")
     notes += [str(each) for each in outputs if each.wrong and each.inexact]
-    return replace(
-        profile,
-        checked=outputs,
-        errors={each.name: each.error for each in outputs if each.error is not None},
-        notes=(*profile.notes, *(f"{profile.kernel.name}: {note}." for note in notes)),
-        findings=(*profile.findings, *(wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact)),
-    )
+    wrongs = [wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact]
+    return with_outputs(profile, outputs, notes, wrongs)
 
 
 def checked_outputs(
@@ -163,11 +159,8 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
 def with_buffers(launch: Launch, binary: Binary, outputs: tuple[Remains, ...]) -> Launch:
     """Return a launch with its buffers and the sections of its module's variables: their contents may be unknown."""
     buffers = [output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS]
-    start = module_image.GLOBALS
-    for section in module_image.GLOBAL_SECTIONS:
-        if size := binary.cubin.size(section):
-            buffers.append(Buffer(section, start, size))
-        start += module_image.APART + size
+    sections = module_image.sections(binary.cubin)
+    buffers += [Buffer(section, start, size) for section, start, size in sections if size]
     return replace(launch, buffers=tuple(buffers))
 
 

@@ -24,7 +24,8 @@ import numpy as np
 from ncu_swizzle.base import cache, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 
 # Dataclasses with NumPy arrays as bytes and back. The cache's digest vouches for the bytes, and an entry's key for the
 # classes.
@@ -117,13 +118,15 @@ SOURCES = (
 
 
 def key(
-    binary: Binary, launch: Launch, checked: tuple[bool, ...], disassembler: str, more: tuple[str, ...] = ()
+    binary: Binary, launch: Launch, checked: tuple[bool, ...], toolchain: Toolchain, more: tuple[str, ...] = ()
 ) -> str:
-    """Return the name of an emulation's entry.
+    """Return the name of an emulation's entry; empty if the disassembler does not work.
 
-    `checked` are the settings that decide what it has; `disassembler` is nvdisasm's version; `more` are patterns of
-    further sources that decide it.
+    `checked` are the settings that decide what it has; `more` are patterns of further sources that decide it.
     """
+    disassembler = toolchain.working_version(NVDISASM)
+    if not disassembler:
+        return ""
     digest = hashlib.sha256()
     settings = (binary.symbol, checked, disassembler, np.__version__, code_digest((*SOURCES, *more)))
     for part in (binary.cubin.data, settings, launch):

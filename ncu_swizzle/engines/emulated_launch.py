@@ -1,13 +1,13 @@
-"""The emulator's input: a kernel's code, and a launch with addresses, parameters and the contents of buffers."""
+"""The emulator's input: a cubin with its sources, a kernel's code, and a launch with its memory and parameters."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -15,16 +15,17 @@ from ncu_swizzle.base.errors import ProgramFailed, Typed, UsageError
 from ncu_swizzle.base.texts import in_crosses
 from ncu_swizzle.cubin import elf, launch_recipe
 from ncu_swizzle.cubin.elf import Attributes, Cubin
+from ncu_swizzle.cubin.lines import as_listed
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Dim3, Launch
+from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Launch
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.engines import module_image
-from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
+from ncu_swizzle.engines.module_image import APART
 from ncu_swizzle.kernels import check, fills
 from ncu_swizzle.kernels.family import Argument, Problem, Target
-from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, refuse_oversized
+from ncu_swizzle.kernels.limits import MOST_BLOCK, MOST_GRID, USUAL, LaunchShape, Limits, along_axes, refuse_oversized
 from ncu_swizzle.smem import access
 
 # From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
@@ -33,11 +34,28 @@ from ncu_swizzle.smem import access
 # contents are known if the family defines them (index arrays, lengths); random inputs are unknown.
 
 HEAP = 0x7F00_0000_0000  # address of the first buffer
+GAP = "nothing"  # in place of a buffer's name: what lies before all others
 MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
 MOST_CODES = 8  # kept: a sweep emulates the same code at each of its sizes
 MOST_SHARED = access.block_bytes("sm_90")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary:
+    """A kernel's cubin, and its sources: the root folders, and the text of each file by its path below one."""
+
+    cubin: Cubin
+    symbol: str
+    roots: tuple[str, ...] = ()
+    sources: Mapping[str, str] | None = None
+
+    @cached_property
+    def listed(self) -> Mapping[str, str]:
+        """The sources that its line table does not name as they are called: by what it names each."""
+        paths_ = (f"{root}/{name}" for root in self.roots for name in self.sources or ())
+        return {as_listed(path): path for path in paths_ if not path.isprintable()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +104,64 @@ def static_shared(cubin: Cubin, attributes: Attributes) -> int:
 
 def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = None) -> Launch:
     """Return the launch of a target; random inputs are unknown, or those that this seed draws."""
-    family, kernel, problem = target.family, target.kernel, target.problem
-    too_large = _too_large(family.arguments, problem, sample)
-    checked = None if family.shipped else cubin
-    arguments = [kernel.boxed(argument) for argument in family.arguments]
-    values = described_values(
-        arguments,
-        problem,
-        cubin=checked,
-        symbol=symbol,
-        source=partial(check.declaring_text, family, kernel),
-        sample=sample,
-    )
-    launched = launch(cubin, symbol, target.launch, values)
+    family, problem = target.family, target.problem
+    arguments = [target.kernel.boxed(argument) for argument in family.arguments]
+    too_large = _too_large(arguments, problem, sample)
+    rng = np.random.default_rng(sample or 0)
+    contents = {
+        argument.name: fills.array(argument, problem, rng)
+        for argument in arguments
+        if _known(argument, sample) and not argument.tensor_map and argument not in too_large
+    }
+    launched = launch_with(target, cubin, symbol, contents)
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
     notes = []
     for argument in too_large:
         size, most = fills.size(argument, problem), ARRAY_BYTES >> 20
         notes.append(f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {most} MiB kept")
     return replace(launched, notes=tuple(notes), buffers=buffers)
+
+
+def launch_with(
+    target: Target, cubin: Cubin, symbol: str, contents: Mapping[str, np.ndarray], apart: int | None = None
+) -> Launch:
+    """Return the launch of a target with these contents of its buffers; what others hold is unknown.
+
+    With `apart`, all buffers are moved by that many bytes, and matrices behind tensor maps are buffers like others.
+    Raises LaunchLacking if the cubin's function has other parameters, and what `launch` raises.
+    """
+    family, kernel, problem = target.family, target.kernel, target.problem
+    arguments = [kernel.boxed(argument) for argument in family.arguments]
+
+    def buffer(argument: Argument, *, passed: bool) -> ArgumentValue:
+        held = contents.get(argument.name)
+        content = None if held is None else np.ascontiguousarray(held).tobytes()
+        return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name, passed=passed)
+
+    values = [] if apart is None else [ArgumentValue(size=apart, name=GAP, passed=False)]
+    first = len(values)
+    for argument in arguments:
+        if argument.tensor_map:
+            values.append(ArgumentValue(scalar=bytes(TENSOR_MAP_BYTES)))
+        elif argument.shape:
+            values.append(buffer(argument, passed=argument.passed))
+        else:
+            values.append(ArgumentValue(scalar=fills.scalar(argument, problem).tobytes()))
+    if apart is not None:
+        values += [buffer(argument, passed=False) for argument in arguments if argument.tensor_map]
+    at = {value.name: address for value, address in zip(values, addresses(values), strict=True) if value.buffer}
+    for number, argument in enumerate(arguments, first):
+        if argument.tensor_map:
+            shape, address = fills.shape(argument, problem), at.get(argument.name, MATRIX)
+            tile = check.tiled(address, argument.dtype, shape, argument.box, argument.swizzle)
+            values[number] = ArgumentValue(scalar=tile.encoded())
+        elif not argument.shape:  # structs get the addresses of the buffers that they point to
+            values[number] = replace(values[number], scalar=fills.pointing(argument, values[number].scalar, at))
+    if not family.shipped:
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+        passed = [argument for argument in arguments if argument.passed]
+        check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
+    return launch(cubin, symbol, target.launch, values)
 
 
 def _known(argument: Argument, sample: int | None) -> bool:
@@ -119,37 +176,6 @@ def _too_large(arguments: Sequence[Argument], problem: Problem, sample: int | No
     filled.sort(key=lambda argument: fills.size(argument, problem))
     totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
     return [argument for argument, total in zip(filled, totals, strict=True) if total > ARRAY_BYTES]
-
-
-def described_values(
-    arguments: Sequence[Argument],
-    problem: Problem,
-    cubin: Cubin | None,
-    symbol: str,
-    source: Callable[[], str] = str,
-    sample: int | None = None,
-) -> list[ArgumentValue]:
-    """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
-
-    `source` returns the text that declares it; `sample` is the seed of random inputs, as a launch has them.
-    """
-    too_large = _too_large(arguments, problem, sample)
-    known = [_known(argument, sample) and argument not in too_large for argument in arguments]
-    rng = np.random.default_rng(sample or 0)
-    values = [
-        _argument_value(argument, problem, rng if kept else None)
-        for argument, kept in zip(arguments, known, strict=True)
-    ]
-    if cubin is not None:
-        sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
-        passed = [argument for argument in arguments if argument.passed]
-        check.refuse_mismatch(cubin, symbol, passed, sizes, source)
-    # Structs get the addresses of the buffers that they point to.
-    at = {argument.name: address for argument, address in zip(arguments, addresses(values), strict=True)}
-    return [
-        replace(value, scalar=fills.pointing(argument, value.scalar, at)) if value.scalar else value
-        for argument, value in zip(arguments, values, strict=True)
-    ]
 
 
 def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[ArgumentValue]) -> Launch:
@@ -171,22 +197,19 @@ def launch(cubin: Cubin, symbol: str, shape: LaunchShape, values: Sequence[Argum
             buffers.append(Buffer(value.name or f"parameter {number}", address, value.size))
             if value.content is not None:
                 memory[address] = value.content
-    start = GLOBALS
-    for section in GLOBAL_SECTIONS:
-        if cubin.size(section):
-            buffers.append(Buffer("the module's global variables", start, cubin.size(section)))
-        start += APART + cubin.size(section)
+    sections = module_image.sections(cubin)
+    buffers += [Buffer("the module's global variables", start, size) for _, start, size in sections if size]
     try:
         packed = _with_maps(cubin, symbol, elf.pack(cubin, symbol, arguments).tobytes())
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
     return Launch(
-        grid=_three(shape.grid),
-        block=_three(shape.block),
+        grid=along_axes(shape.grid),
+        block=along_axes(shape.block),
         shared_dynamic=shape.shared,
         parameters=packed,
         memory=memory,
-        cluster=_three(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
+        cluster=along_axes(shape.cluster or (attributes.cluster if any(attributes.cluster) else ())),
         buffers=tuple(buffers),
     )
 
@@ -204,20 +227,6 @@ def _with_maps(cubin: Cubin, symbol: str, parameters: bytes) -> bytes:
     return bytes(content)
 
 
-def _argument_value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
-    """Return an argument's value; a buffer's contents only if there is something to draw them with."""
-    if argument.tensor_map:
-        shape = fills.shape(argument, problem)
-        tile = check.tiled(MATRIX, argument.dtype, shape, argument.box, argument.swizzle)
-        return ArgumentValue(scalar=tile.encoded())
-    if not argument.shape:
-        return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    content = np.ascontiguousarray(fills.array(argument, problem, rng)).tobytes() if rng else None
-    return ArgumentValue(
-        size=fills.size(argument, problem), content=content, name=argument.name, passed=argument.passed
-    )
-
-
 def addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
     """Yield an address for each value; a scalar's is meaningless."""
     address = HEAP
@@ -228,11 +237,6 @@ def addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
             address += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
 
 
-def _three(sizes: Sequence[int]) -> Dim3:
-    x, y, z = (*sizes, 1, 1, 1)[:3]
-    return int(x), int(y), int(z)
-
-
 def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> None:
     for what, sizes, most in (("grid", shape.grid, MOST_GRID), ("block", shape.block, MOST_BLOCK)):
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
@@ -240,7 +244,7 @@ def _refuse_invalid(attributes: Attributes, name: str, shape: LaunchShape) -> No
                 f"{what} {in_crosses(sizes) or 'without sizes'} is not valid",
                 f"--{what} {USUAL[what]}: one to three sizes, at most {in_crosses(most)}",
             )
-    if attributes.required_block and _three(shape.block) != _three(attributes.required_block):
+    if attributes.required_block and along_axes(shape.block) != along_axes(attributes.required_block):
         raise UsageError(
             f"{name} was compiled for blocks of {in_crosses(attributes.required_block)}",
             Typed(f"--block {','.join(map(str, attributes.required_block))}"),

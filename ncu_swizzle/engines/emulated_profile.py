@@ -1,61 +1,41 @@
-"""From the emulator's counts to a Profile, with notes on the unknown."""
+"""From the emulator's counts to a Profile, with notes on the unknown; and the cycles that a launch would take."""
 
 from __future__ import annotations
 
-import functools
+import math
 import posixpath
+import typing
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from ncu_swizzle.base import cache, codes, paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.lines import LineTable, Location, as_listed, is_library
+from ncu_swizzle.cubin.lines import LineTable, Location, is_library
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.cycles.case import EstimatedCase
+from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch, OutOfBounds
 from ncu_swizzle.emulate.events import Hazard
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import counts_cache, emulated_launch, settings
+from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.kernels.family import Problem
+from ncu_swizzle.kernels import fills
+from ncu_swizzle.kernels.family import Problem, Target
+from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.attribution import Calls, FrameOwners
 from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests
-from ncu_swizzle.reports.model import (
-    EXECUTED,
-    IDEAL,
-    WAVEFRONTS,
-    Finding,
-    KernelId,
-    MachineInfo,
-    Metric,
-    Profile,
-    UnknownCounts,
-)
+from ncu_swizzle.reports.model import KernelId, Metric, Profile, UnknownCounts
 from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.smem import access
 
 NOTES = 3  # reasons listed in notes; the rest are counted
 SHOWN = 2  # of what order was not followed, there; the rest is counted
 UNEXPLAINED = "for an unknown reason"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Binary:
-    """A kernel's cubin, and its sources: the root folders, and the text of each file by its path below one."""
-
-    cubin: Cubin
-    symbol: str
-    roots: tuple[str, ...] = ()
-    sources: Mapping[str, str] | None = None
-
-    @functools.cached_property
-    def listed(self) -> Mapping[str, str]:
-        """The sources that its line table does not name as they are called: by what it names each."""
-        paths_ = (f"{root}/{name}" for root in self.roots for name in self.sources or ())
-        return {as_listed(path): path for path in paths_ if not path.isprintable()}
 
 
 def kernel_id(symbol: str) -> KernelId:
@@ -75,7 +55,7 @@ def profile_of_counts(
         engine=EMULATED,
         kernel=kernel,
         problem=problem,
-        machine=MachineInfo(compute_capability=f"{cubin.sm // 10}.{cubin.sm % 10}", cuda=compiler),
+        machine=model.MachineInfo(compute_capability=f"{cubin.sm // 10}.{cubin.sm % 10}", cuda=compiler),
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         command="",
         report=f"{slug(kernel.name)}.cubin",
@@ -88,7 +68,9 @@ def profile_of_counts(
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
         supposed=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.supposed.items())),
         unknowns=tuple(_unknowns(counts, unfollowed)),
-        unknown_traffic=tuple(_unknown_traffic(counts)),
+        unknown_traffic=tuple(
+            _by_reason((why.code, why.reason, row.offset) for row in counts.rows if (why := row.traffic_unknown))
+        ),
         timeline=counts.hazards.timeline,
         arrays=shared_arrays(cubin, binary.symbol, launch.shared_dynamic),
     )
@@ -97,7 +79,7 @@ def profile_of_counts(
     return replace(profile, metrics={**profile.metrics, **_totals(profile)}, findings=outside, notes=notes)
 
 
-def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
+def _violations(profile: Profile, counts: Counts) -> Iterator[model.Finding]:
     """Yield a finding for each access outside of the buffers, and for each tile that does not fit its descriptor."""
     ownership = FrameOwners(profile)
     stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
@@ -160,11 +142,7 @@ def _unfollowed(counts: Counts, instructions: Sequence[Instruction]) -> tuple[st
 
 def _unknowns(counts: Counts, unfollowed: Sequence[str]) -> Iterator[UnknownCounts]:
     """Yield each reason for unknown counts, the most frequent first, and what was not checked."""
-    reasons: dict[tuple[str, str], list[int]] = {}
-    for row in counts.unknown:
-        reasons.setdefault((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED), []).append(row.offset)
-    for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield UnknownCounts.of(code, reason, offsets)
+    yield from _by_reason((row.code or codes.NOT_RUN, row.reason or UNEXPLAINED, row.offset) for row in counts.unknown)
     for offset, ways in counts.remote.items():
         why = (
             f"lanes want words of one bank of another block's shared memory, up to {ways}-way: ncu counts nothing there"
@@ -178,12 +156,11 @@ def _unknowns(counts: Counts, unfollowed: Sequence[str]) -> Iterator[UnknownCoun
         yield UnknownCounts.of(codes.UNCHECKED_ORDER, "; ".join(unfollowed))
 
 
-def _unknown_traffic(counts: Counts) -> Iterator[UnknownCounts]:
-    """Yield each reason for unknown traffic, the most frequent first."""
+def _by_reason(unknown: Iterable[tuple[str, str, int]]) -> Iterator[UnknownCounts]:
+    """Yield each code and reason with its instructions' offsets, the most frequent first."""
     reasons: dict[tuple[str, str], list[int]] = {}
-    for row in counts.rows:
-        if (why := row.traffic_unknown) is not None:
-            reasons.setdefault((why.code, why.reason), []).append(row.offset)
+    for code, reason, offset in unknown:
+        reasons.setdefault((code, reason), []).append(offset)
     for (code, reason), offsets in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield UnknownCounts.of(code, reason, offsets)
 
@@ -195,9 +172,9 @@ def _totals(profile: Profile) -> dict[str, Metric]:
     accesses = any(instruction.access for instruction in profile.instructions)
     nothing = None if accesses else 0  # no access: no wavefronts
     totals = {
-        EXECUTED: (None if None in executed else sum(count for count in executed if count is not None), "inst"),
-        WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
-        IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
+        model.EXECUTED: (None if None in executed else sum(count for count in executed if count is not None), "inst"),
+        model.WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
+        model.IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
     }
     return {name: Metric(value, unit) for name, (value, unit) in totals.items() if value is not None}
 
@@ -251,3 +228,65 @@ def _notes(name: str, counts: Counts, unfollowed: Sequence[str]) -> Iterator[str
     if counts.hazards.lacking:
         more = f"; and {len(unfollowed) - SHOWN} more" if len(unfollowed) > SHOWN else ""
         yield f"{name}: not every access was checked for races: {'; '.join(unfollowed[:SHOWN])}{more}."
+
+
+# What a launch that was emulated would take on an H100: from the cache, or simulated if that is wanted.
+
+CYCLES = "cycles"
+# Of this package: what decides a simulation besides what decides counts.
+CYCLES_SOURCES = ("cycles/*.py", "cycles/*.c", "cycles/*.json")
+TOO_LONG = Simulated(
+    lacking="executing every iteration of a block, and simulating it, takes more than a few seconds",
+    remedy="--cycles always",
+)
+CAPTURED = Simulated(
+    lacking="which of its buffers a captured launch reads, and which it writes, is not known",
+    remedy="describe the kernel, see docs/describing-kernels.md",
+)
+
+
+def simulated(
+    target: Target, binary: Binary, launch: Launch, counts: Counts, *, wanted: str, toolchain: Toolchain, cached: bool
+) -> Simulated | None:
+    """Return the launch's simulated cycles, or why they are unknown; None if not wanted, or nothing is excessive.
+
+    `wanted`: NEVER; AUTO: if it is short and there is something to save; COMPARED: if it is short, without a reason if
+    there is nothing to save; ALWAYS.
+    """
+    if wanted == settings.NEVER:
+        return None
+    case = case_of(target, binary, launch, counts)
+    excessive = any(case.excess.values())
+    if wanted == settings.AUTO and not excessive:
+        return None
+    lacking = Simulated(lacking=case.unlike) if case.unlike else TOO_LONG
+    if case.unlike or (wanted != settings.ALWAYS and not case.short):
+        return lacking if excessive or wanted == settings.ALWAYS else None
+    entry = counts_cache.key(binary, launch, (), toolchain, CYCLES_SOURCES) if cached else ""
+    if entry and (content := cache.load(CYCLES, entry)) is not None:
+        return typing.cast(Simulated, counts_cache.unpack(Simulated, content))
+    from ncu_swizzle.cycles import simulator  # with the emulator, which what is in the cache does not need
+
+    text = disassembly(binary.cubin, toolchain, cached, binary.symbol)
+    found = simulator.simulate(emulated_launch.code(binary.cubin, binary.symbol, text), case)
+    if entry and found.cycles:
+        cache.save(CYCLES, entry, counts_cache.pack(found))
+    return found
+
+
+def case_of(target: Target, binary: Binary, launch: Launch, counts: Counts) -> EstimatedCase:
+    """Return the case to simulate for an emulated launch."""
+    cubin, symbol, attributes = binary.cubin, binary.symbol, binary.cubin.attributes(binary.symbol)
+    shared = attributes.static_shared + launch.shared_dynamic
+    resident = access.blocks_per_sm(f"sm_{cubin.sm}", math.prod(launch.block), attributes.registers, shared)
+    return EstimatedCase(
+        text=cubin.section(f".text.{symbol}"), launch=launch, counts=counts, sm=cubin.sm, resident=resident,
+        buffers=buffer_bytes(target),
+    )  # fmt: skip
+
+
+def buffer_bytes(target: Target) -> tuple[float, float]:
+    """Return the bytes of a launch's inputs and outputs."""
+    sizes = [(fills.size(each, target.problem), each.output) for each in target.family.arguments if each.shape]
+    read, written = (sum(size for size, output in sizes if output == which) for which in (False, True))
+    return float(read), float(written)

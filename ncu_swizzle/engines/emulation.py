@@ -7,16 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.base import codes
-from ncu_swizzle.base.errors import (
-    Hint,
-    NcuSwizzleError,
-    ProgramFailed,
-    TimeLimit,
-    Typed,
-    UsageError,
-)
+from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed, UsageError
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
@@ -27,9 +21,9 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch, simulation
-from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
+from ncu_swizzle.engines import counts_cache, emulated_launch, emulated_profile
+from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, Binary
+from ncu_swizzle.engines.emulated_profile import profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
@@ -37,10 +31,13 @@ from ncu_swizzle.kernels import fills, kernels_only, toolchain
 from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
-from ncu_swizzle.kernels.toolchain import ARCH, NVDISASM, Toolchain, disassembly
+from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
 from ncu_swizzle.reports.model import KernelId, Profile
 from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
+
+if TYPE_CHECKING:
+    from ncu_swizzle.frontends.compiled import Built
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
@@ -142,33 +139,64 @@ class Emulated:
         return tuple(note for note in self.profile.notes if note not in self.on_unknown)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompiledTarget:
+    """A target as its front end has it, its cubin, the compiler with its version if known, and how it was compiled."""
+
+    target: Target
+    binary: Binary
+    compiler: str = ""
+    notes: tuple[str, ...] = ()
+    built: Built | None = None  # of a function in Python
+
+
+def compiled(target: Target, settings: EmulationSettings) -> CompiledTarget:
+    """Compile a target. Raises EnvironmentLacking without a compiler, UsageError for a library's kernel."""
+    family, kernel, tools = target.family, target.kernel, settings.toolchain
+    if kernel.library:
+        raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
+    if target.python:
+        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
+
+        made = built(target, ARCH, tools.timeout_s)
+        return CompiledTarget(
+            target=made.target, binary=binary_of(made.target, made.code), compiler=made.compiler, notes=made.notes,
+            built=made,
+        )  # fmt: skip
+    if target.compiled:
+        code = code_in(target.source, tools, settings.cached, family.arch)
+        return CompiledTarget(target=target, binary=binary_of(target, code))
+    arch, version = family.architecture(kernel, ARCH), tools.version()
+    whole = kernels_only.compiled(family, kernel, arch, tools, settings.cached)
+    notes = tuple(f"{note}." for note in whole.notes)
+    return CompiledTarget(target=target, binary=binary_of(target, whole.code), compiler=version, notes=notes)
+
+
+def binary_of(target: Target, code: bytes) -> Binary:
+    """Return a target's cubin with its sources."""
+    cubin = open_cubin(code, target.source.name)
+    roots = tuple(map(str, toolchain.source_roots(target.family)))
+    sources = {} if target.compiled else target.family.source_texts()
+    return Binary(cubin=cubin, symbol=names.find(cubin, target.kernel.entry), roots=roots, sources=sources)
+
+
+def code_of(binary: Binary, settings: EmulationSettings) -> Code:
+    """Return the instructions of a kernel."""
+    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
+    return emulated_launch.code(binary.cubin, binary.symbol, text)
+
+
 def emulate_target(
     target: Target,
     settings: EmulationSettings | None = None,
     on_progress: OnDone = unheard,
 ) -> Emulated:
-    """Compile a kernel and emulate one launch of it.
-
-    Raises EnvironmentLacking without a compiler, UsageError for a library's kernel, and whatever `emulate` raises.
-    """
+    """Compile a kernel and emulate one launch of it. Raises what `compiled` raises, and whatever `emulate` does."""
     settings = settings or EmulationSettings()
-    if target.kernel.library:
-        raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
-    if target.python:
-        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
-
-        compiled = built(target, ARCH, settings.toolchain.timeout_s)
-        emulated = emulate_cubin(compiled.target, compiled.code, compiled.compiler, settings, on_progress)
-        noted = replace(emulated.profile, notes=(*emulated.profile.notes, *compiled.notes))
-        return replace(emulated, profile=compiled.explained(noted))
-    if target.compiled:
-        code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
-        return emulate_cubin(target, code, "", settings, on_progress)
-    arch, version = target.family.architecture(target.kernel, ARCH), settings.toolchain.version()
-    made = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached)
-    emulated = emulate_cubin(target, made.code, version, settings, on_progress)
-    notes = tuple(f"{note}." for note in made.notes)
-    return replace(emulated, profile=replace(emulated.profile, notes=(*emulated.profile.notes, *notes)))
+    version = compiled(target, settings)
+    emulated = _emulated_launch(version.target, version.binary, version.compiler, settings, on_progress)
+    profile = replace(emulated.profile, notes=(*emulated.profile.notes, *version.notes))
+    return replace(emulated, profile=version.built.explained(profile) if version.built else profile)
 
 
 def emulate_cubin(
@@ -179,27 +207,24 @@ def emulate_cubin(
     on_progress: OnDone = unheard,
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
+    return _emulated_launch(target, binary_of(target, code), compiler, settings or EmulationSettings(), on_progress)
+
+
+def _emulated_launch(
+    target: Target, binary: Binary, compiler: str, settings: EmulationSettings, on_progress: OnDone
+) -> Emulated:
     family, kernel = target.family, target.kernel
-    cubin = open_cubin(code, target.source.name)
-    symbol = names.find(cubin, kernel.entry)
-    roots = tuple(map(str, toolchain.source_roots(family)))
-    binary = Binary(cubin=cubin, symbol=symbol, roots=roots, sources={} if target.compiled else family.source_texts())
-    launches = partial(emulated_launch.launch_of, target, cubin, symbol)
-    settings = settings or EmulationSettings()
+    launches = partial(emulated_launch.launch_of, target, binary.cubin, binary.symbol)
     launch, counts, sample = _counted(binary, launches, family.sample, settings, on_progress)
-    named = KernelId(name=kernel.name, function=demangle(symbol), family=family.name, title=kernel.title)
-    why: list[str] = []
-    option = drawn = ""
-    if option := fills.options(family.arguments, counts.decisive) if counts.on_data else "":
-        drawn = fills.or_random(family.arguments, counts.decisive)
-        why = [f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."]
+    named = KernelId(name=kernel.name, function=demangle(binary.symbol), family=family.name, title=kernel.title)
     profile = profile_of_counts(named, target.problem, binary=binary, launch=launch, counts=counts, compiler=compiler)
-    if option:  # the general remedy of the code, made specific to this kernel
-        unknowns = tuple(
-            replace(each, remedy=f"{option}, or a .npy file{drawn}") if each.code == codes.DATA else each
-            for each in profile.unknowns
-        )
-        profile = replace(profile, unknowns=unknowns)
+    why: list[str] = []
+    # The general remedy for counts that depend on data, made specific to this kernel.
+    if option := fills.options(family.arguments, counts.decisive) if counts.on_data else "":
+        remedy = f"{option}, or a .npy file{fills.or_random(family.arguments, counts.decisive)}"
+        why = [f"{target.name}: what is unknown depends on data: give it with {remedy}."]
+        unknowns = (replace(each, remedy=remedy) if each.code == codes.DATA else each for each in profile.unknowns)
+        profile = replace(profile, unknowns=tuple(unknowns))
     profile = replace(profile, simulated=_simulated(target, binary, launch, counts, settings))
     return emulated_of(replace(profile, commit=commit_of_family(family)), counts, binary, why, sample)
 
@@ -207,7 +232,7 @@ def emulate_cubin(
 def _simulated(
     target: Target, binary: Binary, launch: Launch, counts: Counts, settings: EmulationSettings
 ) -> Simulated | None:
-    return simulation.simulated(
+    return emulated_profile.simulated(
         target, binary, launch, counts, wanted=settings.cycles, toolchain=settings.toolchain, cached=settings.cached
     )
 
@@ -253,7 +278,8 @@ def _counted(
 
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
-    entry = _entry(binary, launch, settings)
+    checked = settings.exhaustive, settings.races
+    entry = counts_cache.key(binary, launch, checked, settings.toolchain) if settings.cached else ""
     if entry and (cached := counts_cache.load(entry)):
         on_progress(Done(1))
         return cached
@@ -264,24 +290,10 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
     return counts
 
 
-def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
-    """Return the name of the cache's entry; empty without the cache, or if the disassembler is not a working one."""
-    if not settings.cached:
-        return ""
-    try:
-        disassembler = settings.toolchain.version(NVDISASM)
-    except NcuSwizzleError:  # disassembling says it better
-        return ""
-    checked = settings.exhaustive, settings.races
-    return counts_cache.key(binary, launch, checked, disassembler)
-
-
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnDone) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
-    code = emulated_launch.code(binary.cubin, binary.symbol, text)
-    timeout_s = settings.limit_s
+    code, timeout_s = code_of(binary, settings), settings.limit_s
     try:
         return emulate(
             code,
@@ -346,9 +358,7 @@ class Executable:
 def executable(target: Target, settings: EmulationSettings) -> Executable:
     """Compile and emulate a target. Raises what `emulate_target` raises."""
     emulated = emulate_target(target, settings)
-    binary = emulated.binary
-    text = disassembly(binary.cubin, settings.toolchain, settings.cached, binary.symbol)
-    return Executable(target, emulated, emulated_launch.code(binary.cubin, binary.symbol, text))
+    return Executable(target, emulated, code_of(emulated.binary, settings))
 
 
 def simulated(version: Executable, settings: EmulationSettings) -> Profile:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
-from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import Cubin, open_cubin
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
@@ -22,21 +21,16 @@ from ncu_swizzle.emulate.execution import Execution, execute
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
-from ncu_swizzle.engines import emulated_launch, module_image
-from ncu_swizzle.engines.emulated_launch import ArgumentValue
-from ncu_swizzle.engines.emulated_profile import Binary, source_stack
-from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines import emulated_launch, emulation, module_image
+from ncu_swizzle.engines.emulated_launch import GAP, Binary
+from ncu_swizzle.engines.emulated_profile import source_stack
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import check, fills, kernels_only, output, toolchain
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels import fills, references
 from ncu_swizzle.kernels.family import Argument, Target
-from ncu_swizzle.kernels.toolchain import ARCH, disassembly
+from ncu_swizzle.kernels.limits import along_axes
 from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, violation
 from ncu_swizzle.smem.operations import Ints
-
-GAP = "nothing"  # in place of a buffer's name: what lies before all others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,40 +112,9 @@ def concrete_launch(
 ) -> Launch:
     """Return the launch of a target with these contents of its buffers; outputs without any hold nothing.
 
-    `apart`: bytes by which all buffers are moved. Matrices behind tensor maps are buffers like others here. Raises what
-    `emulated_launch.launch` raises.
+    `apart`: bytes by which all buffers are moved. Raises what `emulated_launch.launch_with` raises.
     """
-    family, kernel, problem = target.family, target.kernel, target.problem
-    arguments = [kernel.boxed(argument) for argument in family.arguments]
-
-    def held(argument: Argument, *, passed: bool) -> ArgumentValue:
-        content = np.ascontiguousarray(inputs[argument.name]).tobytes() if argument.name in inputs else None
-        return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name, passed=passed)
-
-    values = [ArgumentValue(size=apart, name=GAP, passed=False)]
-    for argument in arguments:
-        if argument.shape and not argument.tensor_map:
-            values.append(held(argument, passed=argument.passed))
-        elif argument.tensor_map:
-            values.append(ArgumentValue(scalar=bytes(TENSOR_MAP_BYTES)))
-        else:
-            values.append(ArgumentValue(scalar=fills.scalar(argument, problem).tobytes()))
-    mapped = [argument for argument in arguments if argument.tensor_map]
-    values += [held(argument, passed=False) for argument in mapped]
-    places = list(emulated_launch.addresses(values))
-    at = {value.name: place for value, place in zip(values, places, strict=True) if value.buffer}
-    for number, argument in enumerate(arguments, 1):
-        if argument.tensor_map:
-            shape = fills.shape(argument, problem)
-            tile = check.tiled(at[argument.name], argument.dtype, shape, argument.box, argument.swizzle)
-            values[number] = ArgumentValue(scalar=tile.encoded())
-        elif not argument.shape:
-            values[number] = replace(values[number], scalar=fills.pointing(argument, values[number].scalar, at))
-    if not family.shipped:
-        passed = [argument for argument in family.arguments if argument.passed]
-        sizes = [emulated_launch.POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
-        check.refuse_mismatch(cubin, symbol, passed, sizes, partial(check.declaring_text, family, kernel))
-    launch = emulated_launch.launch(cubin, symbol, target.launch, values)
+    launch = emulated_launch.launch_with(target, cubin, symbol, inputs, apart)
     buffers = tuple(buffer for buffer in launch.buffers if buffer.name != GAP)
     # The loader fills variables without an initial value with zeros.
     zeroed, size = module_image.zeroed(cubin)
@@ -180,27 +143,8 @@ class ReadyTarget:
 
 def compiled(target: Target, settings: EmulationSettings) -> ReadyTarget:
     """Compile a target; raise what that raises."""
-    if target.kernel.library:
-        raise UsageError(f"{target.name} is a library kernel, with no source to execute", "name another kernel")
-    if target.python:
-        made = built(target, ARCH, settings.toolchain.timeout_s)
-        target, code = made.target, made.code
-    elif target.compiled:
-        code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
-    else:
-        arch = target.family.architecture(target.kernel, ARCH)
-        code = kernels_only.compiled(target.family, target.kernel, arch, settings.toolchain, settings.cached).code
-    cubin = open_cubin(code, target.source.name)
-    roots = tuple(map(str, toolchain.source_roots(target.family)))
-    sources = {} if target.compiled else target.family.source_texts()
-    binary = Binary(cubin=cubin, symbol=names.find(cubin, target.kernel.entry), roots=roots, sources=sources)
-    return ReadyTarget(target=target, binary=binary, code=code_of(binary, settings))
-
-
-def code_of(binary: Binary, settings: EmulationSettings) -> Code:
-    """Return the instructions of a kernel."""
-    cubin, symbol = binary.cubin, binary.symbol
-    return emulated_launch.code(cubin, symbol, disassembly(cubin, settings.toolchain, settings.cached, symbol))
+    version = emulation.compiled(target, settings)
+    return ReadyTarget(target=version.target, binary=version.binary, code=code_of(version.binary, settings))
 
 
 def executed(
@@ -292,18 +236,13 @@ def why_unknown(ran: ExecutedLaunch) -> str:
 
 def checked_size(target: Target) -> Target:
     """Return the target at a size that takes some seconds: the largest sizes halved, as far as its kernels allow."""
-    parameters = {parameter.name: parameter for parameter in target.family.parameters}
-
-    def halved(at: Target, name: str) -> int:
-        multiple = parameters[name].multiple
-        return max(parameters[name].smallest, at.problem[name] // 2 // multiple * multiple)
-
     while not fills.is_small(target):
-        smaller = [name for name in parameters if halved(target, name) < target.problem[name]]
+        halved = {one.name: one.halved(target.problem[one.name]) for one in target.family.parameters}
+        smaller = [name for name, size in halved.items() if size < target.problem[name]]
         if not smaller:
             break
-        largest = max(smaller, key=lambda name: target.problem[name])
-        target = target.sized({**target.problem, largest: halved(target, largest)})
+        largest = max(smaller, key=target.problem.__getitem__)
+        target = target.sized({**target.problem, largest: halved[largest]})
     return target
 
 
@@ -313,9 +252,8 @@ def sampled_blocks(target: Target) -> Ints | None:
     total, threads = math.prod(launch.grid), math.prod(launch.block)
     if target.threads <= fills.MOST_LANES or launch.cluster:
         return None
-    x, y, z = (*launch.grid, 1, 1)[:3]
     chosen = np.unique(np.linspace(0, total - 1, max(1, fills.MOST_LANES // threads)).astype(np.int64))
-    return np.stack(coordinates(chosen, (x, y, z)), axis=1)
+    return np.stack(coordinates(chosen, along_axes(launch.grid)), axis=1)
 
 
 def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) -> tuple[CheckedOutput, ...]:
@@ -328,7 +266,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
     target = checked_size(target)
     rng = np.random.default_rng(seed)
     inputs = fills.inputs(target.family, target.problem, rng)
-    expected = output.expected_outputs(target.family, target.problem, inputs, rng)
+    expected = references.expected_outputs(target.family, target.problem, inputs, rng)
     ran = executed(compiled(target, settings), inputs, blocks=sampled_blocks(target))
     return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
 
@@ -345,7 +283,7 @@ def _compared(ran: ExecutedTarget, argument: Argument, index: Any, values: np.nd
     right = np.where(compared[index], values, 0)
     found = np.where(compared[index], out[index], 0)
     with np.errstate(invalid="ignore", over="ignore"):
-        errors = output.row_errors(found, right)
+        errors = references.row_errors(found, right)
     errors = np.where(np.isnan(errors), np.inf, errors)
     lost = int(np.count_nonzero(~known))
     return CheckedOutput(
@@ -401,12 +339,20 @@ def with_check(profile: Profile, target: Target, settings: EmulationSettings) ->
         if settings.check:
             raise
         notes.append(f"outputs were not checked: {error}")
-    wrongs += [wrong_output(str(each)) for each in outputs if each.wrong]
+    return with_outputs(
+        profile, outputs, notes, [*wrongs, *(wrong_output(str(each)) for each in outputs if each.wrong)]
+    )
+
+
+def with_outputs(
+    profile: Profile, outputs: tuple[CheckedOutput, ...], notes: Sequence[str], wrongs: Sequence[Finding]
+) -> Profile:
+    """Return a profile with checked outputs, and what was noted and found."""
     return replace(
         profile,
         checked=outputs,
         errors={each.name: each.error for each in outputs if each.error is not None},
-        notes=(*profile.notes, *(f"{target.name}: {note}." for note in notes)),
+        notes=(*profile.notes, *(f"{profile.kernel.name}: {note}." for note in notes)),
         findings=(*profile.findings, *wrongs),
     )
 

@@ -1,6 +1,7 @@
 """Kernels without a described launch: compiled from a source, or found in built files.
 
-Of each, what its cubin and its source say about launches: shapes of blocks, as required, written down or admitted.
+Of each, what its cubin and its source say about launches: shapes of blocks, as required, written down or admitted; and
+the degrees of its accesses in every launch with such blocks.
 """
 
 from __future__ import annotations
@@ -12,28 +13,40 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from ncu_swizzle.base.degrees import AccessDegree, KernelDegrees
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.cubin import fatbin, names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.fatbin import PTX, DeviceImage
+from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.engines import emulated_launch, kernel_degrees
-from ncu_swizzle.engines.emulated_profile import Binary
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.kernel_degrees import JudgedKernel
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
+from ncu_swizzle.kernels.limits import along_axes
 from ncu_swizzle.kernels.naming import Unlaunched
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
+from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.opcodes import row
 
 LARGEST_SCALAR = 8  # bytes
 LIBRARIES = ("cub::", "thrust::")  # namespaces of library kernels
 EMPTY = re.compile(r"\bEmptyKernel\b")  # CUB's, which only tell a file's architecture
+# Shapes that are tried if none is known, by how many axes of the thread index the code reads.
+SHAPES: dict[int, tuple[Index, ...]] = {
+    0: ((32, 1, 1),),
+    1: ((64, 1, 1), (256, 1, 1)),
+    2: ((16, 16, 1), (32, 8, 1), (32, 32, 1)),
+    3: ((8, 8, 4), (32, 4, 2)),
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,25 @@ class BlockShape:
     sizes: Sizes
     source: str
     certain: bool  # launches have such blocks; else the code admits them
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedKernel:
+    """A kernel's accesses for each of some block shapes; `stated`: the shapes and types are given, not guessed."""
+
+    name: str
+    symbol: str
+    shapes: tuple[KernelDegrees, ...]
+    stated: bool
+    lines: dict[int, Location]  # by offset: the line of the user's own, if there is one
+
+    def accesses(self) -> Iterator[dict[Index, AccessDegree]]:
+        """Yield each access as it is for the shapes."""
+        by_offset: dict[int, dict[Index, AccessDegree]] = {}
+        for shape in self.shapes:
+            for access in shape.accesses:
+                by_offset.setdefault(access.offset, {})[shape.block] = access
+        yield from (by_offset[offset] for offset in sorted(by_offset))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,31 +139,56 @@ class CompiledKernel:
     @cached_property
     def accesses_shared(self) -> bool:
         """Whether an instruction of it may access shared memory."""
-        return kernel_degrees.accesses_shared(self.code)
+        return any(_accesses(each.text) for each in self.code.instructions)
 
     def blocks(self, typed: Sizes | None = None) -> list[BlockShape]:
         """Return the shapes of its blocks: as typed, as required, as launches have them, else such as it admits."""
         if typed:
             return [BlockShape(typed, "--block", certain=True)]
         if required := self.binary.cubin.attributes(self.binary.symbol).required_block:
-            x, y, z = (*required, 1, 1)[:3]
-            return [BlockShape((x, y, z), "the kernel requires it", certain=True)]
+            return [BlockShape(along_axes(required), "the kernel requires it", certain=True)]
         found: dict[Sizes, BlockShape] = {}
         for launch in self.launches:
             if launch.block:
                 where = f"{kernels_only.shown(Path(launch.file))}:{launch.line}" if launch.file else "its source"
                 found.setdefault(launch.block, BlockShape(launch.block, where, certain=True))
-        admitted = kernel_degrees.admitted_shapes(self.binary.cubin, self.code)
+        admitted = _admitted_shapes(self.binary.cubin, self.code)
         return list(found.values()) or [BlockShape(shape, "admitted by the code", certain=False) for shape in admitted]
 
     def judged(self, typed: Sizes | None = None) -> JudgedKernel:
         """Return the degrees of its accesses in every launch with such blocks."""
+        from ncu_swizzle.emulate.degrees import degrees  # with the emulator, which kernels with a launch may not need
+
         blocks = self.blocks(typed)
-        sizes = [block.sizes for block in blocks]
+        shapes = tuple(degrees(self.code, block.sizes, self.parameter) for block in blocks)
+        table, lines = python_kernels.lines(self.binary.cubin.data, self.code.name), {}
+        for access in (access for shape in shapes for access in shape.accesses):
+            stack = table.stack(access.offset)
+            own = next((frame for frame in stack if not is_library(frame[0])), next(iter(stack), None))
+            if own is not None:
+                lines[access.offset] = own
         stated = all(block.certain for block in blocks) and not self.supposed
-        return kernel_degrees.judged_kernel(
-            self.binary.cubin, self.code, sizes, name=self.name, stated=stated, named=self.parameter
-        )
+        return JudgedKernel(name=self.name, symbol=self.code.name, shapes=shapes, stated=stated, lines=lines)
+
+
+def _accesses(text: str) -> bool:
+    """Return whether an instruction may access shared memory, by its text."""
+    words = text.split()
+    mnemonic = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
+    return row(mnemonic.partition(".")[0]).may_be_counted
+
+
+def _admitted_shapes(cubin: Cubin, code: Code) -> tuple[Index, ...]:
+    """Return block shapes that a kernel's code admits, if none is known."""
+    attributes = cubin.attributes(code.name)
+    text = "\n".join(each.text for each in code.instructions)
+    axes = max((number for number, axis in enumerate("XYZ", 1) if f"SR_TID.{axis}" in text), default=0)
+    axes = 3 if "SR_TID " in text or text.endswith("SR_TID") else axes
+    most = attributes.max_threads or 1024
+    fitting = tuple(shape for shape in SHAPES[axes] if shape[0] * shape[1] * shape[2] <= most)
+    if axes == 1 and attributes.max_threads and attributes.max_threads % 32 == 0:
+        fitting = tuple(dict.fromkeys((*fitting, (attributes.max_threads, 1, 1))))
+    return fitting or ((min(32, most), 1, 1),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,13 +300,9 @@ def of_built(path: Path, settings: EmulationSettings, arch: str = "", wanted: st
                    names.qualified(each.demangled), names.function(each.demangled))]  # fmt: skip
         if not kernels:
             raise UsageError(f"{path} has no kernel {wanted}", f"ncu-swizzle lint {path} lists those that it has")
-    asked = arch or ARCH
-    notes = [f"{path.name} has no code for {asked}: that for {_sms(others)} was taken"] if others else []
+    taken = ", ".join(f"sm_{number}" for number in sorted(others))
+    notes = [f"{path.name} has no code for {arch or ARCH}: that for {taken} was taken"] if others else []
     return CompiledFile(name=str(path), kernels=_sorted(kernels), notes=tuple(notes))
-
-
-def _sms(numbers: Iterable[int]) -> str:
-    return ", ".join(f"sm_{number}" for number in sorted(numbers))
 
 
 def _number(arch: str) -> int:

@@ -57,13 +57,20 @@ def externals(cubin: Cubin) -> dict[int, str]:
 
 def variables(cubin: Cubin) -> dict[str, tuple[int, int]]:
     """Return the address and size of each global variable in the module."""
-    variables, start = {}, GLOBALS
+    return {
+        symbol.name: (start + symbol.offset, symbol.size)
+        for section, start, _ in sections(cubin)
+        for symbol in cubin.symbols
+        if symbol.section == section and symbol.name
+    }
+
+
+def sections(cubin: Cubin) -> Iterator[tuple[str, int, int]]:
+    """Yield the name, address and size of each section with global variables, empty ones too."""
+    start = GLOBALS
     for section in GLOBAL_SECTIONS:
-        for symbol in cubin.symbols:
-            if symbol.section == section and symbol.name:
-                variables[symbol.name] = (start + symbol.offset, symbol.size)
+        yield section, start, cubin.size(section)
         start += APART + cubin.size(section)
-    return variables
 
 
 # ---------------------------------------------------------------------------------------------- as it is loaded
@@ -103,8 +110,8 @@ def initial(cubin: Cubin) -> dict[int, bytes]:
 
 def zeroed(cubin: Cubin) -> tuple[int, int]:
     """Return the address and size of the global variables without an initial value."""
-    initialised, others = GLOBAL_SECTIONS
-    return GLOBALS + APART + cubin.size(initialised), cubin.size(others)
+    (_, start, size) = list(sections(cubin))[-1]
+    return start, size
 
 
 def _sections(bank: int, kernel: str) -> tuple[str, str]:

@@ -15,20 +15,7 @@ from ncu_swizzle.base import child, paths
 from ncu_swizzle.base.bounds import last_lines, shortened
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed
 from ncu_swizzle.base.texts import one_line
-from ncu_swizzle.engines import machine
-from ncu_swizzle.engines.failures import (
-    BUSY,
-    FAILURES,
-    NO_KERNELS,
-    NOTES,
-    OWN_TMPDIR,
-    UNWRITABLE,
-    WITHOUT_NCU,
-    WRITABLE_HOME,
-    Failure,
-    MachineState,
-    NcuLog,
-)
+from ncu_swizzle.engines import failures, machine
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.settings import SECTION, Done, OnDone, Options, unheard
 
@@ -64,30 +51,32 @@ class Progress:
 # Why ncu failed: from its output, its exit status and the state of the machine to an error. Pure.
 
 
-def diagnose(log: str, status: int, state: MachineState | None = None) -> NcuSwizzleError:
+def diagnose(log: str, status: int, state: failures.MachineState | None = None) -> NcuSwizzleError:
     """Return the error that explains why ncu failed; for an unknown failure it quotes the end of the output."""
-    state = state or MachineState()
-    known = NcuLog.of(log)
+    state = state or failures.MachineState()
+    known = failures.NcuLog.of(log)
     failure = _recognized(known)
     # A full disk shows as one of these failures, or as nothing that ncu prints.
-    if state.full and (failure is None or failure.number in (NO_KERNELS, UNWRITABLE)):
+    if state.full and (failure is None or failure.number in (failures.NO_KERNELS, failures.UNWRITABLE)):
         return disk_full()
     if failure:
         match = failure.match(known)
         assert match
         return failure.error(_filled_in(failure.message, match), failure.hint)
     if state.lock:
-        return EnvironmentLacking(f"ncu failed, and its lock file {state.lock} belongs to another user", OWN_TMPDIR)
+        return EnvironmentLacking(
+            f"ncu failed, and its lock file {state.lock} belongs to another user", failures.OWN_TMPDIR
+        )
     if not state.home_writable:
-        return EnvironmentLacking("ncu failed, and the home folder is not writable", WRITABLE_HOME)
+        return EnvironmentLacking("ncu failed, and the home folder is not writable", failures.WRITABLE_HOME)
     report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
     end = f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
-    return _quoting(f"ncu {end}", log, Hint(WITHOUT_NCU, "; to use another ncu: --ncu PATH"))
+    return _quoting(f"ncu {end}", log, Hint(failures.WITHOUT_NCU, "; to use another ncu: --ncu PATH"))
 
 
-def _recognized(log: NcuLog) -> Failure | None:
+def _recognized(log: failures.NcuLog) -> failures.Failure | None:
     """Return the first known failure that matches the log."""
-    return next((failure for failure in FAILURES if failure.match(log)), None)
+    return next((failure for failure in failures.FAILURES if failure.match(log)), None)
 
 
 def _filled_in(message: str, match: re.Match[str]) -> str:
@@ -96,8 +85,8 @@ def _filled_in(message: str, match: re.Match[str]) -> str:
 
 def busy(log: str) -> bool:
     """Return whether ncu failed because another profiler held the counters, which may be temporary."""
-    failure = _recognized(NcuLog.of(log))
-    return failure is not None and failure.number == BUSY
+    failure = _recognized(failures.NcuLog.of(log))
+    return failure is not None and failure.number == failures.BUSY
 
 
 def disk_full() -> NcuSwizzleError:
@@ -108,9 +97,9 @@ def disk_full() -> NcuSwizzleError:
 
 
 def notes(log: str) -> tuple[str, ...]:
-    """Return ncu's non-fatal warnings, each once, in the order of NOTES."""
-    known = NcuLog.of(log)
-    matches = ((known.find(pattern), meaning) for pattern, meaning in NOTES)
+    """Return ncu's non-fatal warnings, each once, in the order of failures.NOTES."""
+    known = failures.NcuLog.of(log)
+    matches = ((known.find(pattern), meaning) for pattern, meaning in failures.NOTES)
     return tuple(f"{shortened(_filled_in(meaning, match)).rstrip('.')}." for match, meaning in matches if match)
 
 
@@ -227,11 +216,11 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     return None
 
 
-def state_around(export: Path, system: System | None = None) -> MachineState:
+def state_around(export: Path, system: System | None = None) -> failures.MachineState:
     """Return machine state that may explain a failure, besides ncu's output."""
     system = system or System()
     home = system.environment.get("HOME", "")
-    return MachineState(
+    return failures.MachineState(
         free_bytes=system.free_bytes(export.parent),
         home_writable=bool(home) and system.writable(home),
         lock=machine.foreign_lock(system),

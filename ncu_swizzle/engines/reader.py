@@ -31,22 +31,10 @@ from ncu_swizzle.base.traffic import METRICS, Traffic
 from ncu_swizzle.cubin.lines import Location, line_table
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
-from ncu_swizzle.reports import container, pack, remarks
+from ncu_swizzle.reports import container, model, pack, remarks
 from ncu_swizzle.reports.container import Container, Facts
 from ncu_swizzle.reports.counts import Instruction
-from ncu_swizzle.reports.model import (
-    EXECUTED,
-    IDEAL,
-    NEEDED,
-    STALLED,
-    WAVEFRONTS,
-    Finding,
-    KernelId,
-    MachineInfo,
-    Metric,
-    Profile,
-    UnknownCounts,
-)
+from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile, UnknownCounts
 from ncu_swizzle.reports.origins import NCU
 from ncu_swizzle.reports.results import ReportResult
 
@@ -126,7 +114,7 @@ def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[st
     """
     names = {name for question in questions for name in question.result.metrics}
     cached_units: dict[str, str] = load(dict[str, str], UNITS) or {}
-    units = cached_units | {name: SAMPLED for name in names if name.startswith(STALLED)}
+    units = cached_units | {name: SAMPLED for name in names if name.startswith(model.STALLED)}
     codes = [_recall(question) for question in questions]
     unknown = {number: questions[number].pcs for number, code in enumerate(codes) if code is None}
     missing_units = sorted(names - units.keys())
@@ -336,7 +324,9 @@ def _profile(
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
         unknowns=tuple(
-            UnknownCounts.of(codes.NOT_COLLECTED, f"the report lacks {name}") for name in NEEDED if name not in metrics
+            UnknownCounts.of(codes.NOT_COLLECTED, f"the report lacks {name}")
+            for name in model.NEEDED
+            if name not in metrics
         ),
     )
 
@@ -348,7 +338,7 @@ def _not_measured(result: ReportResult) -> Iterator[Finding]:
         yield remarks.note(f"ncu wrote NaN for {listed}.", aside=remarks.FIGURES.isdisjoint(names))
 
 
-def _machine(metrics: Mapping[str, Metric], origin: ReportOrigin, result: ReportResult) -> MachineInfo:
+def _machine(metrics: Mapping[str, Metric], origin: ReportOrigin, result: ReportResult) -> model.MachineInfo:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
@@ -356,7 +346,7 @@ def _machine(metrics: Mapping[str, Metric], origin: ReportOrigin, result: Report
     machine, session = origin.facts.content.get("machine", {}), origin.session
     clocks = re.search(r"--clock-control[ =](\S+)", session.command)
     major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
-    return MachineInfo(
+    return model.MachineInfo(
         gpu=str(attribute("display_name")),
         compute_capability=f"{major}.{minor}" if major != "" else "",
         sm_count=int(attribute("multiprocessor_count") or 0),
@@ -375,7 +365,7 @@ def _instructions(
     lines = compiled.lines if compiled else line_table(result.cubin, result.function)
     python = PythonLines.of(result)
     start = result.address or min(pcs, default=0)
-    executed, wavefronts, ideal = (result.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    executed, wavefronts, ideal = (result.counts[name] for name in (model.EXECUTED, model.WAVEFRONTS, model.IDEAL))
     traffic = {field: result.counts[metric] for field, metric in METRICS.items()}
     for pc, (text, at) in zip(pcs, code, strict=True):
         sass = " ".join(text.split())

@@ -8,10 +8,8 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, Typed
 from ncu_swizzle.base.files import read_bytes, write_atomically
 from ncu_swizzle.base.texts import in_words
-from ncu_swizzle.engines import reader
 from ncu_swizzle.engines.settings import Context, Engine, Request
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports import container
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.origins import RECORDED
 
@@ -21,6 +19,7 @@ class RecordedEngine(Engine):
 
     name = RECORDED
     compiles = False
+    loads = ("ncu_swizzle.engines.reader",)
 
     @classmethod
     def lacking(cls, request: Request) -> str:  # noqa: ARG003 - whatever is asked for
@@ -37,6 +36,9 @@ class RecordedEngine(Engine):
 
 def recall(target: Target, folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking if none matches."""
+    from ncu_swizzle.engines import reader  # only the process that reads needs these
+    from ncu_swizzle.reports import container
+
     report = recording(target)
     if report is None:
         raise EnvironmentLacking(
@@ -56,6 +58,8 @@ def recall(target: Target, folder: Path) -> Profile:
 
 def is_recorded(target: Target) -> bool:
     """Return whether there is a recording of this kernel at this size."""
+    from ncu_swizzle.reports import container
+
     report = recording(target)
     return report is not None and dict(container.Facts.beside(report).content.get("problem", {})) == target.problem
 

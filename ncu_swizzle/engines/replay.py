@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import bounds, cache, pool
 from ncu_swizzle.base.errors import NcuSwizzleError, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.base.pool import ItemOutcome
-from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import (
     DRY,
     WITHOUT_MEMORY,
@@ -31,8 +30,9 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
-from ncu_swizzle.engines import counts_cache, emulation, simulation
-from ncu_swizzle.engines.emulated_profile import Binary, kernel_id, profile_of_counts
+from ncu_swizzle.engines import counts_cache, emulation
+from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines.emulated_profile import CAPTURED, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
@@ -41,6 +41,9 @@ from ncu_swizzle.kernels.build import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import LaunchId, Profile
+
+if TYPE_CHECKING:
+    from ncu_swizzle.capture.dry import Left
 
 # Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build.
 
@@ -81,7 +84,7 @@ class Replay:
             grid=captured.grid, block=captured.block,
         )  # fmt: skip
         commit = "" if self.builds else self.file.manifest.commit
-        told = simulation.CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
+        told = CAPTURED if self.settings.cycles != NEVER and profile.total.excessive else None
         profile = replace(profile, simulated=told)
         if self.settings.check:
             from ncu_swizzle.engines.captured_outputs import with_check  # what cached counts do without
@@ -183,6 +186,7 @@ class Replay:
 
 def left_by(path: Path, settings: EmulationSettings, judged: set[tuple[object, ...]]) -> Left:
     """Return what the only launch of a launches file leaves in memory, and races of kernels and shapes not `judged`."""
+    from ncu_swizzle.capture.dry import Left  # what only a dry run needs
     from ncu_swizzle.engines import captured_outputs
 
     with open_launches(path) as file:

@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError, as_json
 from ncu_swizzle.base.files import brief, read_bytes, read_json, write_atomically, write_json
 from ncu_swizzle.base.texts import on_terminal
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.frontends import contract, cute_dsl, cutile, numba_cuda, triton_jit
 from ncu_swizzle.frontends.compiled import ANSWER, CHILD, REQUEST
 from ncu_swizzle.frontends.contract import CODE, CompileRequest
@@ -29,7 +31,7 @@ LANGUAGES = (triton_jit, cute_dsl, cutile, numba_cuda)
 
 def answer(action: str, folder: Path) -> dict[str, Any]:
     """Return the answer to the request in a folder, and leave the cubin there. Raises NcuSwizzleError."""
-    request = CompileRequest.of_json(read_json(folder / REQUEST))
+    request = from_plain(CompileRequest, read_json(folder / REQUEST))
     file = Path(request.file)
     if importlib.util.find_spec("numba_cuda") and b"numba" in read_bytes(file):
         numba_cuda.prepare()
@@ -39,10 +41,12 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
     for language in LANGUAGES:
         if language.handles(thing):
             if action == "configurations":
-                return {"configurations": [list(configuration) for configuration in language.configurations(thing)]}
+                # The others tune over nothing.
+                tuned = triton_jit.configurations(thing) if language is triton_jit else ()
+                return {"configurations": list(map(list, tuned))}
             kernel, code = language.compiled(thing, inside, request, loaded)
             write_atomically(folder / CODE, code)
-            return {"kernel": kernel.as_json()}
+            return {"kernel": asdict(kernel)}
     if inspect.isclass(thing):
         raise UsageError(
             f"{request.name} is a class, and an object of it may be a kernel",

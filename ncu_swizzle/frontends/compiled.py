@@ -1,18 +1,16 @@
 """A function in a Python file: compiled in a child process, and then a target like any other.
 
-What was typed for its arguments and options are texts until the child turns them into values, see `literal`.
+What was typed for its arguments and options are texts until the child turns them into values, see `contract.literal`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.base import bounds, child, errors, paths
@@ -20,13 +18,14 @@ from ncu_swizzle.base.bounds import LONGEST_ANSWER
 from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLimit, Typed, Untrusted, UsageError
 from ncu_swizzle.base.files import parse_json, read_bytes, write_json
 from ncu_swizzle.base.unfinished import scratch
+from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import python_kernels, triton_layouts
 from ncu_swizzle.frontends.contract import CODE, CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import Argument, Family, Kernel, LaunchTexts, Target
-from ncu_swizzle.kernels.limits import evaluate
+from ncu_swizzle.kernels.limits import along_axes, evaluate
 from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports.model import Profile
@@ -45,7 +44,7 @@ def compile_in_child(request: CompileRequest, timeout_s: float) -> tuple[Compile
     """
     with scratch() as folder:
         content = _answer("compile", request, timeout_s, folder)
-        return CompiledFunction.of_json(content["kernel"]), read_bytes(folder / CODE, largest=LONGEST_ANSWER)
+        return from_plain(CompiledFunction, content["kernel"]), read_bytes(folder / CODE, largest=LONGEST_ANSWER)
 
 
 def configurations(request: CompileRequest, timeout_s: float) -> list[Configuration]:
@@ -65,7 +64,7 @@ def refuse_while_imported() -> None:
 
 def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path) -> dict[str, Any]:
     refuse_while_imported()
-    write_json(folder / REQUEST, request.as_json())
+    write_json(folder / REQUEST, asdict(request))
     command = [sys.executable, "-m", "ncu_swizzle.frontends", action, str(folder)]
     try:
         ended = child.run(command, timeout_s, environment={**paths.child_environment(), **_own_caches(folder, request)})
@@ -124,8 +123,8 @@ def built(target: Target, arch: str, timeout_s: float) -> Built:
     family = target.family
     own = tuple(_argument(parameter, family) for parameter in kernel.parameters)
     launch = LaunchTexts(
-        grid=_three(kernel.launch.grid),
-        block=_three(kernel.launch.block),
+        grid=tuple(map(str, along_axes(kernel.launch.grid))),
+        block=tuple(map(str, along_axes(kernel.launch.block))),
         shared=str(kernel.launch.shared),
         cluster=_cluster(kernel.launch.cluster, code, kernel.entry),
     )
@@ -226,50 +225,3 @@ def _cluster(sizes: tuple[int, ...], code: bytes, entry: str) -> tuple[int, ...]
     """Return a launch's cluster, if it is of several blocks and the cubin does not have it."""
     alone = math.prod(sizes) == 1 or any(Cubin(code, entry).attributes(entry).cluster)
     return () if alone else sizes
-
-
-def _three(sizes: tuple[int, ...]) -> tuple[str, str, str]:
-    x, y, z = (*sizes, 1, 1, 1)[:3]
-    return str(x), str(y), str(z)
-
-
-# Literals: what was typed for an argument or an option, as the value that the function gets.
-#
-# An integer or an expression of sizes, another literal of Python's (``1e-5``, ``True``, ``None``, ``(1, 2)``), a dotted
-# name of the file's (``tl.float16``), or else the text itself (``leaky_relu``).
-
-SPELLED = {"true": True, "false": False, "none": None}
-
-
-def literal(text: str, sizes: Mapping[str, int], module: ModuleType) -> Any:
-    """Return the value of a text."""
-    try:
-        return evaluate(text, sizes)
-    except NcuSwizzleError:
-        pass
-    try:
-        return SPELLED[text] if text in SPELLED else ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return _named(text, module) if "." in text else text
-
-
-def _named(text: str, module: ModuleType) -> Any:
-    """Resolve a dotted name in the file; the text itself if there is no such name."""
-    value: Any = module
-    for part in text.split("."):
-        if not hasattr(value, part):
-            return text
-        value = getattr(value, part)
-    return value
-
-
-def grid(request: CompileRequest, names: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the grid; its expressions may have sizes and the function's own integers. Raises UsageError."""
-    sizes = request.grid
-    if not sizes:
-        raise UsageError(f"{request.name} has no grid", Hint(Typed("--grid 128"), " gives it, one to three sizes"))
-    whole = {name: value for name, value in {**request.sizes, **names}.items() if type(value) is int}
-    try:
-        return tuple(evaluate(size, whole) for size in sizes)
-    except NcuSwizzleError as error:
-        raise UsageError(f"grid: {error}", error.hint) from error

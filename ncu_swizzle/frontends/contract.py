@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import difflib
 import importlib.util
+import math
 import re
 import sys
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from inspect import Parameter
 from pathlib import Path
 from types import ModuleType
@@ -16,9 +19,8 @@ from typing import Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking, Hint, NcuSwizzleError, Typed, UsageError, did_you_mean
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.kernels.family import LITERAL
-from ncu_swizzle.kernels.limits import LaunchShape
+from ncu_swizzle.kernels.limits import LaunchShape, evaluate
 
 # Import a user's Python file, which executes it, and find a name in it: only in the child process.
 
@@ -106,6 +108,16 @@ class Given:
     swizzle: int = 0  # of that map, in bytes
     record: str = ""  # of a buffer of bytes: the name that its structured dtype has in the file
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The strides of a buffer, in elements: all are contiguous, their last axis innermost."""
+        return strides(self.shape)
+
+
+def strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a contiguous array, in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompileRequest:
@@ -125,14 +137,6 @@ class CompileRequest:
     def name(self) -> str:
         """The function as users name it."""
         return f"{Path(self.file).name}::{self.function}"
-
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> CompileRequest:
-        """Return the request that `as_json` wrote."""
-        return from_plain(cls, content)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,19 +164,27 @@ class CompiledFunction:
     intermediate: str = ""  # the compiler's own view of the kernel, such as TTGIR
     explicit: bool = False  # whether the layouts in it are the author's
 
-    @classmethod
-    def of_json(cls, content: Mapping[str, Any]) -> CompiledFunction:
-        """Return the kernel that `as_json` wrote."""
-        return from_plain(cls, content)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 Configuration = Sequence[str]  # NAME=VALUE each
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def refuse_geometry(request: CompileRequest, what: str, *options: str, hint: str = "") -> None:
+    """Raise UsageError if options are given that the compiler, or the function, decides; `what` says so."""
+    sizes = {"--grid": request.grid, "--block": request.block, "--shared": request.shared}
+    if typed := [option for option in options if sizes[option]]:
+        raise UsageError(what, hint or f"leave out {typed[0]}")
+
+
+def options_of(
+    request: CompileRequest, module: ModuleType, parameters: Collection[str], known: Iterable[str], compiler: str
+) -> dict[str, Any]:
+    """Return the values of options that are not parameters. Raises UsageError for one that the compiler lacks."""
+    own = {name: text for name, text in request.options.items() if name not in parameters}
+    refuse_options(own, known, compiler, request)
+    return {name: literal(text, request.sizes, module) for name, text in own.items()}
 
 
 def refuse_inside(inside: str, request: CompileRequest) -> None:
@@ -226,6 +238,17 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
     )
 
 
+@contextlib.contextmanager
+def compiling(request: CompileRequest) -> Iterator[None]:
+    """Raise UsageError with what a compiler says that refuses the function."""
+    try:
+        yield
+    except NcuSwizzleError:
+        raise
+    except Exception as error:
+        raise not_compiled(request, error) from error
+
+
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
     said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
@@ -240,3 +263,45 @@ def in_order(request: CompileRequest, parameters: Mapping[str, Parameter]) -> li
     if missing := [name for name in parameters if name not in given]:
         raise lacking(request, missing)
     return [given[name] for name in parameters]
+
+
+# Literals: what was typed for an argument or an option, as the value that the function gets.
+#
+# An integer or an expression of sizes, another literal of Python's (``1e-5``, ``True``, ``None``, ``(1, 2)``), a dotted
+# name of the file's (``tl.float16``), or else the text itself (``leaky_relu``).
+
+SPELLED = {"true": True, "false": False, "none": None}
+
+
+def literal(text: str, sizes: Mapping[str, int], module: ModuleType) -> Any:
+    """Return the value of a text."""
+    try:
+        return evaluate(text, sizes)
+    except NcuSwizzleError:
+        pass
+    try:
+        return SPELLED[text] if text in SPELLED else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _named(text, module) if "." in text else text
+
+
+def _named(text: str, module: ModuleType) -> Any:
+    """Resolve a dotted name in the file; the text itself if there is no such name."""
+    value: Any = module
+    for part in text.split("."):
+        if not hasattr(value, part):
+            return text
+        value = getattr(value, part)
+    return value
+
+
+def grid(request: CompileRequest, names: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the grid; its expressions may have sizes and the function's own integers. Raises UsageError."""
+    sizes = request.grid
+    if not sizes:
+        raise UsageError(f"{request.name} has no grid", Hint(Typed("--grid 128"), " gives it, one to three sizes"))
+    whole = {name: value for name, value in {**request.sizes, **names}.items() if type(value) is int}
+    try:
+        return tuple(evaluate(size, whole) for size in sizes)
+    except NcuSwizzleError as error:
+        raise UsageError(f"grid: {error}", error.hint) from error

@@ -20,13 +20,12 @@ from typing import Any
 
 from elftools.elf.sections import SymbolTableSection
 
-from ncu_swizzle.base.errors import NcuSwizzleError, Typed, UsageError
+from ncu_swizzle.base.errors import Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.emulate import tensor_map
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.frontends import contract
-from ncu_swizzle.frontends.compiled import literal
-from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Given, KernelParameter, literal
 from ncu_swizzle.frontends.python_kernels import PREFIX
 from ncu_swizzle.kernels.family import LITERAL, STRUCT
 from ncu_swizzle.kernels.fills import POINTER, numpy_dtype
@@ -267,7 +266,7 @@ class Tensors:
         import cutlass
         from cutlass.cute.runtime import make_fake_tensor
 
-        shape, strides = given.shape, [math.prod(given.shape[axis + 1 :]) for axis in range(len(given.shape))]
+        shape, strides = given.shape, given.strides
         elements = max(1, self.align // numpy_dtype(given.dtype).itemsize)
         sizes, steps = list(shape), list(strides)
         if self.dynamic:
@@ -362,19 +361,13 @@ def _kind(thing: object) -> str:
     return getattr(own, "_decorator_kind", "") if hasattr(own, "_dsl_cls") else ""
 
 
-def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
-    """Return nothing: CuTe DSL tunes over nothing by itself."""
-    return []
-
-
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the kernel that a host function launches, and its cubin. Raises UsageError."""
     _refuse_kernel(thing, request, module)
-    _refuse_geometry(request)
+    what = f"{request.name} launches its kernel itself: grid, block and shared memory are in its launch(…)"
+    contract.refuse_geometry(request, what, "--grid", "--block", "--shared")
     parameters = inspect.signature(thing).parameters
-    own = {name: text for name, text in request.options.items() if name not in parameters}
-    options = {name: literal(text, request.sizes, module) for name, text in own.items()}
-    contract.refuse_options(options, OPTIONS, "CuTe DSL", request)
+    options = contract.options_of(request, module, parameters, OPTIONS, "CuTe DSL")
     given, defaults = _given(parameters, request)
     tensors = Tensors.of(given.values(), options)
     passed = {
@@ -405,21 +398,12 @@ def _mentions(host: Any, kernel: str) -> bool:
     return code is not None and kernel in code.co_names
 
 
-def _refuse_geometry(request: CompileRequest) -> None:
-    for option, size in (("--grid", request.grid), ("--block", request.block), ("--shared", request.shared)):
-        if size:
-            raise UsageError(
-                f"{request.name} launches its kernel itself: grid, block and shared memory are in its launch(…)",
-                f"leave out {option}",
-            )
-
-
 def _given(
     parameters: Mapping[str, inspect.Parameter], request: CompileRequest
 ) -> tuple[dict[str, Given], dict[str, Any]]:
-    """Return the arguments by name, and every parameter's default: a stream's is the usual one. Raises UsageError."""
+    """Return the arguments by name, and every parameter's default. Raises UsageError."""
     given = contract.arguments_of(parameters, request)
-    defaults = {name: _stream() if _is_stream(each) else each.default for name, each in parameters.items()}
+    defaults = {name: _default(each) for name, each in parameters.items()}
     for name, each in parameters.items():
         if _is_tensor(each) and name in given and not given[name].shape:
             raise UsageError(
@@ -432,14 +416,17 @@ def _given(
 
 
 def _is_tensor(parameter: inspect.Parameter) -> bool:
-    return str(getattr(parameter.annotation, "__name__", parameter.annotation)).endswith("Tensor")
+    return _annotation(parameter).endswith("Tensor")
 
 
-def _is_stream(parameter: inspect.Parameter) -> bool:
-    return str(getattr(parameter.annotation, "__name__", parameter.annotation)).endswith(STREAM)
+def _annotation(parameter: inspect.Parameter) -> str:
+    return str(getattr(parameter.annotation, "__name__", parameter.annotation))
 
 
-def _stream() -> Any:
+def _default(parameter: inspect.Parameter) -> Any:
+    """Return a parameter's default: a stream's is the usual one."""
+    if not _annotation(parameter).endswith(STREAM):
+        return parameter.default
     from cuda.bindings.driver import CUstream
 
     return CUstream(0)
@@ -471,16 +458,13 @@ def _executed(
     execution_engine.ExecutionEngine = host.engine(usual)
     level = f"--opt-level {options['opt_level']}" if "opt_level" in options else ""
     try:
-        with with_callers():
-            executable = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
-        if not executable.kernel_info:
-            raise UsageError(f"{request.name} launches no kernel", "call kernel(…).launch(grid=…, block=…) in it")
-        code: bytes = executable.__cubin__
-        host.execute(executable, passed, Cubin(code, request.name))
-    except NcuSwizzleError:
-        raise
-    except Exception as error:
-        raise contract.not_compiled(request, error) from error
+        with contract.compiling(request):
+            with with_callers():
+                executable = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
+            if not executable.kernel_info:
+                raise UsageError(f"{request.name} launches no kernel", "call kernel(…).launch(grid=…, block=…) in it")
+            code: bytes = executable.__cubin__
+            host.execute(executable, passed, Cubin(code, request.name))
     finally:
         execution_engine.ExecutionEngine = usual
     return host, code

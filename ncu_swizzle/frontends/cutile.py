@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, Typed, UsageError
+from ncu_swizzle.base.errors import EnvironmentLacking, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
-from ncu_swizzle.frontends.compiled import grid, literal
-from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Given, KernelParameter, grid, literal
 from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.limits import LaunchShape
 
@@ -37,42 +36,30 @@ def handles(thing: object) -> bool:
     return type(thing).__module__.startswith("cuda.tile") and hasattr(thing, "replace_hints")
 
 
-def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
-    """Return nothing: cuTile tunes where it launches."""
-    return []
-
-
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     contract.refuse_inside(inside, request)
-    for option, size in (("--block", request.block), ("--shared", request.shared)):
-        if size:
-            words = f"the compiler of {request.name} chooses its block and shared memory"
-            raise UsageError(words, f"leave out {option}")
+    what = f"the compiler of {request.name} chooses its block and shared memory"
+    contract.refuse_geometry(request, what, "--block", "--shared")
     annotated = thing._annotated_function
     parameters = annotated.pysig.parameters
-    own = {name: text for name, text in request.options.items() if name not in parameters}
-    options = {name: literal(text, request.sizes, module) for name, text in own.items()}
-    contract.refuse_options(options, OPTIONS, "cuTile", request)
+    options = contract.options_of(request, module, parameters, OPTIONS, "cuTile")
     values = _values(parameters, request, module)
     annotations = dict(zip(parameters, annotated.parameter_annotations, strict=True))
     if missing := [name for name in parameters if name not in values]:
         constants = [name for name in missing if getattr(annotations[name], "constant", False)]
         raise contract.lacking(request, missing, constants)
     ordered = [(name, values[name], annotations[name]) for name in parameters]
-    try:
+    with contract.compiling(request):
         from cuda.tile.compilation import export_kernel
 
         constraints = [_constraint(value, annotation, request) for _, value, annotation in ordered]
         signature = _signature(constraints).with_mangled_symbol(annotated.pyfunc.__name__)
         kernel, out = thing.replace_hints(**options) if options else thing, io.BytesIO()
-        export_kernel(kernel, [signature], out, gpu_code=request.arch.rstrip("af"), output_format="cubin")
-    except NcuSwizzleError:
-        raise
-    except FileNotFoundError as error:  # the assembler, which comes in separate packages
-        raise EnvironmentLacking(f"{request.name}: {error}", contract.INSTALL[PACKAGE]) from error
-    except Exception as error:
-        raise contract.not_compiled(request, error) from error
+        try:
+            export_kernel(kernel, [signature], out, gpu_code=request.arch.rstrip("af"), output_format="cubin")
+        except FileNotFoundError as error:  # the assembler, which comes in separate packages
+            raise EnvironmentLacking(f"{request.name}: {error}", contract.INSTALL[PACKAGE]) from error
     code, entry = out.getvalue(), str(signature.symbol)
     attributes = Cubin(code, request.name).attributes(entry)
     first, *others = grid(request, values)
@@ -141,7 +128,7 @@ def _array(given: Given, annotation: Any, request: CompileRequest) -> Any:
         raise UsageError(
             f"{request.name}: cuTile cannot take {given.name} as {given.dtype}", f"its dtypes: {', '.join(DTYPES)}"
         )
-    shape, strides, own = given.shape, _strides(given), annotation.array
+    shape, strides, own = given.shape, given.strides, annotation.array
     dtype = getattr(tile, "bool_" if given.dtype == "bool" else given.dtype)
     told = len(shape) <= MOST_SPECIAL
     unit = 8 * DIVISOR // dtype.bitwidth
@@ -168,17 +155,12 @@ def _array(given: Given, annotation: Any, request: CompileRequest) -> Any:
     )
 
 
-def _strides(given: Given) -> list[int]:
-    """Return the strides of a contiguous array, in elements."""
-    return [math.prod(given.shape[axis + 1 :]) for axis in range(len(given.shape))]
-
-
 def _passed(name: str, value: Any, annotation: Any) -> Iterator[KernelParameter]:
     """Yield the parameters of an argument; of a constant there is none."""
     if isinstance(value, Given):
         wide = "int64" if annotation.array and "64" in annotation.array.index_dtype.name else "int32"
         yield KernelParameter(name=name)
-        for what, sizes in (("shape", value.shape), ("stride", _strides(value))):
+        for what, sizes in (("shape", value.shape), ("stride", value.strides)):
             for axis, size in enumerate(sizes):
                 yield KernelParameter(name=f"{name}_{what}{axis}", dtype=wide, value=str(size))
     elif isinstance(value, tuple):

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.base.errors import Hint, NcuSwizzleError, Typed, UsageError
+from ncu_swizzle.base.errors import Hint, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
-from ncu_swizzle.frontends.compiled import grid, literal
-from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Given, KernelParameter, grid, literal
 from ncu_swizzle.kernels.family import LITERAL
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -193,19 +192,13 @@ def prepare() -> None:
     keep_callers()
 
 
-def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
-    """Return nothing: Numba tunes over nothing."""
-    return []
-
-
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     from numba import cuda, types
     from numba.cuda import dispatcher
 
     contract.refuse_inside(inside, request)
-    options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}
-    contract.refuse_options(options, OPTIONS, "Numba", request)
+    options = contract.options_of(request, module, (), OPTIONS, "Numba")
     own = {name: thing.targetoptions[name] for name in OPTIONS if thing.targetoptions.get(name) is not None}
     ordered = contract.in_order(request, inspect.signature(thing.py_func).parameters)
     contract.refuse_without_block(request)
@@ -214,16 +207,12 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     # Functions that a kernel calls are compiled for the current device; nothing else asks for it.
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(major, minor))
     settings = {"lineinfo": True, **own, **options}
-    try:
+    with contract.compiling(request):
         text, _ = cuda.compile(
             thing.py_func, types.void(*kinds), device=False, cc=(major, minor), output="ptx", abi="numba", **settings
         )
         ptx = text if isinstance(text, bytes) else text.encode()
         code = Toolchain().assemble(ptx, request.name, request.arch)
-    except NcuSwizzleError:
-        raise
-    except Exception as error:
-        raise contract.not_compiled(request, error) from error
     return _described(Cubin(code, request.name), ordered, request, module), code
 
 
@@ -288,7 +277,7 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> lis
             )
         ]
     element, shape = elements(argument, request, module)
-    strides = [element.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    strides = [element.itemsize * stride for stride in contract.strides(shape)]
     return [
         KernelParameter(name=f"{name}_meminfo", dtype=POINTER, value="0"),
         KernelParameter(name=f"{name}_parent", dtype=POINTER, value="0"),

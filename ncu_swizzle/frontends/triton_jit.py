@@ -19,9 +19,15 @@ from elftools.elf.elffile import ELFFile
 from ncu_swizzle.base.errors import Hint, Typed, UsageError
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.frontends import contract
-from ncu_swizzle.frontends.compiled import grid as grid_values
-from ncu_swizzle.frontends.compiled import literal
-from ncu_swizzle.frontends.contract import CompiledFunction, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.contract import (
+    CompiledFunction,
+    CompileRequest,
+    Configuration,
+    Given,
+    KernelParameter,
+    literal,
+)
+from ncu_swizzle.frontends.contract import grid as grid_values
 from ncu_swizzle.frontends.python_kernels import Frame, PtxLines
 from ncu_swizzle.kernels.fills import numpy_dtype
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -124,7 +130,7 @@ class Shaped:
 
     def stride(self, axis: int | None = None) -> Any:
         """Return the strides in elements, of a tensor that is contiguous."""
-        strides = tuple(math.prod(self.shape[number + 1 :]) for number in range(len(self.shape)))
+        strides = contract.strides(self.shape)
         return strides if axis is None else strides[axis]
 
     def size(self, axis: int | None = None) -> Any:
@@ -194,11 +200,10 @@ def configurations(thing: Any) -> list[Configuration]:
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledFunction, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     contract.refuse_inside(inside, request)
-    if request.block or request.shared:
-        what = "block" if request.block else "shared memory"
-        raise UsageError(
-            f"the {what} of {request.name} is the compiler's to choose",
-            Hint(Typed("--option num_warps=8"), " gives the block"),
+    hint = Hint(Typed("--option num_warps=8"), " gives the block")
+    for option, what in (("--block", "block"), ("--shared", "shared memory")):
+        contract.refuse_geometry(
+            request, f"the {what} of {request.name} is the compiler's to choose", option, hint=hint
         )
     *wrappers, function = _layers(thing)
     options = {name: literal(text, request.sizes, module) for name, text in request.options.items()}

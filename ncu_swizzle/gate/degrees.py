@@ -8,7 +8,7 @@ from dataclasses import replace
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.degrees import RULE, UNKNOWN, AccessDegree, by_shapes, in_words
 from ncu_swizzle.cubin.lines import Location
-from ncu_swizzle.engines.kernel_degrees import JudgedKernel
+from ncu_swizzle.engines.launchless import JudgedKernel
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import MAX_DEGREE, WORST_FIRST, Check, Outcome, Place
 from ncu_swizzle.reports.origins import COMPUTED

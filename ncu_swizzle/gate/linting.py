@@ -29,8 +29,7 @@ from ncu_swizzle.base.texts import in_crosses, without_last_ones
 from ncu_swizzle.cubin import names
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.kernel_degrees import JudgedKernel
-from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel
+from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel, JudgedKernel
 from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, EMULATOR, Done, FleetOptions, Progress, Request, silent

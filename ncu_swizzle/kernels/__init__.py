@@ -10,5 +10,5 @@ A launch is three records: as typed, by options or in a project's table, `option
 `project.KernelSpec` holds with its source; as described, the expressions of the `family.Family` that `build` makes of
 that; as launched, the numbers of a `family.Target`, one kernel of a family at one size. The recipe for nvcc
 (`toolchain`) is the same whether PyCUDA or the emulated engine runs it. ``python -m ncu_swizzle.kernels`` is the
-process that ncu profiles; `device` is the only importer of PyCUDA.
+process that ncu profiles; `launching` is the only importer of PyCUDA.
 """

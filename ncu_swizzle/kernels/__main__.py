@@ -35,11 +35,11 @@ from ncu_swizzle.base.errors import (
 from ncu_swizzle.base.files import brief, read_bytes, write_atomically
 from ncu_swizzle.base.texts import encodable, on_terminal
 from ncu_swizzle.base.validate import parse_integer
-from ncu_swizzle.kernels import device, fills, output, toolchain
+from ncu_swizzle.kernels import fills, launching, references, toolchain
 from ncu_swizzle.kernels.catalog import Catalog, load, shipped
-from ncu_swizzle.kernels.device import Buffers, ReadyKernel, launcher, profile_once
 from ncu_swizzle.kernels.family import Family, Kernel, Problem, read
 from ncu_swizzle.kernels.git import commit_of_family
+from ncu_swizzle.kernels.launching import Buffers, ReadyKernel, launcher, profile_once
 from ncu_swizzle.kernels.limits import evaluate
 
 DRAWS, LAUNCHES = 3, 3  # of inputs, and with each, whose outputs are compared: those of atomics may differ
@@ -60,7 +60,7 @@ def output_errors(
     """
     buffers.reset(family, problem)
     launch()
-    device.synchronize()
+    launching.synchronize()
     errors = {}
     for argument in (a for a in family.arguments if a.name in expected):
         out = buffers.output(argument, family, problem)
@@ -71,7 +71,7 @@ def output_errors(
                 "outputs are poisoned with NaN before the launch: these elements were probably never written",
             )
         index, values = expected[argument.name]
-        errors[argument.name] = worst = output.row_error(out[index].astype(np.float64), values)
+        errors[argument.name] = worst = references.row_error(out[index].astype(np.float64), values)
         if not worst <= argument.tolerance:  # NaN is wrong too
             raise WrongOutput(
                 f"{kernel.name}: {argument.name} differs from the reference: relative error {worst:.2g} "
@@ -86,14 +86,14 @@ def prepare(
 ) -> dict[str, Callable[[], Any]]:
     """Build and check the kernels, add their errors to the facts, and return a launch function for each."""
     rng = np.random.default_rng(facts["seed"])
-    launches = {kernel.name: output.library_call(family, problem) for kernel in kernels if kernel.library}
+    launches = {kernel.name: references.library_call(family, problem) for kernel in kernels if kernel.library}
     own = [kernel for kernel in kernels if not kernel.library]
     if own:
         inputs = fills.inputs(family, problem, rng)
-        expected = output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
+        expected = references.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
         arch = "sm_{}{}".format(*gpu.compute_capability())
-        nvcc = output.PyCudaCompiler()
+        nvcc = launching.PyCudaCompiler()
     for kernel in own:
         code = Path(kernel.cubin)  # of a front end
         cubin = (
@@ -116,28 +116,28 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         catalog = load(*arguments.catalog) if arguments.catalog else shipped()
     family, kernels = catalog.named_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
-    gpu = device.open_device()
+    gpu = launching.open_device()
     facts |= {
         **what_runs(family, kernels[0], problem),
         "seed": arguments.seed,
-        "machine": device.describe(gpu, output.nvcc_version()),
+        "machine": launching.describe(gpu),
         "errors": {},
     }
-    device.refuse_older(gpu, family)
+    launching.refuse_older(gpu, family)
     for kernel in kernels:
-        device.refuse_other_architecture(gpu, family, kernel)
+        launching.refuse_other_architecture(gpu, family, kernel)
     launches = prepare(family, kernels, problem=problem, gpu=gpu, facts=facts, cached=not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
-        copying = {COPY: output.copier(bytes_)} if bytes_ else {}
-        facts["times_ms"] = output.time_launches({**launches, **copying}, arguments.repeats)
+        copying = {COPY: launching.copier(bytes_)} if bytes_ else {}
+        facts["times_ms"] = launching.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
     elif arguments.action == "compare":
         facts["outputs"] = [
             outputs(family, prepare(family, kernels, problem, gpu, {**facts, "seed": seed}), problem)
             for seed in range(arguments.seed, arguments.seed + DRAWS)
         ]
-        facts["times_ms"] = output.time_launches(launches, arguments.repeats)
+        facts["times_ms"] = launching.time_launches(launches, arguments.repeats)
     elif arguments.action == "profile":
         profile_once(launches[kernels[0].name], family, problem)
 
@@ -153,7 +153,7 @@ def outputs(family: Family, launches: Mapping[str, Callable[[], Any]], problem: 
         for _ in range(LAUNCHES):
             launch.buffers.reset(family, problem)
             launch()
-            device.synchronize()
+            launching.synchronize()
             for argument in arguments:
                 content = launch.buffers.output(argument, family, problem).tobytes()
                 mine[argument.name].append(cache.sha256(content))
@@ -227,7 +227,7 @@ def explain(error: Exception) -> NcuSwizzleError:
         return EnvironmentLacking(f"out of memory: {brief(error)}", OUT_OF_MEMORY)
     if "out of memory" in str(error):
         return ProgramFailed(f"the GPU is out of memory: {error}", "use a smaller --problem")
-    if isinstance(error, device.CUDA_ERRORS):
+    if isinstance(error, launching.CUDA_ERRORS):
         return ProgramFailed(
             f"the kernel failed: {error}",
             "compute-sanitizer finds the faulty access: compute-sanitizer --target-processes all ncu-swizzle profile "

@@ -67,33 +67,33 @@ def parse_arguments(
     arguments = tuple(_argument(text, number, folder) for number, text in enumerate(texts, 1))
     for argument in arguments:
         if [other.name for other in arguments].count(argument.name) > 1:
-            raise UsageError(
-                f"two arguments are called {argument.name!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
-            )
+            raise _called_alike(argument.name)
         _refuse_unusable(argument, problem)
     return _with_tolerances(arguments, tolerances or {})
 
 
+def _called_alike(name: str) -> UsageError:
+    return UsageError(f"two arguments are called {name!r}", Hint("give each its own name: ", Typed("--arg NAME=…")))
+
+
 def _argument(text: str, number: int, folder: Path) -> Argument:
     named = _NAME.fullmatch(text.strip())
-    name, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
-    label = f"argument {number} ({text!r})"
+    given, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
+    name, label = given or f"arg{number}", f"argument {number} ({text!r})"
     kind, _, value = rest.partition(":")
     if kind.strip() in (STRUCT, fills.MAP):
         parser = fills.struct if kind.strip() == STRUCT else fills.tensor_map
-        given = name or f"arg{number}"
-        return parser(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
+        return parser(name, value, lambda part: _argument(f"{name}={part.strip()}", number, folder))
     if buffer := _BUFFER.fullmatch(rest):
-        return _buffer(name or f"arg{number}", buffer, label, folder)
+        return _buffer(name, buffer, label, folder)
     scalar = _SCALAR.fullmatch(rest)
     if scalar and scalar["dtype"] == BYTES and scalar["value"].strip():
-        return _struct(name or f"arg{number}", scalar["value"].strip(), folder)
+        return _struct(name, scalar["value"].strip(), folder)
     if rest.endswith(fills.FILE):
-        return _file(name or f"arg{number}", rest, label, folder)
+        return _file(name, rest, label, folder)
     if scalar and scalar["value"].strip():
-        dtype = _dtype(scalar["dtype"], label)
-        return Argument(name=name or f"arg{number}", dtype=dtype, value=scalar["value"].strip())
-    return _bare_scalar(name, number, rest, label)
+        return Argument(name=name, dtype=_dtype(scalar["dtype"], label), value=scalar["value"].strip())
+    return _bare_scalar(name, given or (rest if rest.isidentifier() else name), rest, label)
 
 
 def _struct(name: str, text: str, folder: Path) -> Argument:
@@ -103,13 +103,12 @@ def _struct(name: str, text: str, folder: Path) -> Argument:
     return Argument(name=name, dtype=BYTES, value=text)
 
 
-def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
-    """Return a scalar without a dtype; a bare name of a size also names the argument."""
-    usual = name or (text if text.isidentifier() else f"arg{number}")
+def _bare_scalar(name: str, usual: str, text: str, label: str) -> Argument:
+    """Return a scalar without a dtype; a bare name of a size also names the argument, as `usual` says."""
     if text in NULLS:
-        return Argument(name=name or f"arg{number}", dtype=fills.POINTER, value=text)
+        return Argument(name=name, dtype=fills.POINTER, value=text)
     if text in ("true", "false"):
-        return Argument(name=name or f"arg{number}", dtype="bool", value=str(int(text == "true")))
+        return Argument(name=name, dtype="bool", value=str(int(text == "true")))
     if real := _REAL.fullmatch(text):
         return Argument(name=usual, dtype="float32" if real["single"] else "float64", value=text.rstrip("fF"))
     if (integer := _INTEGER.fullmatch(text)) and integer["suffix"].lower() in SUFFIXES:
@@ -281,16 +280,12 @@ def _arguments(
         elif _SHAPE.match(value) or _is_typed(value) or value.endswith(fills.FILE):
             described.append(text)
         elif name in literal:
-            raise UsageError(
-                f"two arguments are called {name!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
-            )
+            raise _called_alike(name)
         else:
             literal[name] = Argument(name=name, dtype=LITERAL, value=value)
     given = parse_arguments(described, folder, problem, tolerances)
     if twice := [argument.name for argument in given if argument.name in literal]:
-        raise UsageError(
-            f"two arguments are called {twice[0]!r}", Hint("give each its own name: ", Typed("--arg NAME=…"))
-        )
+        raise _called_alike(twice[0])
     order = [text.partition("=")[0].strip() for text in texts]
     return tuple(sorted((*given, *literal.values()), key=lambda argument: order.index(argument.name)))
 

@@ -28,22 +28,14 @@ def assembled(ptx: bytes, name: str, toolchain: Toolchain, cached: bool = True, 
 
     It is for `arch`, by default the file's own target. Raises what `Toolchain.assemble` raises.
     """
-    entry = _entry(ptx, name, toolchain, arch) if cached else ""
+    version = toolchain.working_version(PTXAS) if cached else ""
+    entry = f"{slug(name)}-ptx-{sha256_of_texts(sha256(ptx), version, arch)[:32]}" if version else ""
     if entry and (code := cache.load(KIND, entry)):
         return code
     code = toolchain.assemble(ptx, name, arch)
     if entry:
         cache.save(KIND, entry, code)
     return code
-
-
-def _entry(ptx: bytes, name: str, toolchain: Toolchain, arch: str) -> str:
-    """Return the name of the cache's entry; empty if the assembler is not a working one."""
-    try:
-        version = toolchain.version(PTXAS)
-    except NcuSwizzleError:  # assembling says it better
-        return ""
-    return f"{slug(name)}-ptx-{sha256_of_texts(sha256(ptx), version, arch)[:32]}"
 
 
 # The cubin of a file that is already compiled, and of a kernel as its user describes it.

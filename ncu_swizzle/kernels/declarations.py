@@ -223,20 +223,15 @@ def _declarations(text: str) -> Iterator[Declaration]:
 
     def declaration(end: int) -> Declaration:
         scope = tuple(name for names in scopes for name in names)
-        head = text[start : body if body >= 0 else end]
-        head = "\n".join(line for line in head.split("\n") if not line.lstrip().startswith("#"))
-        return Declaration(start=start, end=end, scope=scope, head=head.strip(), has_body=body >= 0)
+        head = _without_markers(text[start : body if body >= 0 else end])
+        return Declaration(start=start, end=end, scope=scope, head=head, has_body=body >= 0)
 
     for token in _TOKEN.finditer(text):
         if token["open"]:
             if depth == 0 and token["open"] == "{":
-                head = "\n".join(
-                    line for line in text[start : token.start()].split("\n") if not line.lstrip().startswith("#")
-                ).strip()
+                head = _without_markers(text[start : token.start()])
                 if match := _NAMESPACE.fullmatch(head):
-                    names = (
-                        (match["name"] or "").split("::") if head.lstrip().startswith(("namespace", "inline")) else []
-                    )
+                    names = (match["name"] or "").split("::") if head.startswith(("namespace", "inline")) else []
                     scopes.append(tuple(names))
                     start, body = token.end(), -1
                     continue
@@ -256,6 +251,10 @@ def _declarations(text: str) -> Iterator[Declaration]:
         elif token["end"] and depth == 0:
             yield declaration(token.end())
             start, body = token.end(), -1
+
+
+def _without_markers(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#")).strip()
 
 
 def _ends_here(text: str, start: int, body: int, end: int) -> bool:

@@ -104,10 +104,14 @@ def refuse_to_do(spec: KernelSpec) -> None:
 
 def lacking(spec: KernelSpec, message: str) -> LaunchLacking:
     """Return the error for a kernel without a launch; `build.completed` compiles it before the error is shown."""
-    init = shlex.join(["ncu-swizzle", "init", as_word(str(spec.source))])
-    error = LaunchLacking(message, Hint(Typed(init)))
+    error = LaunchLacking(message, Hint(Typed(init_command(spec.source))))
     error.spec = spec
     return error
+
+
+def init_command(*words: Path | str) -> str:
+    """Return the command that describes the kernels of files."""
+    return shlex.join(["ncu-swizzle", "init", *(as_word(str(word)) for word in words)])
 
 
 def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
@@ -134,7 +138,7 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
             f"{source.name} declares no __global__ function",
             Hint("if a macro declares it, name it with ", Typed("--kernel NAME")),
         )
-    init = shlex.join(["ncu-swizzle", "init", as_word(str(source))])
+    init = init_command(source)
     raise UsageError(several(source, names), Hint(Typed(f"--kernel {names[0]}"), f", or {init} for all of them"))
 
 
@@ -142,7 +146,7 @@ def describing(*files: Path | str) -> str:
     """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
     sources = [str(file) for file in files if split_name(str(file))[0].suffix != PYTHON]
     if sources:
-        return shlex.join(["ncu-swizzle", "init", *map(as_word, sources)])
+        return init_command(*sources)
     first, entry = split_name(str(files[0]))
     lint = f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} "
     return Hint(lint, Typed("--grid 128 --arg …"))
@@ -200,7 +204,7 @@ def _project_family(spec: KernelSpec, project: Project) -> Family:
     except NcuSwizzleError as error:
         located = type(error)(f"{project.file.name} [{project.outer}kernel.{spec.name}]: {error}", error.hint)
         if isinstance(located, LaunchLacking):
-            init = Typed(shlex.join(["ncu-swizzle", "init", as_word(str(spec.source)), "--config", "new.toml"]))
+            init = Typed(f"{init_command(spec.source)} --config new.toml")
             located.hint = Hint(init, " writes what is known of it")
         raise located from error
 

@@ -56,6 +56,10 @@ class Parameter:
         """The smallest value that the kernels support."""
         return -(-max(self.minimum, 1) // self.multiple) * self.multiple
 
+    def halved(self, value: int) -> int:
+        """Return half of a value, rounded down to one that the kernels support."""
+        return max(self.smallest, value // 2 // self.multiple * self.multiple)
+
     def validated(self, value: int) -> int:
         """Return the value; raise BadProblem if the kernels do not support it."""
         if value >= LIMIT:
@@ -157,7 +161,7 @@ class Family:
     name: str
     title: str
     folder: Path
-    reference: str  # see `kernels.output`; empty: outputs are not checked
+    reference: str  # see `references`; empty: outputs are not checked
     flops: str  # operations, and bytes of global memory that must move; 0 if they are not the limit
     bytes: str
     parameters: tuple[Parameter, ...]

@@ -114,7 +114,7 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
         _refuse_infinite(argument, argument.value, value)
         return _cast(dtype, value)
     whole = evaluate(argument.value, problem)
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = _range(dtype)
     if not least <= whole <= most:
         raise UsageError(
             f"{whole} does not fit in {argument.dtype}: {least} to {most}",
@@ -149,6 +149,10 @@ def _content(argument: Argument, problem: Mapping[str, int]) -> bytes:
             Hint("as many as the parameter has: ", Typed(f"--arg {argument.name}=bytes:24")),
         )
     return content or bytes(taken)
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    return (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
 
 
 def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
@@ -301,7 +305,7 @@ def _refuse_out_of_range(argument: Argument) -> None:
     if dtype.kind not in "iub":
         _refuse_infinite(argument, argument.fill, number)
         return
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = _range(dtype)
     if not math.isfinite(number) or number != int(number) or not least <= number <= most:
         raise UsageError(f"{argument.fill} does not fit in {argument.dtype}", f"{least} to {most}")
 

@@ -20,7 +20,7 @@ from ncu_swizzle.base.cache import sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError
 from ncu_swizzle.base.files import parse_json, read_json
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.kernels import limits, nvcc_options, toolchain
+from ncu_swizzle.kernels import headers, limits, nvcc_options, toolchain
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.toolchain import ARCH, INHERITED, PTX_ONLY, Refused, Toolchain
@@ -165,8 +165,7 @@ class Compilation:
     def _key(self) -> str:
         """The unit's name in the cache; empty if what it includes is not known before it is compiled."""
         texts = dict(limits.texts([self.unit.source], self.unit.folders))
-        forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in self.unit.options)
-        if forced or any(map(limits.has_computed_include, texts.values())):
+        if not limits.knows_includes(self.unit.options, texts.values()):
             return ""
         sources = [part for path, text in texts.items() for part in (str(path), text)]
         inherited = [os.environ.get(name, "") for name in INHERITED]
@@ -178,12 +177,9 @@ class Compilation:
         nvcc_options.refuse_shell(self.unit.options)
         for folder in self.unit.include:
             nvcc_options.refuse_shell_in_folder(folder)
-        if any(character in str(source) for character in '"\\\n\r'):
-            raise UsageError(f"nvcc cannot handle the path {str(source)!r}", "rename the file or its folder")
+        text = toolchain.including(source)
         try:
-            translated = self.toolchain.translate(
-                f'#include "{source}"\n', source.suffix, self.options, self.unit.include
-            )
+            translated = self.toolchain.translate(text, source.suffix, self.options, self.unit.include)
         except Refused as error:
             told = self.tree.told(str(error))
             raise UsageError(f"nvcc could not compile {source.name}:\n{told}", f"correct {source.name}") from error
@@ -204,7 +200,7 @@ def _of_json(kept: bytes) -> Halves:
 # Units that compile_commands.json names, as CMake, Meson and Bazel write it. The file is the checkout's: what it may
 # pass to nvcc is what ncu-swizzle.toml may.
 
-COMMANDS = "compile_commands.json"
+COMMANDS = headers.COMMANDS
 
 
 def command_files(project: Path) -> list[Path]:

@@ -77,14 +77,20 @@ def _files(root: Path) -> dict[str, list[str]]:
     """Return the folders of a checkout's files by their names: a header may be called anything."""
     by_name: dict[str, list[str]] = {}
     count = 0
-    for folder, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+    for folder, names in _folders(root):
         for name in names:
             by_name.setdefault(name, []).append(folder)
         count += len(names)
         if count > MOST_FILES:
             break
     return by_name
+
+
+def _folders(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the folders of a checkout, and the names of the files in each."""
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+        yield folder, names
 
 
 def folder_in_packages(header: str) -> Path | None:
@@ -105,13 +111,10 @@ def _package_folders() -> tuple[Path, ...]:
 
 def remedy(header: str, source: Path) -> str:
     """Return where a header that is not here can be had: a submodule that is empty, a package; "" if unknown."""
-    for start, package in PACKAGES.items():
-        if header.startswith(start):
-            own = next((path for path in _empty_submodules(source) if _likely(path, header)), "")
-            update = f"git submodule update --init {shlex.quote(own)}, or " if own else ""
-            return f"{update}pip install {package}"
     own = next((path for path in _empty_submodules(source) if _likely(path, header)), "")
-    return f"git submodule update --init {shlex.quote(own)}" if own else ""
+    package = next((package for start, package in PACKAGES.items() if header.startswith(start)), "")
+    update = f"git submodule update --init {shlex.quote(own)}" if own else ""
+    return ", or ".join(filter(None, (update, f"pip install {package}" if package else "")))
 
 
 def _likely(path: str, header: str) -> bool:
@@ -260,8 +263,7 @@ def _macro_definitions(text: str, arch: str) -> Iterator[tuple[str, str]]:
 def _build_files(root: Path, source: Path) -> list[Path]:
     """Return the files of a checkout that may say how it is built, the nearest first."""
     files: list[Path] = []
-    for folder, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+    for folder, names in _folders(root):
         files += (Path(folder, name) for name in sorted(names) if _BUILD.fullmatch(name))
     near = sorted(files, key=lambda file: _distance(file.parent, source.absolute().parent))
     return [file for file in near[:MOST_TEXTS] if is_file(file)]
@@ -288,8 +290,7 @@ def including(source: Path) -> list[Path]:
     source = source.absolute()
     found: list[Path] = []
     texts = _Texts(source)
-    for folder, inner, names in os.walk(texts.checkout.root):
-        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+    for folder, names in _folders(texts.checkout.root):
         for file in (Path(folder, name) for name in names if name.endswith(".cu") and is_file(Path(folder, name))):
             if file != source and source.name in (text := texts.of(file)):
                 named = [each for each in _INCLUDE.findall(text) if Path(each).name == source.name]

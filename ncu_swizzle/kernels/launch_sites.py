@@ -34,7 +34,7 @@ _SIZES = {
     "long": 8, "double": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8, "float2": 8, "int2": 8, "float4": 16, "int4": 16,
     "uint4": 16, "double2": 16, "long long": 8, "unsigned long long": 8,
 }  # fmt: skip
-_LONGEST = 500  # characters of an expression
+_LONGEST, LONGEST_NAME = 500, 2000  # characters of an expression; of a function with its template arguments
 Sizes = tuple[int, int, int]
 
 
@@ -62,56 +62,53 @@ class WrittenLaunch:
     shared: int | None
 
 
+Call = tuple[str, str, str, str, int]  # the text that ends with the function, grid, block, shared memory, and an offset
+
+
 def sites(unit: PreprocessedUnit) -> list[LaunchSite]:
     """Return all launches of a text, in order."""
     within = sorted((each for each in unit.declarations if each.has_body), key=lambda each: each.start)
-    calls = [*_chevrons(unit.text), *_calls(unit.text)]
-    return sorted((_placed(site, within) for site in calls), key=lambda site: site.offset)
+    calls = sorted((*_chevrons(unit.text), *_calls(unit.text)), key=lambda call: call[-1])
+    found = ((_function_at_end(text), sizes, offset) for text, *sizes, offset in calls)
+    return [
+        LaunchSite(
+            name=named[0],
+            template_arguments=named[1],
+            grid=sizes[0],
+            block=sizes[1],
+            shared=sizes[2],
+            offset=offset,
+            declaration=next((each for each in within if each.start <= offset < each.end), None),
+        )
+        for named, sizes, offset in found
+        if named
+    ]
 
 
-def _placed(site: LaunchSite, within: Sequence[Declaration]) -> LaunchSite:
-    own = next((each for each in within if each.start <= site.offset < each.end), None)
-    return LaunchSite(**{**vars(site), "declaration": own})
-
-
-def _chevrons(text: str) -> Iterator[LaunchSite]:
+def _chevrons(text: str) -> Iterator[Call]:
     at = text.find("<<<")
     while at >= 0:
         end = text.find(">>>", at)
         if end < 0:
             return
         sizes = split_arguments(text[at + 3 : end].replace("->", ". "))
-        if (named := _function_before(text, at)) and 2 <= len(sizes) <= 4:
-            yield _site(named, sizes[0], sizes[1], sizes[2] if len(sizes) > 2 else "0", at)
+        if 2 <= len(sizes) <= 4:
+            yield text[max(0, at - LONGEST_NAME) : at], sizes[0], sizes[1], (*sizes[2:], "0")[0], at
         at = text.find("<<<", at + 3)
 
 
-def _calls(text: str) -> Iterator[LaunchSite]:
+def _calls(text: str) -> Iterator[Call]:
     for match in _LAUNCHED.finditer(text):
         arguments = _arguments(text, match.end())
         if len(arguments) >= 4:
-            function = re.sub(r"^\(\s*(?:const\s+)?void\s*\*\s*\)|^&|^reinterpret_cast<[^>]*>", "", arguments[0]).strip(
-                "()& "
-            )
-            if named := _function_before(function, len(function)):
-                yield _site(
-                    named, arguments[1], arguments[2], arguments[4] if len(arguments) > 4 else "0", match.start()
-                )
+            function = re.sub(r"^\(\s*(?:const\s+)?void\s*\*\s*\)|^&|^reinterpret_cast<[^>]*>", "", arguments[0])
+            yield function.strip("()& "), arguments[1], arguments[2], (*arguments[4:], "0")[0], match.start()
     for match in _LAUNCHED_EX.finditer(text):
-        arguments = _arguments(text, match.end())
+        arguments = [argument.lstrip("& ") for argument in _arguments(text, match.end())]
         if len(arguments) >= 2:
-            config, function = arguments[0].lstrip("& "), arguments[1].lstrip("& ")
-            if named := _function_before(function, len(function)):
-                yield _site(
-                    named, f"{config}.gridDim", f"{config}.blockDim", f"{config}.dynamicSmemBytes", match.start()
-                )
-
-
-def _site(named: tuple[str, tuple[str, ...]], grid: str, block: str, shared: str, offset: int) -> LaunchSite:
-    name, arguments = named
-    return LaunchSite(
-        name=name, template_arguments=arguments, grid=grid, block=block, shared=shared, offset=offset, declaration=None
-    )
+            config, function, *_ = arguments
+            sizes = (f"{config}.{field}" for field in ("gridDim", "blockDim", "dynamicSmemBytes"))
+            yield (function, *sizes, match.start())  # type: ignore[misc]
 
 
 def _arguments(text: str, start: int) -> list[str]:
@@ -124,10 +121,9 @@ def _arguments(text: str, start: int) -> list[str]:
     return []
 
 
-def _function_before(text: str, end: int) -> tuple[str, tuple[str, ...]] | None:
-    """Return the function, and its template arguments, that the text names just before `end`."""
-    arguments = ""
-    head = text[max(0, end - 2000) : end].rstrip()
+def _function_at_end(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the function, and its template arguments, that a text ends with."""
+    arguments, head = "", text[-LONGEST_NAME:].rstrip()
     if head.endswith(">"):
         depth = 0
         for index in range(len(head) - 1, -1, -1):

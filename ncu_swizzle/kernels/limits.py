@@ -137,6 +137,12 @@ def three(given: Sizes, what: str) -> tuple[str, str, str]:
     return x, y, z
 
 
+def along_axes(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Return up to three sizes of a grid or a block along the three axes."""
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
 def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]) -> None:
     """Raise UsageError if a size cannot be evaluated for this problem, or exceeds what any GPU allows."""
     for size, most in zip(sizes, MOST_GRID if what == "grid" else MOST_BLOCK, strict=True):
@@ -249,6 +255,12 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
 def has_computed_include(text: str) -> bool:
     """Return whether the text has an ``#include`` of a macro."""
     return _COMPUTED.search(text) is not None
+
+
+def knows_includes(options: Iterable[str], texts: Iterable[str]) -> bool:
+    """Return whether all that is included is known: what a macro names, or another option than -I, is not."""
+    forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in options)
+    return not (forced or any(map(has_computed_include, texts)))
 
 
 def folders(options: Sequence[str]) -> list[Path]:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ncu_swizzle.base.errors import BadFile, Hint, NcuSwizzleError, Typed, UnknownKernel, Untrusted, UsageError, as_word
 from ncu_swizzle.base.files import exists, is_file, is_folder, is_same_file
-from ncu_swizzle.cubin import fatbin
 from ncu_swizzle.kernels import descriptions
 from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import PYTHON, SOURCE, Family, Target, is_kernel_file, split_name
@@ -129,7 +128,7 @@ class _Words:
         self._refuse_options()
         if path.suffix == SOURCE and is_file(path):
             raise BadFile(f"{word} is a source, not a profile", Typed(f"ncu-swizzle profile {as_word(word)}"))
-        if not is_saved and fatbin.is_built(path):
+        if not is_saved and _is_built(path):
             raise BadFile(f"{word} is built, not a profile", Hint(Typed(f"ncu-swizzle lint {as_word(word)}"), JUDGES))
         if exists(path):
             return path
@@ -201,11 +200,20 @@ def _files_without_launch(word: str, description: KernelDescription, runs: bool)
     if is_folder(path):
         if _shipped_in(path) or (exists(path / RUN_MANIFEST) and not runs):
             return ()
+        from ncu_swizzle.cubin import fatbin  # most words are kernels and sources
+
         return tuple(map(Unlaunched, fatbin.built_files_in(path)))
     if is_kernel_file(word):
         spec = descriptions.spec_without_launch(path, description)
         return (Unlaunched(path, spec if path.suffix == SOURCE else None),) if spec else ()
-    return (Unlaunched(path),) if (runs or path.suffix not in SAVED) and fatbin.is_built(path) else ()
+    return (Unlaunched(path),) if (runs or path.suffix not in SAVED) and _is_built(path) else ()
+
+
+def _is_built(path: Path) -> bool:
+    """Return whether a path is a file that may hold compiled kernels."""
+    from ncu_swizzle.cubin import fatbin
+
+    return is_file(path) and fatbin.is_built(path)
 
 
 def _every_kernel(word: str, description: KernelDescription, alone: bool) -> Named:

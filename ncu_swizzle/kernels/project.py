@@ -213,7 +213,7 @@ class KernelSpec:
 # options = { num_warps = 8 }            # as --option, for a function in a Python file
 # arch = "sm_90a"                        # as --arch
 # sample = 1                             # as --sample
-# reference = "reference.py:transpose"   # see `kernels.output`
+# reference = "reference.py:transpose"   # see `references`
 # tolerance = { y = 0.0 }
 # bytes = "2 * 4 * n * n"                # or flops: the limit that times are compared with
 #

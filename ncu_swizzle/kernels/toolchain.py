@@ -142,10 +142,8 @@ def _disassembly(
     code: bytes, name: str, toolchain: Toolchain, cached: bool, only: tuple[int, ...]
 ) -> str | NcuSwizzleError:
     """Return the text, or why there is none: remembered as well, for nvdisasm may have taken its whole limit."""
-    key = ""
-    with contextlib.suppress(NcuSwizzleError):  # of a tool that does not work, which disassembling says better
-        which = [str(only)] if only else []
-        key = sha256_of_texts(sha256(code), toolchain.version(NVDISASM), *which)[:40] if cached else ""
+    version = toolchain.working_version(NVDISASM) if cached else ""
+    key = sha256_of_texts(sha256(code), version, *([str(only)] if only else []))[:40] if version else ""
     if key and (kept := cache.load(SASS, key)) is not None:
         return kept.decode(errors="replace")
     try:
@@ -216,6 +214,13 @@ class Toolchain:
         program = self.find(tool)
         return self._version(tool, program, program.stat().st_mtime_ns)
 
+    def working_version(self, tool: str) -> str:
+        """Return a tool's version, for names in the cache; empty if it does not work, which using it says better."""
+        try:
+            return self.version(tool)
+        except NcuSwizzleError:
+            return ""
+
     @functools.cache  # noqa: B019 - toolchains are few and small
     def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last is for the cache
         text = self._run(tool, ["--version"], program=program)
@@ -235,17 +240,9 @@ class Toolchain:
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
-        folders = [part for folder in include for part in ("-I", str(folder))]
         with scratch() as folder:
-            source, out = folder / "kernel.cu", folder / "kernel.cubin"
-            source.write_bytes(os.fsencode(unit))  # it names a file
-            try:
-                # In our own folder: the preprocessor prefers a cuda_runtime.h of the current one to the toolkit's.
-                self._run(NVCC, [*options, "-arch", arch, *folders, "--cubin", str(source), "-o", str(out)], folder)
-            except TimeLimit:
-                raise
-            except ProgramFailed as error:
-                raise Refused(str(error), str(error.__cause__ or "")) from error
+            out = folder / "kernel.cubin"
+            self._nvcc(_written(unit, folder), [*options, "-arch", arch, "--cubin"], out, include)
             return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
 
     def preprocess(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> str:
@@ -253,17 +250,10 @@ class Toolchain:
 
         Raises Refused.
         """
-        folders = [part for folder in include for part in ("-I", str(folder))]
         with scratch() as folder:
-            source, out = folder / "kernel.cu", folder / "kernel.ii"
-            source.write_bytes(os.fsencode(unit))
-            try:
-                self._run(NVCC, [*options, "-arch", arch, *folders, "-E", str(source), "-o", str(out)], folder)
-            except TimeLimit:
-                raise
-            except ProgramFailed as error:
-                raise Refused(str(error), str(error.__cause__ or "")) from error
-            return out.read_bytes().decode("utf-8", "surrogateescape")
+            out = folder / "kernel.ii"
+            self._nvcc(_written(unit, folder), [*options, "-arch", arch, "-E"], out, include)
+            return _decoded(out)
 
     def compile_preprocessed(self, text: str, options: Sequence[str], arch: str) -> bytes:
         """Return the cubin of what `preprocess` returned, perhaps without some of it; raise Refused.
@@ -271,29 +261,16 @@ class Toolchain:
         Options for the preprocessor have no effect.
         """
         with scratch() as folder:
-            source, out = folder / "kernel.cu", folder / "kernel.cubin"
-            source.write_bytes(text.encode("utf-8", "surrogateescape"))
+            out = folder / "kernel.cubin"
             # nvcc includes this header before anything else, and finds it in the current folder first: the text has
             # its content already.
             (folder / "cuda_runtime.h").touch()
-            try:
-                self._run(NVCC, [*options, "-arch", arch, "--cubin", str(source), "-o", str(out)], folder)
-            except TimeLimit:
-                raise
-            except ProgramFailed as error:
-                raise Refused(str(error), str(error.__cause__ or "")) from error
+            self._nvcc(_written(text, folder), [*options, "-arch", arch, "--cubin"], out)
             return _with_module(out.read_bytes(), sha256_of_texts(text, arch, *options))
 
     def link(self, source: Path, options: Sequence[str], arch: str, include: Sequence[Path], out: Path) -> None:
         """Write the program that a source with ``main`` is, linked with the shared runtime; raise Refused."""
-        folders = [part for folder in include for part in ("-I", str(folder))]
-        shared = ["-cudart", "shared", "-arch", arch, *self._runtime(out.parent)]
-        try:
-            self._run(NVCC, [*options, *shared, *folders, str(source), "-o", str(out)], out.parent)
-        except TimeLimit:
-            raise
-        except ProgramFailed as error:
-            raise Refused(str(error), str(error.__cause__ or "")) from error
+        self._nvcc(source, [*options, "-cudart", "shared", "-arch", arch, *self._runtime(out.parent)], out, include)
 
     def _runtime(self, folder: Path) -> list[str]:
         """Return options for the linker to find the runtime, which Python packages have under versioned names only."""
@@ -310,22 +287,16 @@ class Toolchain:
         The suffix says in which language it is; with -ptx, only the device's half is compiled. Raises Refused, or
         EnvironmentLacking if nvcc does not work.
         """
-        folders = [part for folder in include for part in ("-I", str(folder))]
         with scratch() as folder:
-            source, out, read, kept = (folder / name for name in (f"kernel{suffix}", "kernel.s", "kernel.d", "kept"))
+            source = _written(unit, folder, suffix)
+            out, read, kept = (folder / name for name in ("kernel.s", "kernel.d", "kept"))
             kept.mkdir()
-            source.write_bytes(os.fsencode(unit))
             ways = ["--keep", "--keep-dir", str(kept), "-MD", "-MF", str(read)]
             if device_only := PTX_ONLY in options:
                 out = kept / "kernel.ptx"
             else:
                 ways += ["-c", "-Xcompiler", "-S"]
-            try:
-                self._run(NVCC, [*options, *folders, *ways, str(source), "-o", str(out)], folder)
-            except TimeLimit:
-                raise
-            except ProgramFailed as error:
-                raise Refused(str(error)) from error
+            self._nvcc(source, [*options, *ways], out, include, folder)
             ptx, module = kept / "kernel.ptx", kept / "kernel.module_id"
             return Translation(
                 ptx=_decoded(ptx) if ptx.exists() else "",
@@ -333,6 +304,22 @@ class Toolchain:
                 module=_decoded(module).strip() if module.exists() else "",
                 read=tuple(file for file in _prerequisites(_decoded(read)) if file != source),
             )
+
+    def _nvcc(
+        self, source: Path, words: Sequence[str], out: Path, include: Sequence[Path] = (), folder: Path | None = None
+    ) -> None:
+        """Run nvcc on a source; raise Refused, or EnvironmentLacking if nvcc does not work.
+
+        It runs in our own `folder`, by default the output's: the preprocessor prefers a cuda_runtime.h of the current
+        one to the toolkit's.
+        """
+        folders = [part for place in include for part in ("-I", str(place))]
+        try:
+            self._run(NVCC, [*words, *folders, str(source), "-o", str(out)], folder or out.parent)
+        except TimeLimit:
+            raise
+        except ProgramFailed as error:
+            raise Refused(str(error), str(error.__cause__ or "")) from error
 
     def assemble(self, ptx: bytes, name: str, arch: str = "", level: int = 3) -> bytes:
         """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
@@ -417,6 +404,13 @@ def _release(version: str) -> tuple[int, ...]:
     """Return the release in a version, such as (13, 0), to compare it."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
     return (int(found[1]), int(found[2])) if found else ()
+
+
+def _written(unit: str, folder: Path, suffix: str = ".cu") -> Path:
+    """Write a translation unit to the folder, and return the file; names of files in it may be any bytes."""
+    source = folder / f"kernel{suffix}"
+    source.write_bytes(os.fsencode(unit))
+    return source
 
 
 def _decoded(file: Path) -> str:
@@ -549,7 +543,11 @@ def source(family: Family, kernel: Kernel) -> Path:
 
 def unit(family: Family, kernel: Kernel) -> str:
     """Return the text to compile, which includes the kernel's file: the cubin then names that file."""
-    file = source(family, kernel)
+    return including(source(family, kernel))
+
+
+def including(file: Path) -> str:
+    """Return the text that includes a file; raise UsageError for a path that nvcc cannot handle."""
     if any(character in str(file) for character in '"\\\n\r'):
         raise UsageError(f"nvcc cannot handle the path {str(file)!r}", "rename the file or its folder")
     return f'#include "{file}"\n'
@@ -601,8 +599,7 @@ def cacheable(family: Family, kernel: Kernel) -> bool:
     """Return whether all sources are known: headers named by a macro, or by another option than -I, are not."""
     if any(re.search(r"-I|include|isystem", os.environ.get(name, "")) for name in FLAGS):
         return False
-    forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in options(family, kernel))
-    return family.shipped or not (forced or any(map(limits.has_computed_include, family.included().values())))
+    return family.shipped or limits.knows_includes(options(family, kernel), family.included().values())
 
 
 def digest(family: Family, kernel: Kernel, arch: str, compiler: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.commands import api
-from ncu_swizzle.commands import judge as judging
+from ncu_swizzle.commands import prove as proving
 from ncu_swizzle.commands.answers import Comparison
 from ncu_swizzle.explain import own_kernels
 from ncu_swizzle.fix import shown
@@ -83,7 +83,7 @@ def judge(caller: Caller, before: str, after: str, launch: LaunchGiven = LaunchG
     description = launch.description(caller.entries(words, launch))
     for named in naming.resolve(words, description):
         caller.folders.target(named.targets[-1])
-    judgement = judging.judged(words, description, caller.request(launch, "emulated"))
+    judgement = proving.judged(words, description, caller.request(launch, "emulated"))
     facts = {key: value for key, value in judgement.to_json().items() if key != "cases"}
     summary = f"{judgement.after}: {judgement.outcome}" + "".join(f", {reason}" for reason in judgement.reasons)
     return Answer(summary=summary, rows=tuple(judgement.to_json()["cases"]), facts=facts)

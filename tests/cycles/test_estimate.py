@@ -28,7 +28,7 @@ from ncu_swizzle.cycles.work import (
     work_of,
 )
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.engines import emulated_launch, emulation, reader, simulation
+from ncu_swizzle.engines import emulated_launch, emulated_profile, emulation, reader
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable
 from ncu_swizzle.engines.settings import ALWAYS, AUTO, COMPARED, NEVER
 from ncu_swizzle.kernels import catalog
@@ -52,7 +52,7 @@ def version(kernel: str) -> tuple[Executable, EstimatedCase]:
     made = emulation.executable(target, EmulationSettings(cached=False))
     binary = made.emulated.binary
     launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol)
-    return made, simulation.case_of(target, binary, launch, made.emulated.counts)
+    return made, emulated_profile.case_of(target, binary, launch, made.emulated.counts)
 
 
 @cache
@@ -205,7 +205,7 @@ def test_a_computed_profile_without_an_estimate_says_why() -> None:
 @needs_cc
 def test_what_is_long_is_simulated_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "SHORT_BLOCK", 10)
-    assert profile.__wrapped__(CONFLICTS, AUTO).simulated == simulation.TOO_LONG
+    assert profile.__wrapped__(CONFLICTS, AUTO).simulated == emulated_profile.TOO_LONG
     asked = profile.__wrapped__(CONFLICTS, ALWAYS).simulated
     assert asked is not None
     assert asked.cycles is not None
@@ -226,7 +226,9 @@ def test_next_to_another_a_launch_without_conflicts_is_simulated_and_lacks_nothi
     assert other.unlike
     binary, launch, counts = made.emulated.binary, other.launch, other.counts
     assert (
-        simulation.simulated(made.target, binary, launch, counts, wanted=COMPARED, toolchain=Toolchain(), cached=False)
+        emulated_profile.simulated(
+            made.target, binary, launch, counts, wanted=COMPARED, toolchain=Toolchain(), cached=False
+        )
         is None
     )
 

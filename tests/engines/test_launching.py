@@ -17,7 +17,8 @@ from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch, emulation, module_image
-from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
+from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART
+from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape

@@ -19,7 +19,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.explain import predict
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.judge import judge
-from ncu_swizzle.kernels import catalog, fills, output
+from ncu_swizzle.kernels import catalog, fills, references
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import Profile
@@ -40,7 +40,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
     for family, kernel in KERNELS.values():
         problem, rng = family.problem(), np.random.default_rng(0)
         assert family.source(kernel).is_file()
-        expected = output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
+        expected = references.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
         assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
 
 

@@ -1,6 +1,7 @@
 """What a kernel's file says, read in a process of its own; and the values that arguments become."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ def test_what_cannot_be_compiled_is_refused(work: Path, monkeypatch: pytest.Monk
         (folder / "helper.py").write_text("VALUE = 1", encoding="utf-8")
         (folder / "kernels.py").write_text(text, encoding="utf-8")
         request = CompileRequest(file=str(folder / "kernels.py"), function="f")
-        write_json(work / compiled.REQUEST, request.as_json())
+        write_json(work / compiled.REQUEST, asdict(request))
         monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(work))])
         with pytest.raises(error) as refused:
             child.answer("compile", work)
@@ -103,16 +104,16 @@ def test_the_child_is_stopped_and_what_became_of_it_is_said(work: Path) -> None:
 def test_a_text_becomes_the_value_that_the_function_gets(text: str, value: Any) -> None:
     module = ModuleType("kernels")
     vars(module).update(tl=SimpleNamespace(float16="half"), leaky_relu=len)
-    found = compiled.literal(text, {"n": 4096}, module)
+    found = contract.literal(text, {"n": 4096}, module)
     assert found == value
     assert type(found) is type(value)
 
 
 def test_a_grid_has_sizes_and_the_functions_own_integers() -> None:
     request = CompileRequest(file="kernels.py", function="f", grid=("n // BM", "2", "1"), sizes={"n": 4096})
-    assert compiled.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
+    assert contract.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
     with pytest.raises(UsageError, match=r"grid: .* no size 'BM'"):
-        compiled.grid(request, {})
+        contract.grid(request, {})
     with pytest.raises(UsageError, match=r"kernels.py::f has no grid") as refused:
-        compiled.grid(CompileRequest(file="kernels.py", function="f"), {})
+        contract.grid(CompileRequest(file="kernels.py", function="f"), {})
     assert refused.value.hint == "--grid 128 gives it, one to three sizes"

@@ -23,9 +23,8 @@ from ncu_swizzle.kernels import (
     catalog,
     check,
     descriptions,
-    device,
     fills,
-    output,
+    launching,
     project,
     references,
     toolchain,
@@ -259,7 +258,7 @@ def test_code_runs_on_its_own_family_of_gpus(arch: str) -> None:
             pair = tuple(map(int, capability.split(".")))
             gpu = SimpleNamespace(compute_capability=lambda pair=pair: pair, name=lambda: "a GPU")
             with contextlib.nullcontext() if outcome else pytest.raises(UsageError, match="does not run code for"):
-                device.refuse_other_architecture(gpu, family, kernel)
+                launching.refuse_other_architecture(gpu, family, kernel)
 
 
 def naive(q: Any, k: Any, v: Any) -> Any:
@@ -323,7 +322,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
 def expected(family: Family) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
     problem = family.problem()
-    found = output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
+    found = references.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
     return {name: values for name, (_, values) in found.items()}
 
 
@@ -363,7 +362,7 @@ def test_rows_of_zeros_are_right_or_wrong_and_nan_is_never_right() -> None:
     for out, right, error in (
         ([0, 0], [0, 0], 0), ([0, 1], [0, 0], np.inf), ([0, np.nan], [0, 0], np.inf), ([1, 1], [1, np.nan], np.inf),
     ):  # fmt: skip
-        assert output.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error, out
+        assert references.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error, out
 
 
 @given(st.floats(1e-6, 0.5), st.integers(0, 2**32 - 1))
@@ -371,7 +370,7 @@ def test_one_wrong_row_counts_in_full(error: float, seed: int) -> None:
     reference = np.random.default_rng(seed).standard_normal((50, 16))
     out = reference.copy()
     out[7] *= 1 + error
-    assert output.row_error(out, reference) == pytest.approx(error, rel=1e-6)
+    assert references.row_error(out, reference) == pytest.approx(error, rel=1e-6)
 
 
 def test_a_tensor_map_that_cannot_be_is_refused_without_a_driver() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import emulated_launch, emulation
-from ncu_swizzle.engines.emulated_launch import ArgumentValue
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines.emulated_launch import ArgumentValue, Binary
+from ncu_swizzle.engines.emulated_profile import profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.settings import unheard
 from ncu_swizzle.kernels.build import code_in

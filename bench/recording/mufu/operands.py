@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.emulate.operations import approximations
 from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, POINT, QUARTER, SQUARE_ROOT, TABLES, UNSEEN
-from ncu_swizzle.kernels import device
+from ncu_swizzle.kernels import launching
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.mufu import BLOCK, sum_of_results
 
@@ -37,14 +37,14 @@ def main(arguments: list[str]) -> int:
     """Record or compare; return the exit code."""
     if "--emulated" in arguments:
         return compared()
-    device.open_device()
+    launching.open_device()
     cubin = Toolchain().compile(f'#include "{Path(__file__).with_suffix(".cu")}"\n', ["-O3"], "sm_90a", [])
-    module = device.cuda.module_from_buffer(cubin.replace(TO_TURNS, ONE))
+    module = launching.cuda.module_from_buffer(cubin.replace(TO_TURNS, ONE))
     spread = np.arange(512, dtype=np.uint32)[:, None] << np.uint32(23) | np.arange(4, dtype=np.uint32) * 0x1FFFF0
     recorded = dict(np.load(RECORDED)) | {"spread": spread.reshape(-1)}
     for name in NAMES:
         sums = np.zeros(BLOCKS, np.uint64)
-        module.get_function(f"sums_{name}")(device.cuda.InOut(sums), grid=(BLOCKS, 1), block=(256, 1, 1))
+        module.get_function(f"sums_{name}")(launching.cuda.InOut(sums), grid=(BLOCKS, 1), block=(256, 1, 1))
         recorded[f"sums_{name}"] = sums
         found = [results(module, name, int(row) << 23, 0x1FFFF0, 256)[:4] for row in range(512)]
         recorded[name] = np.concatenate(found)
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 def results(module: Any, name: str, first: int, step: int, count: int) -> Words:
     """Return the results of operands that are so many words apart."""
     out = np.zeros(count, np.uint32)
-    arguments = device.cuda.Out(out), np.uint32(first), np.uint32(step)
+    arguments = launching.cuda.Out(out), np.uint32(first), np.uint32(step)
     module.get_function(f"results_{name}")(*arguments, grid=(count // 256, 1), block=(256, 1, 1))
     return out
 
