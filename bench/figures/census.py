@@ -165,7 +165,7 @@ def disassembled(files: Iterable[Path], encodings: Path | None) -> Iterator[tupl
     seen = json.loads(encodings.read_text()) if encodings and encodings.exists() else {}
     program = str(Toolchain().find(NVDISASM))
     for file in files:
-        for path in fatbin.built_in(file) if file.is_dir() else [file]:
+        for path in fatbin.built_files_in(file) if file.is_dir() else [file]:
             for code, functions in sampled(path):
                 yield from one(program, code, functions, seen if encodings else None)
     if encodings:
