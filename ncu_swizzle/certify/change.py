@@ -15,7 +15,7 @@ from ncu_swizzle.cubin.shared_arrays import source_name
 
 SCHEMA = 1
 ALONE = "the host's code was not compared: two kernels were named"
-NUMBERLESS = "what code does with __LINE__, such as in messages, does not matter: lines have moved"
+NUMBERLESS = "what the host's code does with __LINE__, such as in messages, does not matter: lines have moved"
 NOT_COVERED = (
     "what the kernel costs: time, registers, shared memory, blocks per SM",
     "errors of the compilers and of the assembler, which translate both versions",
@@ -37,7 +37,7 @@ class UnitVerdict:
     obstacle: str = ""
     host_differs: bool = False  # that is the obstacle
     named: tuple[str, str] | None = None  # two kernels that were compared alone; else all are, and the host's half
-    numberless: bool = False  # compiled with 0 for __LINE__, which moves
+    numberless: bool = False  # the host's half is the same with 0 for __LINE__, which moves
     digests: tuple[str, ...] = ()  # SHA-256 of the PTX before and after; none if it was not compiled
     read: frozenset[Path] = frozenset()  # files that it was compiled from
 

@@ -187,6 +187,7 @@ class KernelComparison:
             )
             self._compare(obligations, arrays)
             arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
+            arrays.assumed |= {Assumption.MESSAGES} if self.old.messages != self.new.messages else set()
             arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
             mapped = arrays.check()
         except Refuted as error:

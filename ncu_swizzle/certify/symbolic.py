@@ -71,6 +71,7 @@ class SymbolicRun(SymbolicFlow):
 
     def run(self) -> None:
         self.tables: set[Term] = set()  # of constants, which are read
+        self.messages: dict[tuple[int, int], list[Term]] = {}  # of assertions, by block and place
         super().run()
         self._check_tables()
 
@@ -334,6 +335,11 @@ class SymbolicRun(SymbolicFlow):
                 self._escape(atom(SHARED + self.names[symbol.name], 32), reason)
         at = operands.index("|")
         passed = [slots[name][part] for name in operands[at + 1 :] for part in sorted(slots.get(name, ()))]
+        if operands[0] == "__assertfail":  # only what it prints depends on them
+            self.messages[self._number, len(self.effects[self._number])] = passed
+            for value in passed:
+                self._leak(value, "an assertion prints it")
+            passed = []
         returned = operands[1:at]
         words = self._results(Effect(f"call {operands[0]}", [], passed, None, self._line), [32] * 4 * len(returned))
         for n, name in enumerate(returned):

@@ -33,7 +33,6 @@ from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import Toolchain
 
 _LOCAL = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|\.L[A-Z]*[0-9]+\b')  # or a string, which may look like a label
-_NUMBERED = re.compile(rb"\b(__LINE__|assert)\b")
 _NUMBERLESS = ("-D__LINE__=0", "-Xcompiler=-Wno-builtin-macro-redefined")
 SHAPE = "it does not hold for blocks of every shape, and the kernel's is not known"
 Shape = tuple[int, int, int]
@@ -135,23 +134,7 @@ class Versions:
                 return None
         except (UsageError, ProgramFailed) as error:
             return replace(verdict, obstacle=str(error))
-        compared = self._compared(replace(verdict, read=read), old, new, checking)
-        return self._numberless(compared, arch, checking) if compared.outcome is ProofOutcome.UNPROVED else compared
-
-    def _numberless(self, verdict: UnitVerdict, arch: str, checking: Checking) -> UnitVerdict:
-        """Return a better verdict, if there is one once __LINE__ is the same everywhere: a patch may move lines."""
-        own = (file for file in verdict.read if not is_library(str(file)))
-        if not any(_NUMBERED.search(read_bytes(self.trees[1].placed(file))) for file in own):
-            return verdict
-        units = (replace(unit, options=(*unit.options, *_NUMBERLESS)) for unit in (self.before, self.after))
-        try:
-            old, new = (self._halves(version, unit, arch, checking) for version, unit in enumerate(units))
-        except (UsageError, ProgramFailed):  # names are made of line numbers, for example
-            return verdict
-        anew = replace(verdict, obstacle="", host_differs=False, kernels=(), numberless=True)
-        compared = self._compared(anew, old, new, checking)
-        better = compared.outcome is ProofOutcome.PROVED or (verdict.obstacle and not compared.obstacle)
-        return compared if better else verdict
+        return self._compared(replace(verdict, read=read), old, new, checking)
 
     def _halves(self, version: int, unit: TranslationUnit, arch: str, checking: Checking) -> Halves:
         """Return the halves of a version. Raises UsageError if they have another version's text: behind a link."""
@@ -179,7 +162,9 @@ class Versions:
             kernels = before.kernels
             obstacle = kernels_apart(before, after) or outside_of_kernels(before, after, kernels)
             host = "" if obstacle else _host_differs(old.host, new.host)
-            verdict = replace(verdict, obstacle=obstacle or host, host_differs=bool(host))
+            numberless = bool(host) and self._same_but_for_lines(verdict, checking)
+            host = "" if numberless else host
+            verdict = replace(verdict, obstacle=obstacle or host, host_differs=bool(host), numberless=numberless)
         relaunched = {symbol for symbol in kernels for launch in self._known(symbol, kernels) if launch.differs}
         alike = (symbol for symbol in kernels if symbol not in relaunched)
         same = [symbol for symbol in alike if before.code(symbol) == after.code(symbol)]
@@ -193,6 +178,18 @@ class Versions:
             kernels=tuple(compared),
             digests=(sha256_of_texts(before.ptx), sha256_of_texts(after.ptx)),
         )
+
+    def _same_but_for_lines(self, verdict: UnitVerdict, checking: Checking) -> bool:
+        """Return whether the host's halves are the same with 0 for __LINE__: a patch may move lines."""
+        own = (file for file in verdict.read if not is_library(str(file)))
+        if not any(b"__LINE__" in read_bytes(self.trees[1].placed(file)) for file in own):
+            return False
+        units = (replace(unit, options=(*unit.options, *_NUMBERLESS)) for unit in (self.before, self.after))
+        try:
+            old, new = (self._halves(version, unit, verdict.arch, checking) for version, unit in enumerate(units))
+        except (UsageError, ProgramFailed):  # names are made of line numbers, for example
+            return False
+        return not _host_differs(old.host, new.host)
 
     def _known(self, symbol: str, kernels: Sequence[str]) -> Sequence[KnownLaunch]:
         """Return the launches that are known of a kernel, whatever it is called there."""
