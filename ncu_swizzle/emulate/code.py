@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"`\(([^()]+)\)")
 _ADDRESS_HALF = re.compile(r"(?:fun|func|tex|32)@(lo|hi)\(\(?([^()\s]+)(?:\s*\+\s*([^()\s]+?))?(?:@srel)?\)?\)")
 _LOADS_TENSOR = re.compile(r"\bLDTM\b")
 _COUNTED_BOARD = re.compile(r"(?<![\w.])DEPBAR[.\w]*+ SB([0-5])")
-_SELECTED_NAN = re.compile(r"(\bU?FSEL .*?)[-+][QS]NAN")
+_SELECTED_NAN = re.compile(r"^((?:@!?U?P\w++ )?U?FSEL [^@]*?)[-+][QS]NAN")
 _BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
 
 

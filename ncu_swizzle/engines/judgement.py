@@ -30,6 +30,7 @@ from ncu_swizzle.reports.model import violations
 from ncu_swizzle.smem.operations import Ints
 
 CASES = 4
+DRAWS = 20  # of sizes, until one has a block
 ELEMENTWISE = 8  # an element may be off by so many times the tolerance, relative to itself or to its row
 MOST_APART = 1 << 13  # steps of ALIGNMENT by which the second version's buffers are moved
 LOUD = 100.0  # what random numbers of the second case are multiplied by
@@ -174,7 +175,12 @@ def _sizes(target: Target, rng: np.random.Generator) -> Iterator[Mapping[str, in
     parameters = {parameter.name: parameter for parameter in target.family.parameters}
     yield first
     for least, most in ((1 / 2, 9 / 8), (0, 1 / 2), (0, 1 / 2)):
-        yield {name: _between(parameters[name], least * size, most * size, rng) for name, size in first.items()}
+        drawn = (
+            {name: _between(parameters[name], least * size, most * size, rng) for name, size in first.items()}
+            for _ in range(DRAWS)
+        )
+        # What is less than a block may leave no grid at all.
+        yield next((sizes for sizes in drawn if min(target.sized(sizes).launch.grid) > 0), first)
 
 
 def _between(parameter: Parameter, least: float, most: float, rng: np.random.Generator) -> int:

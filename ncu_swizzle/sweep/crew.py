@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ncu_swizzle.base import pool
-from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NotWritable, ProgramFailed
+from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzleError, NotWritable, ProgramFailed
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
 from ncu_swizzle.sweep import worker
@@ -50,14 +50,36 @@ class Crew(Protocol):
         """Do all tasks. Raises what would stop each of them, such as a full disk, and whatever `on_result` raises."""
 
 
-class ThisMachine:
-    """This process or, for what is not measured, as many as this machine's cores and memory allow."""
+class OneProcess:
+    """This process, which does one task after the other."""
 
     notes = ()
 
-    def __init__(self, job: FleetJob, progress: Progress, jobs: int) -> None:
+    def __init__(self, job: FleetJob, progress: Progress) -> None:
         self.members = (CrewMember(job.examine(job.common)),)
-        self._job, self._progress, self._jobs = job, progress, jobs
+        self._job, self._progress = job, progress
+
+    def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
+        for number, task in enumerate(tasks):
+            started = time.monotonic()
+            try:
+                with place(task) as folder:
+                    value = self._job.work(self._job.common, task.given, folder, self._progress)
+                    where = Whereabouts(seconds=time.monotonic() - started)
+                    on_result(number, FleetResult(value, where=where), folder)
+            except NotWritable:
+                raise
+            except NcuSwizzleError as error:
+                with place(task) as folder:
+                    on_result(number, FleetResult(error=error), folder)
+
+
+class ThisMachine(OneProcess):
+    """As many processes as this machine's cores and memory allow, for what is not measured."""
+
+    def __init__(self, job: FleetJob, progress: Progress, jobs: int) -> None:
+        super().__init__(job, progress)
+        self._jobs = jobs
 
     def run(self, tasks: Sequence[FleetTask], place: Place, on_result: OnResult) -> None:
         given = [task.given for task in tasks]
@@ -79,7 +101,8 @@ def crew(
     """
     options.refuse_nonsense()
     if not options.given:
-        yield ThisMachine(job, progress, 1 if job.measures else pool.jobs_for(jobs))
+        processes = 1 if job.measures else pool.jobs_for(jobs)
+        yield ThisMachine(job, progress, processes) if processes > 1 else OneProcess(job, progress)
         return
     with workers(job, options, progress) as many:
         yield many

@@ -180,7 +180,7 @@ def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
     package = tmp_path / "ncu_swizzle"  # an installation without its commands
     package.mkdir()
     kept = ("__init__.py", "__main__.py", "commands/__init__.py", "commands/output.py")
-    base = ("__init__.py", "bounds.py", "errors.py", "files.py", "memory.py", "texts.py", "unfinished.py")
+    base = ("__init__.py", "bounds.py", "errors.py", "files.py", "texts.py", "unfinished.py")
     for name in (*kept, *(f"base/{file}" for file in base)):
         (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_bytes((ROOT / "ncu_swizzle" / name).read_bytes())
