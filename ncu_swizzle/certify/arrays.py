@@ -387,15 +387,11 @@ def _unwrapped(offset: Term) -> list[Term]:
     for part in terms.subterms(offset):
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
-            counts = [
-                signed(number, 32) for number in (inner.constant, *(factor for _, factor in inner.coefficients()))
-            ]
-            if any(abs(number) > SHARED_BYTES for number in counts):
-                continue
-            total = const(counts[0], 64)
-            for (term, _), factor in zip(inner.coefficients(), counts[1:], strict=True):
-                total = total + scale(sext(term, 64), factor)
-            found.append(equal(part, total))
+            constant = signed(inner.constant, 32)
+            summands = [(term, signed(factor, 32)) for term, factor in inner.coefficients()]
+            if all(abs(number) <= SHARED_BYTES for number in (constant, *(factor for _, factor in summands))):
+                wide = (scale(sext(term, 64), factor) for term, factor in summands)
+                found.append(equal(part, sum(wide, const(constant, 64))))
     return found
 
 

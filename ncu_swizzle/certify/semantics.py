@@ -74,9 +74,8 @@ def _shift(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | No
     op = "shl" if instruction.parts[0] == "shl" else "ashr" if _is_signed(instruction) else "lshr"
     if term.width < 32 and not count.is_const:
         return None
-    return binary(
-        op, term, const(min(count.value, term.width), term.width) if count.is_const else zext(count, term.width)
-    )
+    by = const(min(count.value, term.width), term.width) if count.is_const else zext(count, term.width)
+    return binary(op, term, by)
 
 
 def _divide(instruction: PtxInstruction, value: Callable[..., Term]) -> Term:

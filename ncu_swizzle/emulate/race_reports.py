@@ -14,6 +14,7 @@ from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.events import Event, Hazard, Kind, Party
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.happens_before import ALL_LANES, HappensBefore
+from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.spins import loads_behind
 from ncu_swizzle.emulate.tensor_memory import COLUMNS, ROWS_OF_ONE
 from ncu_swizzle.smem import operations
@@ -161,9 +162,7 @@ class Reports(HappensBefore):
         does = "frees" if instruction.opcode == "UTCATOMSWS" else does
         thread = None
         if agent < self.n and warp < self.n and lane >= 0:
-            x, y, _ = self.machine.block
-            number = int(self.machine.thread[self.first + warp, lane])
-            thread = number % x, number // x % y, number // (x * y)
+            thread = coordinates(int(self.machine.thread[self.first + warp, lane]), self.machine.block)
         return Party(offset=instruction.offset, does=does, thread=thread)
 
     def _lane_of(self, event: Event, unit: int, agent: int, lane: int, same: bool) -> int:

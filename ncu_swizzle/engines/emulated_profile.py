@@ -28,7 +28,7 @@ from ncu_swizzle.kernels.family import Problem, Target
 from ncu_swizzle.kernels.toolchain import Toolchain, disassembly
 from ncu_swizzle.reports import model
 from ncu_swizzle.reports.attribution import Calls, FrameOwners
-from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests
+from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests, known_sum
 from ncu_swizzle.reports.model import KernelId, Metric, Profile, UnknownCounts
 from ncu_swizzle.reports.origins import EMULATED
 from ncu_swizzle.smem import access
@@ -167,12 +167,11 @@ def _by_reason(unknown: Iterable[tuple[str, str, int]]) -> Iterator[UnknownCount
 
 def _totals(profile: Profile) -> dict[str, Metric]:
     """Return the launch's totals under ncu's names, without those that contain an unknown."""
-    executed = [instruction.executed for instruction in profile.instructions]
     total = profile.total
     accesses = any(instruction.access for instruction in profile.instructions)
     nothing = None if accesses else 0  # no access: no wavefronts
     totals = {
-        model.EXECUTED: (None if None in executed else sum(count for count in executed if count is not None), "inst"),
+        model.EXECUTED: (known_sum(instruction.executed for instruction in profile.instructions), "inst"),
         model.WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
         model.IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
     }

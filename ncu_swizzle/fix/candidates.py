@@ -15,6 +15,7 @@ from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.claims import excess_of
 from ncu_swizzle.fix.frames import Root, SourceTile
+from ncu_swizzle.reports.counts import known_sum
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.code import unit
@@ -107,13 +108,12 @@ def _seen(
     if not requests:
         return None
     spans = {str(root.start): range(root.start, root.end) for root in roots}
-    totals = list(excess_of(emulated, spans).moved.values())
     return TileSeen(
         tile=tile,
         roots=tuple(roots),
         requests=tuple(requests),
         excess=sum(excess_at(inside, inside.addresses) for _, inside in requests),
-        launch_excess=None if None in totals else sum(total or 0 for total in totals),
+        launch_excess=known_sum(excess_of(emulated, spans).moved.values()),
     )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from ncu_swizzle.certify.verdict import KernelVerdict
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.engines.emulation import Emulated, Executable
+from ncu_swizzle.reports.counts import known_sum
 from ncu_swizzle.smem.access import blocks_per_sm
 
 
@@ -177,14 +178,10 @@ def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
             if within:
                 touching[name].append(access.excessive)
     return Excess(
-        {name: _total(counts) for name, counts in touching.items()},
-        _total([access.excessive for access in accesses]),
-        _total([access.wavefronts for access in accesses]),
+        {name: known_sum(counts) for name, counts in touching.items()},
+        known_sum(access.excessive for access in accesses),
+        known_sum(access.wavefronts for access in accesses),
     )
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def excess_claim(moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:

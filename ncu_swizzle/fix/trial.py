@@ -25,6 +25,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.results import Written, results
 from ncu_swizzle.emulate.worlds import World
@@ -81,10 +82,10 @@ def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
 
 def _written_by(version: Executable, timeout_s: float) -> Written:
     """Return what some blocks of a version write to global memory for random inputs; raise what executing raises."""
-    x, y, _ = grid = version.launch(None).grid
+    grid = version.launch(None).grid
     total = math.prod(grid)
     chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
-    blocks = np.stack([chosen % x, chosen // x % y, chosen // (x * y)], axis=1)
+    blocks = np.stack(coordinates(chosen, grid), axis=1)
     # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
     world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
     return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world).written
