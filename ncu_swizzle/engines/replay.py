@@ -9,6 +9,7 @@ import operator
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -283,7 +284,7 @@ class ChosenLaunches:
     _read: Manifest | None = None  # by the process that this one works for
 
     def __getstate__(self) -> tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]:
-        return self.path, self.settings, self.manifest, self._demangled, toolchain.remembered()
+        return self.path, self.settings, self.manifest, self.demangled, toolchain.remembered()
 
     def __setstate__(self, state: tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]) -> None:
         path, settings, self._read, demangled, texts = state
@@ -310,7 +311,7 @@ class ChosenLaunches:
         return self.settings.only.chosen(self.manifest.launches)
 
     @functools.cached_property
-    def _demangled(self) -> dict[str, str]:
+    def demangled(self) -> dict[str, str]:
         """The kernels' names, for all processes: what takes one of its own is done once."""
         demangled = names.demangle_all(launch.kernel for launch in self.chosen)
         names.remember(demangled)
@@ -346,7 +347,9 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        self._disassemble([self.chosen[number] for number in numbers[:jobs]])
+        with ThreadPoolExecutor(1) as aside:  # another program translates the names meanwhile
+            aside.submit(lambda: self.demangled)
+            self._disassemble([self.chosen[number] for number in numbers[:jobs]])
         found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
@@ -384,7 +387,7 @@ def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) ->
     """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
     launches = ChosenLaunches(path, settings, progress)
     try:
-        _ = launches._demangled
+        _ = launches.chosen
         yield launches
     finally:
         launches.close()
