@@ -37,6 +37,7 @@ VERDICTS = {
     "some_copy": [("LDGSTS", DEPENDS, 12)],
     "some_copy_every_other": [("LDGSTS", DEPENDS, 12)],
     "some_copy_through": [("LDGSTS", DEPENDS, 32)],
+    "nobody": [],
     "by_data": [("STS", UNKNOWN, 0)],
     "apart": [("STS", UNKNOWN, 0)],
     "left": [("STS", UNKNOWN, 0)],

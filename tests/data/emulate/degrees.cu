@@ -71,6 +71,9 @@ KERNEL(some_copy) { COPIED("cg", 16, threadIdx.x * 4); }
 KERNEL(some_copy_every_other) { COPIED("cg", 16, threadIdx.x * 8); }
 KERNEL(some_copy_through) { COPIED("ca", 4, threadIdx.x); }
 
+// No block of 128 threads in a row has such threads.
+KERNEL(nobody) { if (threadIdx.y == 1) s[threadIdx.x] = n; }
+
 KERNEL(by_data) { s[in[threadIdx.x] & mask] = 1; }
 
 // Lanes that have gone round a loop as often as the memory at one address said, and others that have not, meet: what
