@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -70,6 +71,7 @@ class DeviceMemory(Cells):
     read: dict[int, set[int]] = field(default_factory=dict)  # by loading instruction: what wrote the bytes, as in `by`
     changes: int = 0  # stores of something new: threads that wait for one do not run in circles
     lost: str = ""  # why nothing is known any more
+    zeros_in_shared: ClassVar[bool] = False  # whether shared memory begins with zeros, and not with what is unknown
 
     def __post_init__(self) -> None:
         self.bases = np.array([buffer.address for buffer in self.buffers], np.int64)

@@ -23,12 +23,12 @@ from ncu_swizzle.emulate.device_memory import MARKED_BEFORE, UNTOUCHED, DeviceMe
 from ncu_swizzle.emulate.effects import REGISTERS, Effects, effects
 from ncu_swizzle.emulate.effects import results as written
 from ncu_swizzle.emulate.liveness import Demand, depending
+from ncu_swizzle.emulate.matrices import arriving_step, matrix_step
 from ncu_swizzle.emulate.operands import Step, Use, both
 from ncu_swizzle.emulate.products import exact, product_step
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock, blocks_at_once
 from ncu_swizzle.emulate.run import setting_of
-from ncu_swizzle.emulate.stand_ins import arriving_step, matrix_step
 from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 

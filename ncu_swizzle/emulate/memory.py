@@ -225,7 +225,7 @@ class _LoadGlobal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = self.address(m)
-        followed = bool(m.memory) or m.world is not None or m.device is not None
+        followed = bool(m.memory) or m.device is not None
         if address.bits.shape[1] == 1 and not followed:
             self.nothing(m, condition, uniform=True)
             return
