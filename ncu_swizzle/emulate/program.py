@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -27,6 +26,7 @@ from ncu_swizzle.emulate.effects import (
     reading_guard,
     results,
     steers,
+    wgmma_shape,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
@@ -44,8 +44,6 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
 from ncu_swizzle.smem.opcodes import Shared, UnknownResult, opcodes_with
 from ncu_swizzle.smem.operations import Ints
-
-_SHAPE = re.compile(r"64x(\d+)x\d+")
 
 
 @executes(*opcodes_with(lambda row: row.shared is Shared.WGMMA))
@@ -70,10 +68,10 @@ def _wgmma(instruction: SassInstruction, use: Use) -> Step:
 
 def _wavefronts(instruction: SassInstruction) -> int | None:
     """Return the wavefronts of a warpgroup; None for an unknown shape."""
-    shapes = [match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))]
-    if not shapes or len(instruction.operands) < 2:
+    columns, _ = wgmma_shape(instruction)
+    if not columns or len(instruction.operands) < 2:
         return None
-    return warpgroup_wavefronts(int(shapes[0][1]), instruction.operands[1].kind != REG, instruction.has("SP"))
+    return warpgroup_wavefronts(columns, instruction.operands[1].kind != REG, instruction.has("SP"))
 
 
 MOST_PARSED = 4  # kernels, kept for a launch of another size
