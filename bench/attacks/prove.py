@@ -46,8 +46,7 @@ from ncu_swizzle.certify.replay import Assembled
 from ncu_swizzle.certify.units import KnownLaunch
 from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome
 from ncu_swizzle.cubin import names
-from ncu_swizzle.emulate.drawn_memory import difference, untold
-from ncu_swizzle.emulate.execution import Execution
+from ncu_swizzle.emulate.execution import Execution, difference, untold
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import catalog, descriptions, halves
 from ncu_swizzle.kernels.family import Target

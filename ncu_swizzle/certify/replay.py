@@ -22,8 +22,7 @@ from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObst
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.drawn_memory import difference, left_behind
-from ncu_swizzle.emulate.execution import Execution
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.engines import emulated_launch

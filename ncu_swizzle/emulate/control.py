@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.addresses import LOW
-from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.code import BARRIER, INTEGER, LOW, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, SHARED, numbers_in
 from ncu_swizzle.emulate.events import LOCK, Kind

@@ -13,8 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.addresses import PARAMETER_WINDOW
-from ncu_swizzle.emulate.code import MEMORY, PRED, REG, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.code import MEMORY, PARAMETER_WINDOW, PRED, REG, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors, write_known
 from ncu_swizzle.emulate.effects import coordinates, wgmma_shape
 from ncu_swizzle.emulate.events import Kind

@@ -17,8 +17,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, SHARED_WINDOW, SassInstruction
 from ncu_swizzle.emulate.copies import copies_out
 from ncu_swizzle.emulate.counts import Buffer
 from ncu_swizzle.emulate.dependence import Tag

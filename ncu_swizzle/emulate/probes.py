@@ -18,9 +18,8 @@ import numpy as np
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
-from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, PRED, SHARED_WINDOW, Code, SassInstruction
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.counts import Buffer, GlobalAccesses, OutOfBounds

@@ -12,8 +12,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic  # noqa: F401  they register steps
-from ncu_swizzle.emulate.addresses import LOW
-from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.code import BARRIER, LOW, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
     INITIALISES,

@@ -16,9 +16,8 @@ import numpy as np
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, run_batch
-from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
+from ncu_swizzle.emulate.code import MEMORY, REG, SHARED_WINDOW, TRUE, ZERO, Code, SassInstruction
 from ncu_swizzle.emulate.copies import (
     Executing,
     ToShared,

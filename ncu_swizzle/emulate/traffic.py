@@ -18,8 +18,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, SHARED_WINDOW, SassInstruction
 from ncu_swizzle.emulate.copies import p0_miscount, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number

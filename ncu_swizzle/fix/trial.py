@@ -23,9 +23,8 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
-from ncu_swizzle.emulate.drawn_memory import difference, left_behind
 from ncu_swizzle.emulate.events import Hazard
-from ncu_swizzle.emulate.execution import Execution
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.drawn_memory import PAGE, DrawnMemory, difference, left_behind, untold
-from ncu_swizzle.emulate.execution import Execution
+from ncu_swizzle.emulate.device_memory import PAGE, DrawnMemory
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind, untold
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
