@@ -386,36 +386,39 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         s.add(s.after(pc), kept.warps, selected)
         return
     s.enter(kept)
+    named, vote = _named_barriers(m, instruction, selected), _vote_of(m, instruction)
+    mode = next((word for word in ("OR", "AND", "POPC") if instruction.has(word)), "") if vote else ""
     executing = selected.any(axis=1)
-    named = _named_barriers(m, instruction, selected)
-    vote, mode = None, ""
-    if instruction.has("RED"):
-        source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
-        value = operands.predicate(source)(m) if source else truth(True)
-        known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
-        vote = Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
-        mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     asked = named[executing]
     asked = asked[:1] if (asked == asked[:1]).all() else np.unique(asked, axis=0)  # mostly all for the same
     for barrier, count in asked.tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
         m.count_order(kept.warps[used])
         s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
-        while used.any():
-            arriving = Group(pc, kept.warps[used], selected[used])
+        while used.any():  # a generation of a named barrier after another
             now = used.copy()
             if count:
-                now[used] = s.fitting(arriving, barrier, count)
-                arriving = Group(pc, kept.warps[now], selected[now])
+                now[used] = s.fitting(Group(pc, kept.warps[used], selected[used]), barrier, count)
+            arriving = Group(pc, kept.warps[now], selected[now])
             used &= ~now
             if instruction.has("ARV"):
                 m.note(Kind.ARRIVE, arriving.warps, (barrier, count))
                 for warp, block in zip(arriving.warps.tolist(), m.block_of[arriving.warps].tolist(), strict=True):
                     m.arrivals.setdefault((barrier, block), []).append(warp)
                 s.add(s.after(pc), arriving.warps, arriving.mask)
-                continue
-            chosen = None if vote is None else rows(vote, now)
-            m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+            else:
+                chosen = None if vote is None else rows(vote, now)
+                m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+
+
+def _vote_of(m: Machine, instruction: SassInstruction) -> Value | None:
+    """Return what each thread votes for at a BAR.RED; None at other barriers."""
+    if not instruction.has("RED"):
+        return None
+    source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
+    value = operands.predicate(source)(m) if source else truth(True)
+    known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
+    return Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
 
 
 def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:
