@@ -29,7 +29,6 @@ PAGE = 1 << 12  # bytes that are drawn at once
 MOST_PAGES = 1 << 14
 FIRST_PAGES = 16  # that there is room for at first
 NO_PAGE = 1 << 52  # numbers from here on are of no address
-_NULL_PAGE = 1 << 16
 
 
 def storing_order(lanes: Bools, size: int) -> Ints:
@@ -135,15 +134,9 @@ class DeviceMemory(Cells):
         if address % size:
             what = f"global address {address:#x} is not a multiple of {size}"
             return MemoryFault(instruction.offset, instruction.text, what, *whose)
-        null = 0 <= address < _NULL_PAGE or not self.buffers
-        near = min(
-            self.buffers, key=lambda b: max(b.address - address - size, address - b.address - b.size), default=None
-        )
-        buffer = None if null else near
-        outside = OutOfBounds(
-            offset=instruction.offset, does="", width=size, address=address, buffer=buffer.name if buffer else "",
-            begin=address - buffer.address if buffer else 0, size=buffer.size if buffer else 0,
-            thread=whose[0], block=whose[1], times=1,
+        outside = OutOfBounds.of(
+            self.buffers, offset=instruction.offset, does="", width=size, address=address, thread=whose[0],
+            block=whose[1], times=1,
         )  # fmt: skip
         what = f"it accesses {size} byte{'s' if size > 1 else ''} {outside.where}"
         return MemoryFault(instruction.offset, instruction.text, what, *whose)

@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import LOCAL_WINDOW, PRED, SHARED_WINDOW, Code, SassInstruction
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
-from ncu_swizzle.emulate.counts import Buffer, GlobalAccesses, OutOfBounds
+from ncu_swizzle.emulate.counts import NULL_PAGE, Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
 from ncu_swizzle.emulate.liveness import Demand
@@ -37,7 +37,6 @@ from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
-NULL_PAGE = 1 << 16
 MOST_FIRST = 256  # blocks of a grid that are compared if it is not known which ones share words
 
 
@@ -68,12 +67,6 @@ class _Map:
         null = (at >= 0) & (at < NULL_PAGE)
         certain: Bools = ~inside & ((near & ~window) | null)
         return certain
-
-    def nearest(self, at: int, width: int) -> Buffer | None:
-        """Return the buffer that an out-of-bounds access is nearest to; None for a null pointer."""
-        if 0 <= at < NULL_PAGE:
-            return None
-        return min(self.buffers, key=lambda b: max(b.address - at - width, at - b.address - b.size))
 
 
 class Probes:
@@ -126,23 +119,20 @@ class Probes:
             if wrong.any() and m.repeats.active:
                 m.repeats.fail()  # it runs again, and every time is counted
             elif wrong.any():
-                self._report(m, instruction, at, wrong, width)
+                self._report(m, instruction, at, wrong)
 
         return step
 
-    def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools, width: int) -> None:
+    def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools) -> None:
         """Record the wrong lanes, (G, 32), of an instruction, with the addresses of all."""
         row, lane = np.argwhere(wrong)[0].tolist()
-        address, (thread, block) = int(at[row, lane]), m.whose(row, lane)
-        buffer = self.map.nearest(address, width)
-        first = self.outside.get(instruction.offset) or OutOfBounds(
+        thread, block = m.whose(row, lane)
+        first = self.outside.get(instruction.offset) or OutOfBounds.of(
+            self.map.buffers,
             offset=instruction.offset,
             does=instruction.row.does(Memory.GLOBAL),
             width=access_width(instruction),
-            address=address,
-            buffer=buffer.name if buffer else "",
-            begin=address - buffer.address if buffer else 0,
-            size=buffer.size if buffer else 0,
+            address=int(at[row, lane]),
             thread=thread,
             block=block,
             times=0,
