@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,15 +105,7 @@ class Control(Waits):
         for number in region | ({stop} if meets else set()):
             self.doubt(number, origin, followed=followed)
         self.enter(group)
-        if m.events is not None:
-            rows = [self.program.instructions[number].row for number in region]
-            if (pc, stop) not in self._awaiting:
-                self._awaiting[pc, stop] = awaits_others(flow, region)
-            if self._awaiting[pc, stop]:
-                m.note(Kind.JOIN, group.warps, LOCK, number=pc)
-            elif any(row.orders_warps or row.addressed for row in rows):  # a barrier, or an arrival, may be missing
-                kind = Kind.JOIN if any(row.orders_warps for row in rows) else Kind.MISSED
-                m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
+        self._note_lost(group, pc, stop, region)
         written = 0
         for number in region:
             written |= self.program.effects[number].writes
@@ -129,6 +121,21 @@ class Control(Waits):
             HANDLERS[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
         else:
             self.add(stop, group.warps, group.mask)
+
+    def _note_lost(self, group: Group, branch: int, stop: int, region: Set[int]) -> None:
+        """Note which order, or which accesses, may be missing where threads are moved past a branch."""
+        if self.machine.events is None:
+            return
+        if (branch, stop) not in self._awaiting:
+            self._awaiting[branch, stop] = awaits_others(self.program.flow, region)
+        rows = [self.program.instructions[number].row for number in region]
+        what = f"which way {self.program.instructions[branch].text} goes"
+        if self._awaiting[branch, stop]:
+            self.machine.note(Kind.JOIN, group.warps, LOCK, number=branch)
+        elif any(row.orders_warps for row in rows):  # a barrier, or an arrival, may be missing
+            self.machine.note(Kind.JOIN, group.warps, what, number=branch)
+        elif any(row.addressed for row in rows):
+            self.machine.note(Kind.MISSED, group.warps, what, number=branch)
 
     def count_divergence(self, pc: int, warps: Ints, ways: Ints) -> None:
         """Count the paths beyond the first by which the threads of each of these warps, (G,), leave a branch."""

@@ -31,7 +31,7 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
-from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -103,25 +103,31 @@ class Probes:
                 self.log.doubt([m.now])
             if reads is not None:
                 selected = selected & reads.bits & np.asarray(reads.known)
-            if address.known is not True:
-                if address.origin is not None and not known_in(address, selected | doubtful):
-                    self.through.setdefault(m.now, set()).add(address.origin)
-                selected, doubtful = selected & np.asarray(address.known), doubtful & np.asarray(address.known)
-            if not (selected | doubtful).any():
-                return
-            at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
-            if self.log is not None and selected.any():
-                self.log.add(m, instruction, at, selected, width, address.tag)
-            before, inside = self.map.inside(at, width)
-            names = (self.map.buffers[number].name for number in np.unique(before[inside & (selected | doubtful)]))
-            self.reached.setdefault(m.now, set()).update(names)
-            wrong = selected & self.map.outside(at, before, inside)
-            if wrong.any() and m.repeats.active:
-                m.repeats.fail()  # it runs again, and every time is counted
-            elif wrong.any():
-                self._report(m, instruction, at, wrong)
+            if address.origin is not None and not known_in(address, selected | doubtful):
+                self.through.setdefault(m.now, set()).add(address.origin)
+            known = np.asarray(address.known)
+            self._see(m, instruction, address, selected & known, doubtful & known, width)
 
         return step
+
+    def _see(
+        self, m: Machine, instruction: SassInstruction, address: Value, selected: Bools, doubtful: Bools, width: int
+    ) -> None:
+        """Compare what lanes access, or may, at known addresses with the buffers."""
+        lanes = selected | doubtful
+        if not lanes.any():
+            return
+        at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
+        if self.log is not None and selected.any():
+            self.log.add(m, instruction, at, selected, width, address.tag)
+        before, inside = self.map.inside(at, width)
+        names = (self.map.buffers[number].name for number in np.unique(before[inside & lanes]))
+        self.reached.setdefault(m.now, set()).update(names)
+        wrong = selected & self.map.outside(at, before, inside)
+        if wrong.any() and m.repeats.active:
+            m.repeats.fail()  # it runs again, and every time is counted
+        elif wrong.any():
+            self._report(m, instruction, at, wrong)
 
     def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools) -> None:
         """Record the wrong lanes, (G, 32), of an instruction, with the addresses of all."""

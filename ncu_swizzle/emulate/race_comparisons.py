@@ -50,6 +50,22 @@ class Footprint(NamedTuple):
     lanes: Any  # int8
 
 
+class _Met(NamedTuple):
+    """Two accesses to a unit that nothing orders: the one that happens now, and the one before."""
+
+    now: Event
+    does: str
+    mine: int  # its agent
+    warp: int
+    lane: int
+    earlier: Event
+    before: str  # what that one did
+    at: int  # when, as a number of the event
+    other: int  # its agent
+    others_lane: int
+    unit: int
+
+
 @dataclass(kw_only=True)
 class Comparisons(HappensBefore):
     """The last accesses to each unit of the memory of one domain, and what was found."""
@@ -256,45 +272,46 @@ class Comparisons(HappensBefore):
         """Record a hazard for each pair of instructions, at the units `where` it is: (K,) each."""
         if self.allocates:  # through CUDA's reserved words, which ptxas orders
             where = where & (footprint.units % self.per_block * self.unit >= RESERVED_BYTES)
-        if not where.any():
+        if not where.any() or (self.lost and code not in IN_WARP):
             return
-        rows = np.flatnonzero(where)[:MOST_LOOKED_AT]
-        now = self.events[self.now - 1]
-        for row in rows.tolist():
-            earlier = self.events[int(last[row]) - 1]
-            other = int(agents[row])
-            mine = int(agent[row]) if np.ndim(agent) else int(agent)
-            aside = mine >= self.n or (other >= self.n and not self._loaded_by(other, int(last[row])))
-            kind = code or (codes.ASYNC_RACE if aside else codes.RACE)
-            if self.lost and kind not in IN_WARP:
-                continue
-            if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
-                continue  # which lanes do it depends on data: perhaps one alone
+        for row in np.flatnonzero(where)[:MOST_LOOKED_AT].tolist():
+            at, other = int(last[row]), int(agents[row])
             unit, warp, lane = int(footprint.units[row]), int(footprint.warps[row]), int(footprint.lanes[row])
-            others_lane = self._lane_of(earlier, unit, other, lane, other == warp)
-            wrong = WRONG[kind]
-            both_write = does == before == WRITE and kind in (codes.RACE, codes.SAME_PLACE)
-            if both_write and (
-                self._updates(now.number, unit, warp, other) or self._updates(earlier.number, unit, other, warp)
-            ):
-                kind, wrong = codes.RACE, LOST
-            elif both_write and self.stored:
-                mine_stored = self._stored_at(self.now, unit, warp, lane)
-                if mine_stored is not None and mine_stored == self._stored_at(int(last[row]), unit, other, others_lane):
-                    kind = codes.SAME_VALUE
-                    wrong = WRONG[kind]
-            if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
-                kind = codes.POLLED
-                wrong = WRONG[kind]
-            key = kind, now.number, earlier.number
-            if key in self.found:
-                continue
-            block = unit // self.per_block
-            parties = (
-                self._party(now, does, mine, warp, lane),
-                self._party(earlier, before, other, other, others_lane),
+            met = _Met(
+                now=self.events[self.now - 1], does=does, mine=int(agent[row]) if np.ndim(agent) else int(agent),
+                earlier=self.events[at - 1], before=before, at=at, other=other, unit=unit, warp=warp, lane=lane,
+                others_lane=self._lane_of(self.events[at - 1], unit, other, lane, other == warp),
+            )  # fmt: skip
+            kind, wrong = self._judged(met, code)
+            key = kind, met.now.number, met.earlier.number
+            if kind and key not in self.found:
+                parties = (
+                    self._party(met.now, does, met.mine, warp, lane),
+                    self._party(met.earlier, before, other, other, met.others_lane),
+                )
+                self._add(kind, parties, unit // self.per_block, wrong, unit=unit % self.per_block, key=key)
+
+    def _judged(self, met: _Met, code: str) -> tuple[str, str]:
+        """Return the code of two unordered accesses, this one if given, and what is wrong; "" if it may be nothing."""
+        now, earlier = met.now, met.earlier
+        aside = met.mine >= self.n or (met.other >= self.n and not self._loaded_by(met.other, met.at))
+        kind = code or (codes.ASYNC_RACE if aside else codes.RACE)
+        if Kind.MAYBE in (now.kind, earlier.kind) and (kind in IN_WARP or now.number == earlier.number):
+            return "", ""  # which lanes do it depends on data: perhaps one alone
+        loses = False
+        if met.does == met.before == WRITE and kind in (codes.RACE, codes.SAME_PLACE):
+            loses = self._updates(now.number, met.unit, met.warp, met.other) or self._updates(
+                earlier.number, met.unit, met.other, met.warp
             )
-            self._add(kind, parties, block, wrong, unit=unit % self.per_block, key=key)
+            kind = codes.RACE if loses else codes.SAME_VALUE if self._same_value(met) else kind
+        if kind == codes.RACE and self.polls.intersection((now.number, earlier.number)):
+            kind = codes.POLLED
+        return kind, LOST if loses and kind == codes.RACE else WRONG[kind]
+
+    def _same_value(self, met: _Met) -> bool:
+        """Return whether two stores are known to leave the same in a unit."""
+        mine = self._stored_at(self.now, met.unit, met.warp, met.lane) if self.stored else None
+        return mine is not None and mine == self._stored_at(met.at, met.unit, met.other, met.others_lane)
 
     def _updates(self, store: int, unit: int, warp: int, other: int) -> bool:
         """Return whether a store to a unit is computed from what its warp read there, unordered with another's."""
