@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +22,6 @@ from ncu_swizzle.emulate.effects import (
     numbers_in,
     operand_number,
     reading_guard,
-    results,
     steers,
     wgmma_shape,
 )
@@ -301,28 +299,6 @@ def _step(instruction: SassInstruction, use: Use) -> tuple[Step | None, bool]:
         return None, True
     step = operands.compiled_step(instruction)
     return step or _forgetting(instruction, use.index), step is not None or row.data
-
-
-class Support(StrEnum):
-    """What the emulator makes of an instruction's results."""
-
-    EMULATED = "emulated"
-    ON_PURPOSE = "unknown on purpose"  # data, or what only the hardware knows
-    NOT_KNOWN = "not known"
-
-
-def support(sass: Sass) -> Support:
-    """Return what becomes of an instruction whose results all matter."""
-    instruction = _parsed(sass)
-    row = instruction.row
-    if not row.modelled:
-        return Support.NOT_KNOWN
-    if row.opaque or row.tile:
-        return Support.ON_PURPOSE
-    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not results(instruction)
-    if without_results or row.shared is Shared.UNCOUNTED or operands.compiled_step(instruction):
-        return Support.EMULATED
-    return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
 
 
 def _noting(instruction: SassInstruction) -> Step | None:
