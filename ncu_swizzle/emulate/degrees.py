@@ -75,7 +75,9 @@ def _accesses(point: FixedPoint) -> Iterator[int]:
     """Yield the accesses that some launch may execute."""
     for number, instruction in enumerate(point.instructions):
         tensor = instruction.row.tile and point.flow.first(number) in point.before
-        if not instruction.never and (number in point.observed or tensor):
+        observed = point.observed.get(number)
+        some = observed is not None and bool(observed.lanes.where(observed.guard).may.any())
+        if not instruction.never and (some or tensor):
             yield number
 
 
