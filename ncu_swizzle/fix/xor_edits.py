@@ -15,9 +15,10 @@ from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import Summand
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
-NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
-Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracted, and its text
+Rows = list[tuple[Summand, str]]  # terms that count rows, each with what it adds to the row's number
+Others = list[Summand]
+LISTS = ("argument_list", "subscript_argument_list", "initializer_list")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,152 +48,100 @@ class XorEdits:
             return []
         return [*edits, *self.accessors.edits()]
 
-    # ---------------------------------------------------------------------------------------- accesses
-
     def _access(self, access: SourceAccess) -> list[Edit]:
+        """Return the edits of an access: of the part of its index that is the column, else of all of it."""
         draft, home = self.draft, self.draft.home(access)
         if access.layout:
             return composed(draft, access, self.xor)
         if access.leading:
             raise access.node.misfit(": an API computes the addresses")
-        steps = draft.flat(access, self.columns)
-        if steps is None:
-            return self._subscripts(access, home)
-        steps = tuple(step for step in steps if any(self._split(step, home)))  # whole patterns change nothing
-        if not steps:
-            return []
-        if len(steps) > 1:
-            return self._several(access, steps, home)
-        (step,) = steps
-        if not step.node or step.negative or step.advance:
-            raise access.node.misfit(" has no index")
-        return self._index(access, step, home)
+        flat = draft.flat(access, self.columns)
+        split = [(step, *self._split(step, home)) for step in (draft.row_and_column(access) if flat is None else flat)]
+        rows = [(term.negative, text) for _, some, _ in split for term, text in some]
+        columns = [(step, others) for step, _, others in split if others or (flat is None and step is split[-1][0])]
+        if not rows and (flat is None or not columns):
+            return []  # the first row stays as it is, and so do whole patterns
+        if any(some and step.advance for step, some, _ in split):
+            raise access.node.misfit(": the row's number is not known where it is used")
+        row = sum_of(rows)
+        used = any(draft.holds_use(term.node) for _, some, _ in split for term, _ in some)
+        written = None
+        if rows and columns and not (self.flat and len(split) == 1) and not used and not EFFECTS.search(row):
+            written = self._columns(access, split, columns, row, home)
+        if written is None and flat is None:
+            raise access.node.unfit(f"{row} would be evaluated twice")
+        return self._whole(access, split, home) if written is None else written
 
-    def _subscripts(self, access: SourceAccess, home: CallFrame) -> list[Edit]:
-        """Return the edits of an access with a subscript for the row and one for the column."""
-        draft = self.draft
-        row, column = draft.row_and_column(access)
-        xor = self.xor
-        if row.node.type == "number_literal" and draft.constants.value(row.node, row.frame) == 0:
-            return []  # the first row stays as it is
-        apart = not row.node.inside(column.node.above("subscript_expression"))
-        if apart or (draft.tile.roots[0].member and draft.tile.roots[0].declared.above("template_declaration")):
-            xor = replace(xor, rows=0)  # another instance may have more rows
-        terms = draft.terms(row, home)
-        whole = len(terms) == 1 and terms[0].node is not row.node.bare and not terms[0].negative
-        node, frame = (terms[0].node, terms[0].frame) if whole else (row.node, row.frame)
-        if not self._readable(frame, home):
-            raise access.node.misfit(NOT_KNOWN)
-        text = " ".join(node.text.split())
-        if EFFECTS.search(text) or draft.holds_use(node):
-            raise node.unfit(f"{text} would be evaluated twice")
-        columns = draft.terms(column, home)
-        moved = columns[0].node if len(columns) == 1 and columns[0].frame is not column.frame else column.node
-        counting = self._counting(columns, xor)
-        if len(counting) < len(columns) and all(term.node.inside(column.node) for term in counting):
-            first, last = (_with_parentheses(counting[end].node, column.node) for end in (0, -1))
-            return self._xored(first.start_byte, last.end_byte, bits_of_row(xor, text), always=True)
-        low = 0 if draft.holds_use(column.node) else self._kept(columns, xor)
-        always = moved is not column.node and not draft.closed(moved.start_byte, moved.end_byte, moved.parent)
-        inside = column.node.above("subscript_expression", "preproc_function_def")
-        bare = column.node.parent.type in ("subscript_argument_list", "parenthesized_expression") and bool(inside)
-        return self._xored(
-            moved.start_byte,
-            moved.end_byte,
-            bits_of_row(xor, text),
-            always=always or not (bare or moved is not column.node),
-            low=low,
-        )
-
-    def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
-        """Return whether the names of an expression in a frame mean the same where an access is written."""
-        return home.sees(frame.function) or frame.function is home
-
-    def _index(self, access: SourceAccess, step: IndexStep, home: CallFrame) -> list[Edit]:
-        """Return the edits of one index of a flat array."""
-        node, xor = step.node, self._counted(access, step)
-        rows, others = self._split(step, home)
-        if rows and others and not self.flat:
-            in_columns = self._in_columns(step, rows, xor, home)
-            if in_columns is not None:
-                return in_columns
+    def _whole(
+        self, access: SourceAccess, split: Sequence[tuple[IndexStep, Rows, Others]], home: CallFrame
+    ) -> list[Edit]:
+        """Return the edits that map an index of a flat array by a function."""
+        (step, rows, others), *more = split
+        if more or not step.node or step.negative or step.advance:
+            raise access.node.misfit(NO_SPLIT)
         if not rows and len(others) == 1:
             (term,) = others
             if not term.variable and not term.negative and term.constant < self.columns:
-                return []  # an element of the first row, which stays as it is
+                return []  # an element of the first row
         if self.now or not self._readable(step.frame, home):
-            raise access.node.unfit(f"{node.quoted()}{NO_SPLIT}")
-        name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
-        return called(name, node)
-
-    def _several(self, access: SourceAccess, steps: tuple[IndexStep, ...], home: CallFrame) -> list[Edit]:
-        """Return the edits of an access whose way has several steps: rows in some, the column in one."""
-        rows: Summands = []
-        columns: list[IndexStep] = []
-        for step in steps:
-            row_terms, others = self._split(step, home)
-            if row_terms and step.advance:
-                raise access.node.misfit(NOT_KNOWN)
-            rows += row_terms
-            columns += [step] if others else []
-        if not rows or not columns or not columns[0].node:
-            raise access.node.misfit(NO_SPLIT)
-        if len(columns) > 1:  # p + row * 32 + k + x * 4
-            first, last = columns[0], columns[-1]
-            together = steps[steps.index(first) : steps.index(last) + 1] == tuple(columns)
-            apart = any(step.negative or step.subscript or step.advance or not step.node for step in columns)
-            if not together or apart or not first.node.inside(last.node.parent):
-                raise access.node.misfit(" adds to the column in several places")
-            bits = bits_of_row(self._counted(access, first), sum_of(rows))
-            if EFFECTS.search(bits) or any(self._split(step, home)[0] for step in columns):
-                raise access.node.misfit(NO_SPLIT)
-            return self._xored(first.node.start_byte, last.node.end_byte, bits, always=True)
-        (column,) = columns
-        if column.advance:
-            raise access.node.misfit(" moves within a row")
-        edits = self._in_columns(column, rows, self._counted(access, column), home)
-        if edits is None:
-            raise access.node.misfit(NO_SPLIT)
-        return edits
-
-    def _in_columns(self, step: IndexStep, rows: Summands, xor: RowXor, home: CallFrame) -> list[Edit] | None:
-        """Return the edit of the part of an index that is the column; None if that is not one piece."""
-        node, row = step.node, sum_of(rows)
-        if EFFECTS.search(row) or self.draft.holds_use(node):
-            return None
-        _, others = self._split(step, home)
-        if not others or others[0].negative or any(not self._readable(term.frame, home) for term in others):
-            return None
-        every, others = others, list(self._counting(others, xor))
-        limit = node if all(term.node.inside(node) for term in others) else others[0].node.parent
-        start = _with_parentheses(others[0].node, limit).start_byte
-        end = _with_parentheses(others[-1].node, limit).end_byte
-        piece = self.draft.file.between(start, end)
-        columns = {term.node.id for term in every}
-        counting = [term.node for term in self.draft.terms(step, home) if term.node.id not in columns]
-        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
-        if several or piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
-            return None
-        outside = not others[0].node.inside(node)
-        if outside and not self._whole_argument(others):
-            return None
-        whole = step.subscript and start == node.start_byte and end == node.end_byte
-        whole = whole or self.draft.closed(start, end, others[0].node.parent if outside else node)
-        return self._xored(
-            start, end, bits_of_row(xor, row), always=not whole or others != every, low=self._kept(others, xor)
+            raise access.node.unfit(f"{step.node.quoted()}{NO_SPLIT}")
+        name = (self.accessors.address if step.unit == BYTES else self.accessors.flat)(
+            self._counted(access, step), step.node
         )
+        return called(name, step.node)
 
-    def _whole_argument(self, others: Sequence[Summand]) -> bool:
-        """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
-        holders = []
-        for term in others:
-            node = term.node
-            while node and node.parent.type not in ("argument_list", "subscript_argument_list", "initializer_list"):
-                node = node.parent
-            holders.append(node)
-        return bool(holders[0]) and all(holder is holders[0] for holder in holders)
+    def _columns(
+        self,
+        access: SourceAccess,
+        split: Sequence[tuple[IndexStep, Rows, Others]],
+        columns: Sequence[tuple[IndexStep, Others]],
+        row: str,
+        home: CallFrame,
+    ) -> list[Edit] | None:
+        """Return the edits of the part of an index that is the column; None if that is not one piece."""
+        (first, terms), (last, _) = columns[0], columns[-1]
+        xor = self._counted(access, first)
+        if last is not first:  # p + row * 32 + k + x * 4
+            steps = [step for step, *_ in split]
+            together = steps[steps.index(first) : steps.index(last) + 1] == [step for step, _ in columns]
+            apart = any(step.negative or step.subscript or step.advance or not step.node for step, _ in columns)
+            mixed = any(rows and others for _, rows, others in split)
+            if not together or apart or mixed or not first.node.inside(last.node.parent):
+                return None
+            return self._xored(first.node.start_byte, last.node.end_byte, bits_of_row(xor, row), always=True)
+        node, every = first.node, self.draft.terms(first, home)
+        if not node or first.advance or not all(self._readable(term.frame, home) for term in terms):
+            return None
+        if split[-1][0].rank == 1 and split[0][0].rank == 2:  # t[row][column]
+            apart = not split[-2][0].node.inside(node.above("subscript_expression"))
+            root = self.draft.tile.roots[0]
+            # Another instance may have more rows.
+            other = apart or (root.member and bool(root.declared.above("template_declaration")))
+            xor = replace(self._counted(access, first, rows=True), rows=0 if other else self.xor.rows)
+        counting = self._counting(terms, xor)
+        if all(term.node.inside(node) for term in every) and len(counting) == len(every):
+            start, end = node.start_byte, node.end_byte
+        elif not counting or counting[0].negative:
+            return None
+        else:
+            limit = node if all(term.node.inside(node) for term in counting) else counting[0].node.parent
+            start = _with_parentheses(counting[0].node, limit).start_byte
+            end = _with_parentheses(counting[-1].node, limit).end_byte
+        piece, own = self.draft.file.between(start, end), {term.node.id for term in terms}
+        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
+        foreign = any(start <= term.node.start_byte < end for term in every if term.node.id not in own)
+        if several or piece.count("(") != piece.count(")") or foreign:
+            return None
+        outside = bool(counting) and not counting[0].node.inside(node)
+        if outside and not _whole_argument(counting):
+            return None
+        whole = first.subscript and start == node.start_byte and end == node.end_byte
+        whole = whole or self.draft.closed(start, end, counting[0].node.parent if outside else node)
+        low = 0 if self.draft.holds_use(node) else self._kept(counting, xor)
+        bare = whole and len(counting) == len(terms)
+        return self._xored(start, end, bits_of_row(xor, row), always=not bare, low=low)
 
-    def _counting(self, terms: Sequence[Summand], xor: RowXor) -> Sequence[Summand]:
+    def _counting(self, terms: Others, xor: RowXor) -> Others:
         """Return the terms to XOR: all, or with `vectors` those that count whole granules, if they stand together."""
         granules = [term for term in terms if term.variable and term.constant % (1 << xor.base) == 0]
         first = terms.index(granules[0]) if granules else 0
@@ -203,7 +152,7 @@ class XorEdits:
         self.sums = self.sums or len(granules) < len(terms)
         return granules
 
-    def _kept(self, terms: Sequence[Summand], xor: RowXor) -> int:
+    def _kept(self, terms: Others, xor: RowXor) -> int:
         """Return the mask of a column's bits within a granule if they are written separately; 0 if not."""
         low = (1 << xor.base) - 1
         if not self.vectors or not any(term.constant & low for term in terms):
@@ -228,33 +177,40 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- sums
 
-    def _counted(self, access: SourceAccess, step: IndexStep) -> RowXor:
+    def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
+        """Return whether the names of an expression in a frame mean the same where an access is written."""
+        return home.sees(frame.function) or frame.function is home
+
+    def _counted(self, access: SourceAccess, step: IndexStep, rows: bool = False) -> RowXor:
         """Return the swizzle in what a step counts."""
         bytes_, element = self.draft.size(step.unit, access.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
         if xor is None or max(bytes_, element) % min(bytes_, element):
             raise access.node.misfit(f": its {bytes_} bytes would be split")
         # Of a flat index, the row's number may go on counting in the next tile.
-        return replace(xor, rows=0) if xor.repeats else xor
+        return replace(xor, rows=0) if xor.repeats and not rows else xor
 
-    def _split(self, step: IndexStep, home: CallFrame) -> tuple[Summands, list[Summand]]:
-        """Return the expressions of a sum that count rows, and the other terms; whole periods are left out."""
+    def _split(self, step: IndexStep, home: CallFrame) -> tuple[Rows, Others]:
+        """Return the terms of a sum that count rows, each with what it adds to the row's number, and the others.
+
+        Whole periods are left out.
+        """
         if not step.node:  # *p: no index that could be taken apart
             return [], []
-        bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes
-        row_bytes = self.columns * element
+        row_bytes = self.columns * self.draft.element_bytes
+        bytes_ = row_bytes if step.rank > 1 else self.draft.size(step.unit, step.node)
         period = row_bytes << (self.xor.drop + self.xor.bits)
-        rows: Summands = []
-        others: list[Summand] = []
+        rows: Rows = []
+        others: Others = []
         for term in self.draft.terms(step, home):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
                 # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
                 # every tile.
-                if stride % period or (self.xor.rows and not self.xor.repeats):
+                if stride % period or (self.xor.rows and not self.xor.repeats) or step.rank > 1:
                     if not all(self._readable(factor.frame, home) for factor in term.variable):
-                        raise step.node.misfit(NOT_KNOWN)
-                    rows.append((term.negative, self._row_number(term, stride // row_bytes)))
+                        raise step.node.misfit(": the row's number is not known where it is used")
+                    rows.append((term, self._row_number(term, stride // row_bytes)))
             elif stride or term.variable:
                 others.append(term)
         return rows, others
@@ -266,6 +222,17 @@ class XorEdits:
             return str(count)
         product = " * ".join(text if len(texts) == 1 and count == 1 else atom(text) for text in texts)
         return product if count == 1 else f"{product} * {count}"
+
+
+def _whole_argument(terms: Others) -> bool:
+    """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
+    holders = []
+    for term in terms:
+        node = term.node
+        while node and node.parent.type not in LISTS:
+            node = node.parent
+        holders.append(node)
+    return bool(holders[0]) and all(holder is holders[0] for holder in holders)
 
 
 def _with_parentheses(node: Node, limit: Node) -> Node:
