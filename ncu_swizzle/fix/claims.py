@@ -33,7 +33,7 @@ class About(StrEnum):
 
     REBUILT = "rebuilt"  # with the same options
     EXCESS = "excess"  # that of the arrays is gone, and all accesses take no more wavefronts
-    TRACE = "trace"  # of the described launch: no new hazard, and no results that are known to be others
+    TRACE = "trace"  # of the described launch: no results that are known to be others, if it is not proved
     MEANING = "meaning"  # elements move, and nothing else changes, in every launch
     RESOURCES = "resources"  # registers, shared memory, occupancy
     OUTPUTS = "outputs"  # on the GPU: bit-identical

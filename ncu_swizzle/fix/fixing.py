@@ -10,7 +10,6 @@ from pathlib import PurePath
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.fix import candidates, trial
-from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.candidates import Ranked, TileSeen
 from ncu_swizzle.fix.claims import About, Proof, excess_of, spans_of
 from ncu_swizzle.fix.cuda import Unfit
@@ -53,19 +52,11 @@ def _edits(draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
     transform, flat = mapping.transform, way == FLAT
     if isinstance(transform, Swapped):
         return swapped(draft)
-    if isinstance(transform, Both):
-        rows = PaddingEdits(draft=draft, padding=transform.rows).edits()
-        xor = _xor_edits(draft, transform.xor, way, transform.rows.every)
-        return [*rows, *xor] if way != FLAT and xor else []
     if isinstance(transform, XorMatrix):
         return MatrixEdits(draft=draft, matrix=transform).edits()
     if isinstance(transform, RowXor):
-        return _xor_edits(draft, transform, way)
+        return XorEdits(draft=draft, xor=transform, flat=flat, vectors=way == VECTORS).edits()
     return PaddingEdits(draft=draft, padding=transform, flat=flat).edits()
-
-
-def _xor_edits(draft: Draft, xor: RowXor, way: str, now: int = 0) -> list[Edit]:
-    return XorEdits(draft=draft, xor=xor, now=now, flat=way == FLAT, vectors=way == VECTORS).edits()
 
 
 FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
@@ -113,7 +104,7 @@ class FixState:
         return patch.tiles
 
     def _named(self, named: NamedPatch) -> TriedPatch:
-        """Return a patch that names another mapping, with what comes of each array, at its declaration if it is here."""
+        """Return a patch that names another mapping, with what comes of each array."""
         proof, job = named.proof, self.job
         before, after = proof.resources_before, proof.resources_after
         taken = after.shared - before.shared if before and after else 0
@@ -352,7 +343,7 @@ def _unwritten(unfit: Unfit, line: Location, seen: TileSeen, mapping: Ranked, ti
 
 
 def _done(tile: TileFix, seen: TileSeen, mapping: Ranked, aimed: Mapping[str, int | None], proof: Proof) -> TileFix:
-    """Return the tile with the mapping that was tried, and the excess that is left of it: by how much its arrays' fell."""
+    """Return the tile with the mapping that was tried, and what is left: by how much its arrays' excess fell."""
     fell = [(before, proof.after.moved.get(name)) for name, before in aimed.items()]
     left = seen.in_launch(mapping.candidate.excessive)
     if all(before is not None and after is not None for before, after in fell):

@@ -182,7 +182,7 @@ ATTEMPTS = 4  # patches to try
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NamedPatch:
-    """A patch that is proved, or may be right, and then what stopped it; the lines of the arrays, where they are known."""
+    """A patch that is proved, or may be right, and then what stopped it; the lines of arrays by their names."""
 
     edit: NamedEdit
     text: bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -21,7 +20,6 @@ from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.certify.verdict import ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
-from ncu_swizzle.emulate.events import Hazard
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
@@ -32,7 +30,15 @@ from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executa
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix.candidates import FixOptions
 from ncu_swizzle.fix.claims import (
-    About, Claim, ClaimState, Proof, claim, excess_claim, excess_of, resources_of, spans_of,
+    About,
+    Claim,
+    ClaimState,
+    Proof,
+    claim,
+    excess_claim,
+    excess_of,
+    resources_of,
+    spans_of,
 )  # fmt: skip
 from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
 from ncu_swizzle.kernels import limits, toolchain
@@ -47,22 +53,6 @@ SHARED = 1 << 18  # bytes of shared memory, more than any block has
 SEED = 1  # of random inputs
 _rebuilt = partial(Claim, about=About.REBUILT)
 _trace = partial(Claim, about=About.TRACE)
-
-
-def added_hazard(old: Executable, new: Executable) -> str:
-    """Return a race or deadlock that only the new kernel has, in words; empty if it has none more than the old one."""
-    before: dict[tuple[str, ...], Hazard] = {}  # by code and lines
-    after: dict[tuple[str, ...], Hazard] = {}
-    for hazards, version in ((before, old), (after, new)):
-        for hazard in version.emulated.counts.hazards.found:
-            located = [next(iter(version.stacks.get(party.offset, ())), ("", 0)) for party in hazard.parties]
-            hazards.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
-    counts = Counter(code for code, *_ in before)
-    for (code, *lines), hazard in after.items():
-        counts[code] -= 1
-        if counts[code] < 0:
-            return f"{code}, {hazard.described(lines)}"
-    return ""
 
 
 def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
@@ -240,19 +230,18 @@ class FixJob:
         proof = partial(Proof, before=was, after=now, resources_before=taken, resources_after=takes)
         if excess.state is ClaimState.FAILED:
             return proof(claims=(built, excess))
-        if added := added_hazard(self.old, new):
-            trace = _trace(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}")
-            return proof(claims=(built, excess, trace))
         if resources.state is ClaimState.FAILED:
             return proof(claims=(built, excess, resources))
         verdict = judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
         if verdict.state is not ClaimState.FAILED and (worse := self._others(text)):
             return proof(claims=(built, excess, worse))
-        trace = _trace(state=ClaimState.HELD, reason="no new race or deadlock in the described launch")
-        if verdict.state is ClaimState.UNKNOWN and other_results(self.old, new, self.settings.toolchain.timeout_s):
-            trace = _trace(state=ClaimState.FAILED, reason="in the described launch, it writes other results")
+        trace: list[Claim] = []
+        if verdict.state is ClaimState.UNKNOWN:
+            other = other_results(self.old, new, self.settings.toolchain.timeout_s)
+            reason = "in the described launch, it writes other results" if other else "no other results are known"
+            trace = [_trace(state=ClaimState.FAILED if other else ClaimState.HELD, reason=reason)]
         self._built[text] = new
-        every = (built, excess, trace, *verdict.claims, resources)
+        every = (built, excess, *trace, *verdict.claims, resources)
         return proof(claims=every, covers=verdict.covers, kernels=verdict.kernels)
 
     def _others(self, text: bytes) -> Claim | None:

@@ -18,6 +18,7 @@ from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 NO_SPLIT = " cannot be split into row and column"
 Rows = list[tuple[Summand, str]]  # terms that count rows, each with what it adds to the row's number
 Others = list[Summand]
+Split = tuple[IndexStep, Rows, Others]
 LISTS = ("argument_list", "subscript_argument_list", "initializer_list")
 
 
@@ -26,20 +27,18 @@ class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 
     `vectors` XORs what counts whole granules: ``((x * 4) ^ bits) + k``, or ``((x & ~3) ^ bits) + (x & 3)`` if no term
-    does. The compiler sees that granules stay whole, and keeps its vectors. `now` are the elements of a row as the
-    source has it, if other edits change that.
+    does. The compiler sees that granules stay whole, and keeps its vectors.
     """
 
     draft: Draft
     xor: RowXor
-    now: int = 0
     flat: bool = False
     vectors: bool = False
 
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether what is XORed is part of a sum
-        self.columns = self.now or self.xor.columns
+        self.columns = self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
@@ -56,9 +55,10 @@ class XorEdits:
         if access.leading:
             raise access.node.misfit(": an API computes the addresses")
         flat = draft.flat(access, self.columns)
-        split = [(step, *self._split(step, home)) for step in (draft.row_and_column(access) if flat is None else flat)]
+        steps = draft.row_and_column(access) if flat is None else flat
+        split: list[Split] = [(step, *self._split(step, home)) for step in steps]
         rows = [(term.negative, text) for _, some, _ in split for term, text in some]
-        columns = [(step, others) for step, _, others in split if others or (flat is None and step is split[-1][0])]
+        columns = [each for each in split if each[2] or (flat is None and each is split[-1])]
         if not rows and (flat is None or not columns):
             return []  # the first row stays as it is, and so do whole patterns
         if any(some and step.advance for step, some, _ in split):
@@ -72,9 +72,7 @@ class XorEdits:
             raise access.node.unfit(f"{row} would be evaluated twice")
         return self._whole(access, split, home) if written is None else written
 
-    def _whole(
-        self, access: SourceAccess, split: Sequence[tuple[IndexStep, Rows, Others]], home: CallFrame
-    ) -> list[Edit]:
+    def _whole(self, access: SourceAccess, split: Sequence[Split], home: CallFrame) -> list[Edit]:
         """Return the edits that map an index of a flat array by a function."""
         (step, rows, others), *more = split
         if more or not step.node or step.negative or step.advance:
@@ -83,7 +81,7 @@ class XorEdits:
             (term,) = others
             if not term.variable and not term.negative and term.constant < self.columns:
                 return []  # an element of the first row
-        if self.now or not self._readable(step.frame, home):
+        if not self._readable(step.frame, home):
             raise access.node.unfit(f"{step.node.quoted()}{NO_SPLIT}")
         name = (self.accessors.address if step.unit == BYTES else self.accessors.flat)(
             self._counted(access, step), step.node
@@ -91,55 +89,52 @@ class XorEdits:
         return called(name, step.node)
 
     def _columns(
-        self,
-        access: SourceAccess,
-        split: Sequence[tuple[IndexStep, Rows, Others]],
-        columns: Sequence[tuple[IndexStep, Others]],
-        row: str,
-        home: CallFrame,
+        self, access: SourceAccess, split: Sequence[Split], columns: Sequence[Split], row: str, home: CallFrame
     ) -> list[Edit] | None:
         """Return the edits of the part of an index that is the column; None if that is not one piece."""
-        (first, terms), (last, _) = columns[0], columns[-1]
-        xor = self._counted(access, first)
-        if last is not first:  # p + row * 32 + k + x * 4
-            steps = [step for step, *_ in split]
-            together = steps[steps.index(first) : steps.index(last) + 1] == [step for step, _ in columns]
-            apart = any(step.negative or step.subscript or step.advance or not step.node for step, _ in columns)
-            mixed = any(rows and others for _, rows, others in split)
-            if not together or apart or mixed or not first.node.inside(last.node.parent):
+        step, _, terms = columns[0]
+        xor, node = self._counted(access, step), step.node
+        if len(columns) > 1:  # p + row * 32 + k + x * 4
+            last = columns[-1][0]
+            together = [*split[split.index(columns[0]) : split.index(columns[-1]) + 1]] == [*columns]
+            apart = any(each.negative or each.subscript or each.advance or not each.node for each, *_ in columns)
+            if not together or apart or any(rows for _, rows, _ in columns) or not node.inside(last.node.parent):
                 return None
-            return self._xored(first.node.start_byte, last.node.end_byte, bits_of_row(xor, row), always=True)
-        node, every = first.node, self.draft.terms(first, home)
-        if not node or first.advance or not all(self._readable(term.frame, home) for term in terms):
+            return self._xored(node.start_byte, last.node.end_byte, bits_of_row(xor, row), always=True)
+        if not node or step.advance or not all(self._readable(term.frame, home) for term in terms):
             return None
-        if split[-1][0].rank == 1 and split[0][0].rank == 2:  # t[row][column]
-            apart = not split[-2][0].node.inside(node.above("subscript_expression"))
-            root = self.draft.tile.roots[0]
-            # Another instance may have more rows.
-            other = apart or (root.member and bool(root.declared.above("template_declaration")))
-            xor = replace(self._counted(access, first, rows=True), rows=0 if other else self.xor.rows)
+        if split[0][0].rank == 2:  # t[row][column]; of another instance there may be more rows
+            root, above = self.draft.tile.roots[0], split[0][0].node.inside(node.above("subscript_expression"))
+            other = not above or (root.member and bool(root.declared.above("template_declaration")))
+            xor = replace(xor, rows=0 if other else self.xor.rows)
         counting = self._counting(terms, xor)
-        if all(term.node.inside(node) for term in every) and len(counting) == len(every):
-            start, end = node.start_byte, node.end_byte
-        elif not counting or counting[0].negative:
+        every = self.draft.terms(step, home)
+        own = {term.node.id for term in terms}
+        piece = self._piece(node, counting, [term for term in every if term.node.id not in own], len(every))
+        if piece is None:
             return None
-        else:
-            limit = node if all(term.node.inside(node) for term in counting) else counting[0].node.parent
-            start = _with_parentheses(counting[0].node, limit).start_byte
-            end = _with_parentheses(counting[-1].node, limit).end_byte
-        piece, own = self.draft.file.between(start, end), {term.node.id for term in terms}
-        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
-        foreign = any(start <= term.node.start_byte < end for term in every if term.node.id not in own)
-        if several or piece.count("(") != piece.count(")") or foreign:
-            return None
+        start, end = piece
         outside = bool(counting) and not counting[0].node.inside(node)
-        if outside and not _whole_argument(counting):
-            return None
-        whole = first.subscript and start == node.start_byte and end == node.end_byte
+        whole = step.subscript and piece == (node.start_byte, node.end_byte)
         whole = whole or self.draft.closed(start, end, counting[0].node.parent if outside else node)
         low = 0 if self.draft.holds_use(node) else self._kept(counting, xor)
         bare = whole and len(counting) == len(terms)
         return self._xored(start, end, bits_of_row(xor, row), always=not bare, low=low)
+
+    def _piece(self, node: Node, terms: Others, others: Others, count: int) -> tuple[int, int] | None:
+        """Return where the text of some of an index's `count` terms is; None if others stand between them."""
+        inside = all(term.node.inside(node) for term in (*terms, *others))
+        if inside and len(terms) == count:
+            return node.start_byte, node.end_byte
+        if not terms or terms[0].negative or not (terms[0].node.inside(node) or _whole_argument(terms)):
+            return None
+        limit = node if all(term.node.inside(node) for term in terms) else terms[0].node.parent
+        start = _with_parentheses(terms[0].node, limit).start_byte
+        end = _with_parentheses(terms[-1].node, limit).end_byte
+        piece = self.draft.file.between(start, end)
+        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
+        foreign = any(start <= term.node.start_byte < end for term in others)
+        return None if several or foreign or piece.count("(") != piece.count(")") else (start, end)
 
     def _counting(self, terms: Others, xor: RowXor) -> Others:
         """Return the terms to XOR: all, or with `vectors` those that count whole granules, if they stand together."""
@@ -181,14 +176,14 @@ class XorEdits:
         """Return whether the names of an expression in a frame mean the same where an access is written."""
         return home.sees(frame.function) or frame.function is home
 
-    def _counted(self, access: SourceAccess, step: IndexStep, rows: bool = False) -> RowXor:
+    def _counted(self, access: SourceAccess, step: IndexStep) -> RowXor:
         """Return the swizzle in what a step counts."""
         bytes_, element = self.draft.size(step.unit, access.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
         if xor is None or max(bytes_, element) % min(bytes_, element):
             raise access.node.misfit(f": its {bytes_} bytes would be split")
         # Of a flat index, the row's number may go on counting in the next tile.
-        return replace(xor, rows=0) if xor.repeats and not rows else xor
+        return replace(xor, rows=0) if xor.repeats else xor
 
     def _split(self, step: IndexStep, home: CallFrame) -> tuple[Rows, Others]:
         """Return the terms of a sum that count rows, each with what it adds to the row's number, and the others.
@@ -244,11 +239,7 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
 
 @dataclass(eq=False, kw_only=True)
 class MatrixEdits:
-    """The edits for an XOR of bits of an element's number.
-
-    Indices that count from the tile's start go through a function. Of a row and a column, each is XORed with the bits
-    that it takes from either.
-    """
+    """The edits for an XOR of bits of an element's number: indices from the tile's start go through a function."""
 
     draft: Draft
     matrix: XorMatrix
@@ -259,9 +250,7 @@ class MatrixEdits:
         for access in draft.tile.accesses:
             if access.layout or access.leading:
                 raise access.node.misfit(": the address is computed elsewhere")
-            if draft.rank == 2 and any(step.rank > 1 for step in access.steps):
-                edits += self._row_and_column(access)
-            elif steps := draft.moving(access.steps):
+            if steps := draft.moving(access.steps):
                 edits += self._index(accessors, access, steps)
         return [*edits, *accessors.edits()]
 
@@ -278,31 +267,6 @@ class MatrixEdits:
         name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
-
-    def _row_and_column(self, access: SourceAccess) -> list[Edit]:
-        row, column = (step.node for step in self.draft.row_and_column(access))
-        length = self.draft.row_length()
-        if length is None or length & (length - 1) or self.draft.element_bytes != self.draft.declared_bytes:
-            raise access.node.misfit(": its rows have no power of two of elements")
-        if EFFECTS.search(row.text) or EFFECTS.search(column.text):
-            raise access.node.unfit(f"{access.node.quoted()} would be evaluated twice")
-        of_row, of_column = (atom(" ".join(node.text.split())) for node in (row, column))
-        bits = length.bit_length() - 1  # the row has the number's bits from this one on
-        rows, columns = [of_row], [of_column]
-        for shift, mask in self.matrix.terms:
-            in_row, own = mask >> bits, mask & (length - 1) & ((length - 1) >> shift)
-            rows += [_taken(of_row, shift, in_row)] if in_row else []
-            columns += [_taken(of_column, shift, own)] if own else []
-            from_row = mask & (length - 1) & ~own
-            columns += [_taken(of_row, shift - bits, from_row)] if from_row else []
-        changed = [(node, texts) for node, texts in ((row, rows), (column, columns)) if len(texts) > 1]
-        return [Edit(node.start_byte, node.end_byte, " ^ ".join(texts)) for node, texts in changed]
-
-
-def _taken(text: str, shift: int, mask: int) -> str:
-    """Return bits of a number, shifted to where the mask has them."""
-    moved = f"{text} >> {shift}" if shift > 0 else f"{text} << {-shift}" if shift else text
-    return f"(({moved}) & {mask})" if shift else f"({text} & {mask})"
 
 
 def composed(draft: Draft, access: SourceAccess, xor: RowXor) -> list[Edit]:

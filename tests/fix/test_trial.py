@@ -1,6 +1,5 @@
 """Right patches are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, excess_of, s
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
-from tests.support import fixes
 from tests.support.fixes import FIXES, OnceEmulated, adversaries, specs, with_text
 from tests.support.marks import NEEDS_ALL
 
@@ -40,9 +38,7 @@ def test_a_right_patch_is_proved(name: str, settings: EmulationSettings) -> None
     target, fix = specs()[name], FIXES[name]
     proof = tried(target, fix.text(target), settings)
     assert proof.held, proof.obstacle
-    assert [claim.about for claim in proof.claims] == [
-        About.REBUILT, About.EXCESS, About.TRACE, About.MEANING, About.RESOURCES,
-    ]  # fmt: skip
+    assert [claim.about for claim in proof.claims] == [About.REBUILT, About.EXCESS, About.MEANING, About.RESOURCES]
     assert proof.after.moved == dict.fromkeys(fix.moved, 0)
     assert all(proof.before.moved.values())
     launches, *rest = proof.covers
@@ -69,26 +65,6 @@ def test_wrong_versions_are_not_proved_and_equal_ones_are(name: str, settings: E
 
     assert [what for what in adversary.wrong if state(adversary.version(what)) is ClaimState.HELD] == []
     assert state(adversary.right) is ClaimState.HELD
-
-
-@pytest.mark.long
-def test_a_version_with_another_race_is_refused_and_one_with_the_same_race_is_not(
-    tmp_path: Path, settings: EmulationSettings
-) -> None:
-    racing = replace(settings, races=True)
-    target, fixed = fixes.apply("rows-transpose", tmp_path)
-
-    def unordered(version: Target) -> str:
-        return version.source.read_text(encoding="utf-8").replace("__syncthreads()", "__syncwarp()")
-
-    claim = failed(tried(target, unordered(fixed), racing), About.TRACE)
-    assert claim.reason.startswith("it adds a hazard: RACE001, thread (1, 0, 0) reads byte 0x484")
-    assert "writes at rows_transpose.cu:11" in claim.reason
-    old, new = (
-        executable(with_text(each, unordered(each), tmp_path / name), racing)
-        for name, each in (("old", target), ("new", fixed))
-    )
-    assert trial.added_hazard(old, new) == ""
 
 
 def test_a_trace_refutes_other_results_and_proves_nothing(
