@@ -5,8 +5,8 @@ Two of them are made here: about what a block takes of its SM, and so how many b
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -150,9 +150,10 @@ def claim(before: Resources, after: Resources) -> Claim:
 def spans_of(arrays: Iterable[SharedArray]) -> dict[str, range]:
     """Return the bytes of shared arrays by name; those of one name by their numbers, too."""
     spans: dict[str, range] = {}
+    met = Counter[str]()
     for array in arrays:
-        names = (array.name, *(f"{array.name} ({number})" for number in itertools.count(2)))
-        spans[next(name for name in names if name not in spans)] = array.span
+        met[array.name] += 1
+        spans[array.name if met[array.name] == 1 else f"{array.name} ({met[array.name]})"] = array.span
     return spans
 
 

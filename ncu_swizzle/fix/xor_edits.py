@@ -114,9 +114,8 @@ class XorEdits:
         if piece is None:
             return None
         start, end = piece
-        outside = bool(counting) and not counting[0].node.inside(node)
         whole = step.subscript and piece == (node.start_byte, node.end_byte)
-        whole = whole or self.draft.closed(start, end, counting[0].node.parent if outside else node)
+        whole = whole or self.draft.closed(start, end, counting[0].node if counting else node)
         low = 0 if self.draft.holds_use(node) else self._kept(counting, xor)
         bare = whole and len(counting) == len(terms)
         return self._xored(start, end, bits_of_row(xor, row), always=not bare, low=low)
