@@ -212,8 +212,8 @@ class XorEdits:
     def _row_number(self, term: Summand, count: int) -> str:
         """Return what a term adds to the row's number: its variable factors, times `count` rows."""
         texts = [" ".join(factor.node.text.split()) for factor in term.variable]
-        if not texts:
-            return str(count)
+        if not texts:  # rows by the name that they have
+            return " ".join(term.node.text.split()) if count == term.constant else str(count)
         product = " * ".join(text if len(texts) == 1 and count == 1 else atom(text) for text in texts)
         return product if count == 1 else f"{product} * {count}"
 
