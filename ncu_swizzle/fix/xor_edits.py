@@ -57,19 +57,21 @@ class XorEdits:
         flat = draft.flat(access, self.columns)
         steps = draft.row_and_column(access) if flat is None else flat
         split: list[Split] = [(step, *self._split(step, home)) for step in steps]
+        if flat is None:  # t[row][column]
+            split[-1] = steps[-1], [], list(draft.terms(steps[-1], home))
         rows = [(term.negative, text) for _, some, _ in split for term, text in some]
-        columns = [each for each in split if each[2] or (flat is None and each is split[-1])]
+        columns = [each for each in split if each[2]]
         if not rows and (flat is None or not columns):
             return []  # the first row stays as it is, and so do whole patterns
         if any(some and step.advance for step, some, _ in split):
             raise access.node.misfit(": the row's number is not known where it is used")
         row = sum_of(rows)
-        used = any(draft.holds_use(term.node) for _, some, _ in split for term, _ in some)
+        twice = EFFECTS.search(row) or any(draft.holds_use(term.node) for _, some, _ in split for term, _ in some)
         written = None
-        if rows and columns and not (self.flat and len(split) == 1) and not used and not EFFECTS.search(row):
+        if rows and columns and not (self.flat and len(split) == 1) and not twice:
             written = self._columns(access, split, columns, row, home)
         if written is None and flat is None:
-            raise access.node.unfit(f"{row} would be evaluated twice")
+            raise access.node.unfit(f"{row} would be evaluated twice" if twice else f"{access.node.quoted()}{NO_SPLIT}")
         return self._whole(access, split, home) if written is None else written
 
     def _whole(self, access: SourceAccess, split: Sequence[Split], home: CallFrame) -> list[Edit]:
