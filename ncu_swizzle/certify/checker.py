@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.certify import invariants, terms
-from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
+from ncu_swizzle.certify.arrays import Arrays, Refuted
 from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
@@ -200,7 +200,7 @@ class KernelComparison:
             verdict,
             outcome=ProofOutcome.PROVED,
             mapped=tuple(array.symbol.name.removeprefix(SHARED) for array in mapped),
-            assumptions=tuple(each for each in Assumption if each in arrays.assumed | LEVELS[arrays.level]),
+            assumptions=tuple(each for each in Assumption if each in arrays.assumed),
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(arrays.queries),
         )
