@@ -57,16 +57,17 @@ def certify(
 ) -> KernelVerdict:
     """Return the verdict on a kernel in two PTX modules, of unoptimised code (`nvcc -Xcicc -O0 -ptx -lineinfo`).
 
-    `kernel` is its symbol in the old module, "" for the only one; the new one has the same symbol, or is the only one
-    of its module. `block` is the shape of blocks, None for any shape; `dynamic` the bytes of dynamic shared memory in
-    each version; `maps` the tensor maps among its parameters. With `certificate` the verdict has the queries. Raises
-    ValueError for text that is not PTX, and EnvironmentLacking without a solver.
+    `kernel` is its symbol in both, "" for the first one; `block` the shape of blocks, None for any shape; `dynamic` the
+    bytes of dynamic shared memory in each version; `maps` the tensor maps among its parameters. With `certificate` the
+    verdict has the queries. Raises ValueError for text that is not PTX, and EnvironmentLacking without a solver.
     """
     modules = parse(before), parse(after)
-    names = _kernels(modules, kernel)
-    block = block or modules[0].functions[names[0]].threads
+    kernel = kernel or next(iter(modules[0].kernels), "")
+    if any(kernel not in module.kernels for module in modules):
+        raise ValueError(f"a version has no kernel {kernel}")
+    block = block or modules[0].functions[kernel].threads
     verdict = KernelVerdict(
-        kernel=names[0],
+        kernel=kernel,
         outcome=ProofOutcome.UNPROVED,
         block=block,
         dynamic=dynamic[0] if dynamic and any(array.size == 0 for array in modules[0].shared()) else None,
@@ -75,26 +76,13 @@ def certify(
         terms.forget()
         try:
             comparison = KernelComparison(
-                modules=modules, kernels=names, block=block, dynamic=dynamic, maps=maps, certificate=certificate
+                modules=modules, kernel=kernel, block=block, dynamic=dynamic, maps=maps, certificate=certificate
             )
             return comparison.verdict(verdict)
         except Unfollowed as error:
             return replace(verdict, obstacle=ProofObstacle(reason=str(error), line=error.line))
         except RecursionError:
             return replace(verdict, obstacle=ProofObstacle(reason="its expressions are too deep"))
-
-
-def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
-    """Return the kernel's symbols. Raises ValueError if there is none, or more than one to choose from."""
-    entries = [module.kernels for module in modules]
-    old = kernel or (entries[0][0] if len(entries[0]) == 1 else "")
-    if old not in entries[0]:
-        raise ValueError(f"the old version has no kernel {kernel}" if kernel else "which of its kernels is meant?")
-    if old in entries[1]:
-        return old, old
-    if len(entries[1]) != 1:
-        raise ValueError(f"the new version has no kernel {old}")
-    return old, entries[1][0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +104,7 @@ class KernelComparison:
     """Two versions of a kernel, compared."""
 
     modules: tuple[Module, Module]
-    kernels: tuple[str, str]
+    kernel: str
     block: Shape | None
     dynamic: tuple[int, int] | None
     maps: tuple[Maps, Maps]
@@ -141,7 +129,7 @@ class KernelComparison:
             one, other = old.symbols[name], new.symbols[name]
             if one.space in ("global", "const") and (one.size, one.initial) != (other.size, other.initial):
                 raise Unfollowed(f"{name} has other contents in the new version")
-        if reason := refusal(old, new, *self.kernels):
+        if reason := refusal(old, new, self.kernel):
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
@@ -224,12 +212,12 @@ class KernelComparison:
 
     def _run(self, unrolled: Sequence[tuple[int, int]], only_old: bool = False) -> None:
         versions = []
-        for n, (module, kernel) in enumerate(zip(self.modules, self.kernels, strict=True)):
+        for n, module in enumerate(self.modules):
             names = {symbol.name: symbol.name for symbol in module.shared()} if n == 0 else self.names
-            graph = graph_of(module, kernel)
+            graph = graph_of(module, self.kernel)
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
-            run = SymbolicRun(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
+            run = SymbolicRun(graph, module, self.kernel, self.block, "ba"[n], names, self.maps[n])
             # Sizes that the launch decides are the same unless it is known that they differ.
             run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time

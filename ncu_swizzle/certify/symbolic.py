@@ -211,29 +211,20 @@ class SymbolicRun(SymbolicFlow):
         width = BITS.get(instruction.type, 32)
         if instruction.parts[0] != "setp" or width < 32 or instruction.type.startswith("f"):
             return None
-        one, other = (self._value(operand, width) for operand in instruction.operands[1:3])
-        if not one.symbols and not other.symbols:
+        values = [self._value(operand, width) for operand in instruction.operands[1:3]]
+        if not any(value.symbols for value in values):
             return None
-        unordered = instruction.parts[1] in ("eq", "ne")
-        if width == 32:  # sums that wrap are equal if what is added is equal, and in any order
-            one, other = (rebased(zext(term, 64)) for term in (one, other))
-        base = common_base([one, other]) if unordered or width == 64 else None
-        if base is not None:
-            one, other = one - base, other - base
-            self.compared += [] if unordered else [(each, self._number, self._line) for each in (one, other)]
-        elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
-            # No address in the window of shared memory is null.
-            self.compared.append((one - base, self._number, self._line))
-            base, one = base if window("shared") in base.atoms else None, const(1, 64)
-
-        def value(position: int, asked: int) -> Term:
-            return self._value(instruction.operands[position], asked)
-
-        results = semantics.compared(instruction, one, other, True, value) if base is not None else None
-        if results is None:
-            for operand in instruction.operands[1:3]:
-                self._leak(self._value(operand, width), "it is compared")
-        return results
+        base = common_base(values) if width == 64 else None
+        if base is None:
+            for value in values:
+                self._leak(value, "it is compared")
+            return None
+        one, other = (value - base for value in values)
+        if instruction.parts[1] not in ("eq", "ne"):  # sums that wrap are equal if what is added is equal
+            self.compared += [(each, self._number, self._line) for each in (one, other)]
+        return semantics.compared(
+            instruction, one, other, True, lambda at, asked: self._value(instruction.operands[at], asked)
+        )
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
@@ -379,14 +370,13 @@ class SymbolicRun(SymbolicFlow):
         described = len(split(operand[1:-1])) > 1
         address = self._address(operand, GENERIC if described else space, head in ("ldmatrix", "stmatrix"))
         self._lose([address])
-        width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
+        width: int | None = None
         if counts or "mbarrier" in parts:
             width = 8
-        elif head in ("atom", "red", "st"):
+        elif head in ("atom", "red", "st") and instruction.type:
             count = next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
-            width = BITS[instruction.type] * count // 8 if instruction.type and "x2" not in instruction.type else None
-            width = 4 if instruction.type in ("f16x2", "bf16x2") else width
+            width = BITS[instruction.type] * count // 8
         elif head in ("ldmatrix", "stmatrix"):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
@@ -395,14 +385,12 @@ class SymbolicRun(SymbolicFlow):
             return MemoryFootprint(address, length * bits // 8, space, write, 32, lines, stride)
         elif (box := self._box(instruction)) and space == "shared":
             return MemoryFootprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
-        elif head == "cp" and "mbarrier" not in parts:
-            size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
-            whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
+        elif head == "cp":
             write = position != 1
-            if whole and size is not None:
-                align = 16 if "bulk" in parts else _alignment(size.value)
-                return MemoryFootprint(address, size.value, space, write, align)
-        return MemoryFootprint(address, width, space, write, _alignment(width))
+            size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
+            if size is not None and size.is_const and not any(part.startswith("multicast") for part in parts):
+                width = size.value
+        return MemoryFootprint(address, width, space, write, 16 if "bulk" in parts else _alignment(width))
 
     def _box(self, instruction: PtxInstruction) -> TensorMap | None:
         """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""
