@@ -39,8 +39,8 @@ MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 CPU_S = 30.0  # of one kernel
-# Where an address is compared by its offset from an array, or said not to be null: no space begins so low, or so high,
-# that this far below it or beyond, addresses wrap around.
+# Where an address is compared by its offset from an array: no space begins so low, or so high, that this far below it
+# or beyond, addresses wrap around.
 BELOW, NEAR = 1 << 20, 1 << 40
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
@@ -218,8 +218,6 @@ class KernelComparison:
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
             run = SymbolicRun(graph, module, self.kernel, self.block, "ba"[n], names, self.maps[n])
-            # Sizes that the launch decides are the same unless it is known that they differ.
-            run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time
             run.run()
             versions.append(run)

@@ -13,7 +13,7 @@ from ncu_swizzle.certify.verdict import Location
 Key = TypeVar("Key")
 DEEPEST = 30  # calls within calls
 MOST_BLOCKS = 4_000
-ENDS = ("bra", "brx", "ret", "exit", "trap")
+ENDS = ("bra", "ret", "exit", "trap")
 EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
 _INLINED = re.compile(rf"(?<![\w~])(?:\d++~)*+{_NAME.pattern}")  # with the calls that lead to it
@@ -218,7 +218,8 @@ class _Inliner:
             if head == "call":
                 self._call(item, path, renamed)
                 continue
-            targets = tuple(path + target for target in item.targets)
+            if head == "brx":  # which no compiler writes without optimisation
+                raise Unfollowed("an indexed branch is not followed", item.line)
             opcode = head if head in ENDS else item.opcode
             if head == "ret" and end:
                 opcode, operands = "bra", (end,)
@@ -227,7 +228,7 @@ class _Inliner:
             else:
                 operands = tuple(_NAME.sub(lambda found: renamed(found[0]), operand) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
-            instruction = PtxInstruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
+            instruction = PtxInstruction(opcode, operands, guard, item.negated, item.line, item.inline, path)
             self._items.append(instruction)
 
     def _call(self, item: PtxInstruction, path: str, renamed: Callable[[str], str]) -> None:
@@ -277,8 +278,6 @@ class _Inliner:
         if not block or block[-1].opcode not in ENDS:
             return following  # the kernel's last block ends it
         last = block[-1]
-        if last.opcode == "brx":
-            return [labels[target] for target in last.targets]
         if last.opcode == "bra":
             return [labels[last.operands[0]], *(following if last.guard else ())]
         return following if last.guard else []
