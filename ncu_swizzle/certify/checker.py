@@ -218,6 +218,8 @@ class KernelComparison:
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
             run = SymbolicRun(graph, module, self.kernel, self.block, "ba"[n], names, self.maps[n])
+            # Sizes that the launch decides are the same unless it is known that they differ.
+            run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time
             run.run()
             versions.append(run)

@@ -150,6 +150,7 @@ class SymbolicFlow(ABC):
         self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
         self.maps = {atom(f"{OBJECT}parameter {n}", 64): tile for n, tile in maps}
         self.split: set[tuple[int, str]] = set()
+        self.resized = False  # whether the versions have other amounts of shared memory
         self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long
         shared = [symbol.name for symbol in module.shared()]
         extern = [symbol.name for symbol in module.shared() if symbol.size == 0]

@@ -122,6 +122,7 @@ def _mov(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | list
 
 _RULES: dict[str, Rule] = {
     "add": _of_two(operator.add), "sub": _of_two(operator.sub), "mul": _of_two(partial(binary, "mul")),
+    "mad": lambda _, value: binary("mul", value(1), value(2)) + value(3),
     "and": _of_two(operator.and_), "or": _of_two(operator.or_), "xor": _of_two(operator.xor),
     "not": lambda _, value: ~value(1), "neg": lambda _, value: scale(value(1), -1), "min": _extreme, "max": _extreme,
     "div": _divide, "rem": _divide, "shl": _shift, "shr": _shift, "cvt": _cvt, "setp": _setp,

@@ -46,12 +46,13 @@ FROM_NUMBER = "an address of shared memory is made from a number"
 RUNTIME = ("vprintf", "__assertfail", "malloc", "free")
 
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
-# decides is read anew by each instruction. Others are not followed: sizes of shared memory may differ, for example.
+# decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
 _FIXED = re.compile(
     r"%(laneid|lanemask_(eq|le|lt|ge|gt)|(n?clusterid|cluster_n?ctaid)\.[xyz]|cluster_n?ctarank"
     r"|is_explicit_cluster|nwarpid|nsmid|gridid)"
 )
+_SIZES = re.compile(r"%(total_smem_size|aggr_smem_size|dynamic_smem_size|reserved_smem_\w+)")
 _TIMED = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?|smid|warpid|envreg\d+)")
 
 _SUM = re.compile(r"([^+\s-]++)\s*+([+-]\s*+-?)\s*+(\w++)")  # compilers write %rd1+-4
@@ -100,7 +101,7 @@ class SymbolicRun(SymbolicFlow):
             if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
             return narrowed(atom(name.removeprefix("%"), 32), width)
-        if _FIXED.fullmatch(name):
+        if _FIXED.fullmatch(name) or (_SIZES.fullmatch(name) and not self.resized):
             return atom(f"special:{name}", width)
         if not _TIMED.fullmatch(name):
             raise Unfollowed(f"{name} is not followed", self._line)
@@ -179,21 +180,23 @@ class SymbolicRun(SymbolicFlow):
 
     def _compared(self, instruction: PtxInstruction) -> list[Term] | None:
         """Return the results of comparing two addresses of one array: of their offsets. Others let addresses escape."""
-        width = BITS.get(instruction.type, 32)
         if instruction.parts[0] != "setp" or not semantics.is_plain(instruction):
             return None
-        values = [self._value(operand, width) for operand in instruction.operands[1:3]]
-        if not any(value.symbols for value in values):
+        width, kind = BITS[instruction.type], instruction.parts[1]
+        one, other = (self._value(operand, width) for operand in instruction.operands[1:3])
+        if not one.symbols and not other.symbols:
             return None
-        base = common_base(values) if width == 64 else None
-        if base is None:
-            for value in values:
-                self._leak(value, "it is compared")
+        null = kind in ("eq", "ne") and other is const(0, 64)
+        base = common_base([one] if null else [one, other]) if width == 64 else None
+        if base is None or (null and window("shared") not in base.atoms):
+            self._leak(one, "it is compared")
+            self._leak(other, "it is compared")
             return None
-        one, other = (value - base for value in values)
-        if instruction.parts[1] not in ("eq", "ne"):  # sums that wrap are equal if what is added is equal
-            self.compared += [(each, self._number, self._line) for each in (one, other)]
-        return semantics.compared(instruction.parts[1], one, other, signed=True)
+        offsets = [one - base, other if null else other - base]
+        if null or kind not in ("eq", "ne"):  # sums that wrap are equal if what is added is equal
+            self.compared += [(each, self._number, self._line) for each in offsets]
+        # No address in the window of shared memory is null.
+        return semantics.compared(kind, const(1, 64) if null else offsets[0], offsets[1], signed=True)
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""

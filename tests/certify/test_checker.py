@@ -351,8 +351,11 @@ def test_an_address_that_does_not_stay_in_accesses_is_not_proved(extra: str) -> 
     assert verdict(exchange(extra=extra), exchange(extra=extra)).mapped == ()
 
 
-def test_the_size_of_shared_memory_is_not_followed() -> None:
-    assert verdict(exchange(extra=SIZED), exchange(XOR, XOR, extra=SIZED)).outcome is ProofOutcome.UNPROVED
+def test_the_size_of_shared_memory_is_the_same_unless_an_array_grows() -> None:
+    assert verdict(exchange(extra=SIZED), exchange(XOR, XOR, extra=SIZED)).outcome is ProofOutcome.PROVED
+    assert (
+        verdict(exchange(extra=SIZED), exchange(pitch=33, size=33 * 128, extra=SIZED)).outcome is ProofOutcome.UNPROVED
+    )
 
 
 def test_an_address_of_32_bits_that_wraps_is_not_one_of_64_bits_that_does_not() -> None:
