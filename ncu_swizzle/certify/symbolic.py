@@ -101,8 +101,9 @@ class SymbolicRun(SymbolicFlow):
             if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
             return narrowed(atom(name.removeprefix("%"), 32), width)
-        if _FIXED.fullmatch(name) or (_SIZES.fullmatch(name) and not self.resized):
-            return atom(f"special:{name}", width)
+        if _FIXED.fullmatch(name) or _SIZES.fullmatch(name):
+            own = f":{self.version}" if self.resized and _SIZES.fullmatch(name) else ""
+            return atom(f"special:{name}{own}", width)
         if not _TIMED.fullmatch(name):
             raise Unfollowed(f"{name} is not followed", self._line)
         # Time, or where a block runs: every read is another value, and the same one in both versions.
