@@ -17,7 +17,6 @@ ENDS = ("bra", "ret", "exit", "trap")
 EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
 _INLINED = re.compile(rf"(?<![\w~])(?:\d++~)*+{_NAME.pattern}")  # with the calls that lead to it
-_NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -197,10 +196,8 @@ class _Inliner:
             raise Unfollowed(f"{function.name} is called recursively, or through more than {DEEPEST} calls")
 
         def renamed(name: str) -> str:
-            stem = _NUMBERED.fullmatch(name)
-            width = function.registers.get(name) or (function.registers.get(stem[1]) if stem else None)
-            if width is not None:
-                self._registers[path + name] = width
+            if name in function.registers:
+                self._registers[path + name] = function.registers[name]
                 return path + name
             if name in bound:
                 return bound[name]

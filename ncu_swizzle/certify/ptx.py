@@ -88,7 +88,7 @@ class PtxFunction:
     returns: tuple[str, ...]
     threads: tuple[int, int, int] | None = None  # that .reqntid states
     body: list[PtxInstruction | str] = field(default_factory=list)  # a str is a label
-    registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
+    registers: dict[str, int] = field(default_factory=dict)  # bits
     objects: set[str] = field(default_factory=set)  # .param and .local variables
 
 
@@ -382,9 +382,10 @@ class _FunctionReader:
             line = Location(self._files.get(found[1], found[1]), int(found[2]))
             self._line = line if line.line else self._line
         elif (found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", statement, re.DOTALL)) and found[1] in BITS:
-            for name in split(found[2]):
-                stem = name.partition("<")[0]
-                self.function.registers[self._named(stem) if "<" not in name else stem] = BITS[found[1]]
+            for declared in split(found[2]):
+                stem, _, numbers = declared.rstrip("> ").partition("<")
+                for name in [f"{stem}{n}" for n in range(int(numbers))] if numbers else [stem]:
+                    self.function.registers[self._named(name)] = BITS[found[1]]
         elif found := re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.\w+\s+([\w$]+)", statement):
             self.function.objects.add(self._named(found[1]))
         else:

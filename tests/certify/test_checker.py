@@ -684,3 +684,15 @@ def test_terms_fold_as_bit_vectors_do() -> None:
     assert extract(zext(x, 64), 31, 0) is x
     assert sext(const(-1, 32), 64) is const(-1, 64)
     assert extract(wide + const(1 << 40, 64), 31, 0) is extract(wide, 31, 0)
+
+
+def test_registers_of_a_scope_have_its_widths() -> None:
+    """Two scopes of asm may number registers of one name, of other widths."""
+    scopes = """
+	{{ .reg .b16 x<2>; ld.u16 x1, [%rd1+8]; add.u16 x1, x1, 1; cvt.u32.u16 %r20, x1; }}
+	{{ .reg .b64 x<2>; ld.u64 x1, [%rd1+16]; {0} st.u64 [%rd2+16], x1; st.u32 [%rd2+8], %r20; }}
+"""
+    old, new = (exchange(each, each, extra=scopes.format("")) for each in (PLAIN, XOR))
+    assert verdict(old, new).outcome is ProofOutcome.PROVED
+    low = exchange(XOR, XOR, extra=scopes.format("and.b64 x1, x1, 65535;"))
+    assert verdict(old, low).outcome is not ProofOutcome.PROVED
