@@ -133,21 +133,26 @@ class KernelComparison:
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
-        """Return the verdict; loops that step through local arrays are unrolled."""
+        """Return the verdict; loops that step through local arrays are unrolled, and it is tried again."""
         unrolled: list[tuple[int, int]] = []
-        try:
-            attempt = self._attempt(unrolled, verdict)
-            while attempt.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
-                while wish is not None and len(unrolled) < MOST_UNROLLED:
-                    unrolled.append(wish)
-                    self._run(unrolled, only_old=True)
-                    wish = self._to_unroll()
-                attempt = self._attempt(unrolled, verdict)
-                if len(unrolled) >= MOST_UNROLLED:
-                    break
-        except Different as error:
-            return replace(verdict, obstacle=self._obstacle(error))
-        return attempt
+        while True:
+            try:
+                return self._proved(unrolled, verdict)
+            except (Refuted, Unfollowed) as error:
+                failure = error
+            if isinstance(failure, Different) or not self._unroll(unrolled):
+                break
+        if isinstance(failure, Refuted):
+            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=failure.counterexample)
+        return replace(verdict, obstacle=self._obstacle(failure))
+
+    def _unroll(self, unrolled: list[tuple[int, int]]) -> bool:
+        """Add the loops that index local memory, those of unrolled loops among them; return whether there are any."""
+        count = len(unrolled)
+        while self._ran and len(unrolled) < MOST_UNROLLED and (wish := self._to_unroll()) is not None:
+            unrolled.append(wish)
+            self._run(unrolled, only_old=True)
+        return len(unrolled) > count
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
@@ -160,35 +165,31 @@ class KernelComparison:
                 return header, turns
         return None
 
-    def _attempt(self, unrolled: Sequence[tuple[int, int]], verdict: KernelVerdict) -> KernelVerdict:
-        try:
-            self._find_splits(unrolled)
-            obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
-            invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
-            arrays = Arrays(
-                facts=self.facts,
-                sizes=self._sizes,
-                dynamic=self.dynamic,
-                same_layout=self._same_layout,
-                certificate=self.certificate,
-                check_time=self._check_time,
-            )
-            self._compare(obligations, arrays)
-            arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
-            arrays.assumed |= {Assumption.MESSAGES} if self.old.messages != self.new.messages else set()
-            arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
-            mapped = arrays.check()
-        except Refuted as error:
-            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=error.counterexample)
-        except Different:
-            raise
-        except Unfollowed as error:
-            return replace(verdict, obstacle=self._obstacle(error))
+    def _proved(self, unrolled: Sequence[tuple[int, int]], verdict: KernelVerdict) -> KernelVerdict:
+        """Return the verdict of a proof. Raises Refuted, or Unfollowed."""
+        self._find_splits(unrolled)
+        obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
+        invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
+        arrays = Arrays(
+            facts=self.facts,
+            sizes=self._sizes,
+            dynamic=self.dynamic,
+            same_layout=self._same_layout,
+            certificate=self.certificate,
+            check_time=self._check_time,
+        )
+        self._compare(obligations, arrays)
+        mapped = arrays.check()
+        needed = {
+            Assumption.TABLES: self.old.tables or self.new.tables,
+            Assumption.MESSAGES: self.old.messages != self.new.messages,
+            Assumption.TENSOR_MAPS: self.maps[0] != self.maps[1],
+        }
         return replace(
             verdict,
             outcome=ProofOutcome.PROVED,
-            mapped=tuple(array.symbol.name.removeprefix(SHARED) for array in mapped),
-            assumptions=tuple(each for each in Assumption if each in arrays.assumed),
+            mapped=tuple(array.name for array in mapped),
+            assumptions=tuple(each for each in Assumption if each in arrays.assumed or needed.get(each)),
             accesses=sum(len(array.accesses) for array in mapped),
             queries=tuple(arrays.queries),
         )
