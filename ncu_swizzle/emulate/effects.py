@@ -89,11 +89,14 @@ def numbers_in(registers: int) -> list[int]:
 
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     """Return the guard of an instruction that reads only the lanes that the guard selects."""
+    return None if instruction.row.across_lanes else writing_guard(instruction)
+
+
+def writing_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the guard of an instruction, which writes only the lanes that the guard selects."""
     guard = instruction.guard
     register = operand_number(guard) if guard is not None else None
-    if guard is None or register is None or instruction.row.across_lanes:
-        return None
-    return register, guard.negated
+    return None if guard is None or register is None else (register, guard.negated)
 
 
 def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
@@ -119,6 +122,18 @@ def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
         if table[1 - value][0] == table[1 - value][1]:
             reads[first, operands[2].negated ^ (not value)] = 1 << second
     return reads
+
+
+def predicate_set(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the predicate that an instruction sets to a constant in all lanes, and the constant: PLOP3 of PT alone."""
+    operands = instruction.operands
+    if instruction.opcode != "PLOP3" or instruction.guard is not None or len(operands) < 6:
+        return None
+    written, sources = operand_number(operands[0]), operands[2:5]
+    if written is None or any(operand_number(source) is not None for source in sources):
+        return None
+    entry = sum(1 << place for place, source in zip((2, 1, 0), sources, strict=True) if not source.negated)
+    return written, bool(operands[5].number >> entry & 1)
 
 
 def results(instruction: SassInstruction) -> int:
