@@ -100,6 +100,10 @@ class ExecutedTarget(ExecutedLaunch):
         """Return which elements of a buffer the launch has written, in its shape."""
         return np.asarray(self._of_elements(self.execution.memory.by, argument).all(axis=-1))
 
+    def touched(self, argument: Argument) -> np.ndarray:
+        """Return of which elements of a buffer the launch has written a byte, in its shape."""
+        return np.asarray(self._of_elements(self.execution.memory.by, argument).any(axis=-1))
+
     def writer(self, argument: Argument, at: int) -> str:
         """Say who wrote an element last, as `writer_at`."""
         return self.writer_at(self.where(argument).start + at * fills.numpy_dtype(argument.dtype).itemsize)
