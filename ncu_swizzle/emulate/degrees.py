@@ -15,8 +15,7 @@ import numpy as np
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.addresses import SHARED_WINDOW
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import SHARED_WINDOW, Code
 from ncu_swizzle.emulate.dependence import ALIKE
 from ncu_swizzle.emulate.every_launch import (
     BLOCK,
