@@ -1,4 +1,4 @@
-"""The running blocks: their launch and its constants, their `State`, and decisions by values that depend on the block."""
+"""The running blocks: their launch and its constants, their `State`, decisions by values that depend on the block."""
 
 from __future__ import annotations
 
