@@ -125,28 +125,29 @@ class DataAccess(MemoryInstruction):
             return
         sources = [[narrow(read(m), lanes) for read in words] for words in self.sources]
         _, known = cells.load(places, self.width)
-        known_operands = [known for words in sources for _, known in words]
-        every = np.logical_and.reduce([known.all(axis=0), *known_operands])
-        if self.update is None or not every.all():  # of lanes at the same place, a later one depends on an earlier one
-            for k in range(self.width):
-                cells.known[places + k] = 0
+        before, told = known.all(axis=0), all(known.all() for words in sources for _, known in words)
+        # Of lanes at the same place, a later one depends on an earlier one; an exchange on nothing.
+        certain = self.update is not None and told and (self.instruction.has("EXCH") or bool(before.all()))
+        cells.known[places + np.arange(self.width)[:, None]] = certain
+        if self.update is None or not certain:
             return
         operand = [joined([bits for bits, _ in words]) for words in sources] or [
             np.ones(len(places), np.uint32)
         ]  # POPC counts lanes
         if vector(self.instruction):
             parts = [
-                perform(self.update, cells.content, places + WORD * k, WORD, (bits, bits))
+                perform(self.update, cells.content, places + WORD * k, WORD, (bits, bits), m.device.backwards)
                 for k, (bits, _) in enumerate(sources[0])
             ]
         else:
-            old = perform(self.update, cells.content, places, self.width, (operand[0], operand[-1]))
+            both = (operand[0], operand[-1])
+            old = perform(self.update, cells.content, places, self.width, both, m.device.backwards)
             if self.instruction.has("CAST"):  # whether it has swapped
                 old = (old == operand[0]).astype(old.dtype)
             parts = split(old, result.shape[0])
         for k, part in enumerate(parts):
             result[k][lanes] = part
-        sure[lanes] = True
+        sure[lanes] = before
 
     def _load(
         self, m: Machine, at: Bits, low: Bits, lanes: tuple[Bools, Bools, Bools], condition: Value | None

@@ -22,7 +22,8 @@ from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Bools, Ints
 
-UNTOUCHED, MARKED_BEFORE = 0, -1  # in place of the instruction's index plus 1
+# In place of the instruction's index plus 1: nothing in this launch; an earlier one, what it left being marked, or not.
+UNTOUCHED, MARKED_BEFORE, KEPT = 0, -1, -2
 THREAD_BITS = 10  # of the number of a thread in the grid; its block is above
 ALIGNED = 512  # where arrays begin in the flat one, relative to their addresses
 PAGE = 1 << 12  # bytes that are drawn at once
@@ -76,6 +77,7 @@ class DeviceMemory(Cells):
     read: dict[int, set[int]] = field(default_factory=dict)  # by loading instruction: what wrote the bytes, as in `by`
     changes: int = 0  # stores of something new: threads that wait for one do not run in circles
     lost: str = ""  # why nothing is known any more
+    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
     zeros_in_shared: ClassVar[bool] = False  # whether shared memory begins with zeros, and not with what is unknown
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data, arriving_step, matrix_step
-from ncu_swizzle.emulate.device_memory import MARKED_BEFORE, NO_PAGE, UNTOUCHED, DeviceMemory, DrawnMemory
+from ncu_swizzle.emulate.device_memory import KEPT, MARKED_BEFORE, NO_PAGE, UNTOUCHED, DeviceMemory, DrawnMemory
 from ncu_swizzle.emulate.effects import REGISTERS, Effects, effects
 from ncu_swizzle.emulate.effects import results as written
 from ncu_swizzle.emulate.liveness import Demand, depending
@@ -89,14 +89,15 @@ class Execution:
         found = [self.marks.get(by - 1, ()) if by > 0 else (_BEFORE,) * (by == MARKED_BEFORE) for by in writers]
         return tuple(dict.fromkeys(reason for each in found for reason in each))
 
-    def settle(self) -> None:
-        """Forget who wrote what, before another launch; what is marked stays so."""
+    def settle(self, initial: Mapping[int, bytes]) -> None:
+        """Forget who wrote what, before another launch; what is marked stays so, and what is not `initial` is kept."""
         memory = self.memory
-        marked = np.array(sorted(number + 1 for number, reasons in self.marks.items() if reasons), np.int64)
+        marked = [MARKED_BEFORE, *(number + 1 for number, reasons in self.marks.items() if reasons)]
         touched = np.flatnonzero(memory.by)
-        memory.by[touched] = np.where(
-            np.isin(memory.by[touched], marked) | (memory.by[touched] == MARKED_BEFORE), MARKED_BEFORE, UNTOUCHED
-        )
+        memory.by[touched] = np.where(np.isin(memory.by[touched], marked), MARKED_BEFORE, UNTOUCHED)
+        for address, content in initial.items():
+            where = memory.span(address, len(content))
+            memory.by[where][memory.content[where] != np.frombuffer(content, np.uint8)] = KEPT
         memory.read.clear()
 
 

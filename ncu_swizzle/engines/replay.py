@@ -337,7 +337,7 @@ class ChosenLaunches:
         self,
         finish: Callable[[Emulated], Any],
         numbers: Sequence[int] | None = None,
-        meanwhile: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 
