@@ -53,6 +53,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.long
+def test_launches_on_two_cores_are_what_they_are_on_one() -> None:
+    both = [LaunchesJob(FILE, RunOptions(Request(jobs=jobs, no_cache=True))).profile() for jobs in (1, 2)]
+    first, second = (run_folder.load(each.folder or Path()).subjects for each in both)
+    assert [replace(each, when="") for each in first] == [replace(each, when="") for each in second]
+    assert [each.verdict for each in both[0].comparisons] == [each.verdict for each in both[1].comparisons]
+
+
 def test_the_same_command_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     with emulating(monkeypatch, None, None, KeyboardInterrupt()), pytest.raises(Interrupted) as caught:
         profiled()
