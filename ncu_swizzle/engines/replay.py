@@ -394,7 +394,8 @@ class ChosenLaunches:
             with contextlib.suppress(NcuSwizzleError):  # the emulation says so
                 cubin, symbol = self._replay.build_of(launch)
                 toolchain.disassembly(cubin, emulation.toolchain, emulation.cached, symbol)
-                if cache.sha256(cubin.data) in toolchain.made:  # else its counts are likely cached, too
+                # Of a text that is kept, the counts are likely kept, too; a new build is read by each process.
+                if cache.sha256(cubin.data) in toolchain.made and not self._replay.builds:
                     self._first = launch
 
     def profiles(self) -> list[Profile]:
