@@ -160,7 +160,7 @@ class Manner:
 
     blocks: Ints | None = None  # (B, 3), one after the other; all by default
     apart: int = 0  # bytes by which all buffers are moved
-    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
+    backwards: bool = False  # whether lanes take turns at a word the other way round
     timeout_s: float = CHECK_S
 
 
