@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -129,12 +128,16 @@ class FlowState:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
 
 
-class SymbolicFlow(ABC):
+class SymbolicFlow:
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
     `names` are those of shared arrays in the old version,
     by the name here. `maps` are the tensor maps among the kernel's parameters.
     """
+
+    # What instructions do, and their predicates: `symbolic`.
+    _step: Callable[[PtxInstruction], None]
+    _guard: Callable[[PtxInstruction], Term]
 
     def __init__(
         self,
@@ -486,20 +489,6 @@ class SymbolicFlow(ABC):
             for leaf, term in value.items():
                 seen[leaf].append(term)
         return {}
-
-    # What instructions do: `symbolic`.
-
-    @abstractmethod
-    def _step(self, instruction: PtxInstruction) -> None:
-        """Execute an instruction."""
-
-    @abstractmethod
-    def _value(self, operand: str, width: int) -> Term:
-        """Return an operand; with a width of 0, as its register has it."""
-
-    @abstractmethod
-    def _guard(self, instruction: PtxInstruction) -> Term:
-        """Return the condition under which an instruction is executed."""
 
 
 def _register_order(name: str) -> tuple[str, str, int]:
