@@ -19,20 +19,7 @@ from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint
 from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
 from ncu_swizzle.certify.solver import SolverAnswer
-from ncu_swizzle.certify.terms import (
-    LINEAR,
-    SHARED,
-    Term,
-    atom,
-    binary,
-    both,
-    const,
-    either,
-    equal,
-    scale,
-    sext,
-    signed,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import LINEAR, SHARED, Term, atom, binary, both, const, either, signed
 from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
 
 SAMPLES = 5  # of each access, to find one mapping of all
@@ -77,7 +64,9 @@ class MappedAccess:
         """Return whether two accesses overlap in one version, at another distance in the other one."""
         distances = self.before - other.before, self.after - other.after
         last, span = const(self.width - 1, 64), const(self.width + other.width - 1, 64)
-        return ~equal(*distances) & either(binary("ult", distance + last, span) for distance in distances)
+        return ~distances[0].equals(distances[1]) & either(
+            binary("ult", distance + last, span) for distance in distances
+        )
 
 
 @dataclass(eq=False)
@@ -108,12 +97,12 @@ class ArrayAccesses:
                 raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
             chunk = atom("chunk", 64)
             reached = [*reached, binary("ult", chunk, const(old.tile.box // CHUNK, 64))]
-            start = offsets[0] + scale(chunk, CHUNK)
+            start = offsets[0] + chunk.scaled(CHUNK)
             offsets = old.tile.placed(start), new.tile.placed(start)
             self.period = max(self.period, old.tile.period, new.tile.period)
         for row in range(old.reaches):
             before, after = (
-                offset + scale(each.stride, row) if each.stride is not None else offset
+                offset + each.stride.scaled(row) if each.stride is not None else offset
                 for offset, each in zip(offsets, memory, strict=True)
             )
             align = old.align if row == 0 else min(old.align, BETWEEN)
@@ -215,7 +204,7 @@ class Arrays:
             return True
         moved = (access for access in array.accesses if access.before is not access.after)
         return any(
-            self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
+            self._ask(array, each, ~each.before.equals(each.after))[0] is not SolverAnswer.NEVER for each in moved
         )
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
@@ -286,7 +275,7 @@ class Arrays:
         self.check_time()
         both_versions = access.before, access.after
         outside = ~both(self._in_bounds(array, each, access.width, n) for n, each in enumerate(both_versions))
-        before, after = (equal(each & const(access.align - 1, 64), const(0, 64)) for each in both_versions)
+        before, after = ((each & const(access.align - 1, 64)).equals(const(0, 64)) for each in both_versions)
         outside = outside | (before & ~after)
         wanted = _leaves([*access.reached, *both_versions])
         says = "an access stays in its array, as aligned as it was"
@@ -308,14 +297,14 @@ class Arrays:
                     break
                 samples.add((values[0], values[1]))
                 row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
-                apart &= ~equal(binary("lshr", access.before, row), binary("lshr", const(values[0], 64), row))
+                apart &= ~binary("lshr", access.before, row).equals(binary("lshr", const(values[0], 64), row))
         return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
 
     def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
         if access.width > mapping.together:
             return False
         ends = (const(0, 64), const(access.width - 1, 64))
-        moved = both(equal(mapping.of(access.before + each), access.after + each) for each in ends)
+        moved = both(mapping.of(access.before + each).equals(access.after + each) for each in ends)
         return self._ask(array, access, ~moved, says=f"an access moves by {mapping.name}")[0] is SolverAnswer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
@@ -359,14 +348,14 @@ def _unwrapped(offset: Term) -> list[Term]:
     shared memory has, it is not assumed: a hash wraps on purpose, unsigned, whatever it is cast to.
     """
     found: list[Term] = []
-    for part in terms.subterms(offset):
+    for part in offset.subterms():
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
             constant = signed(inner.constant, 32)
             summands = [(term, signed(factor, 32)) for term, factor in inner.coefficients()]
             if all(abs(number) <= SHARED_BYTES for number in (constant, *(factor for _, factor in summands))):
-                wide = (scale(sext(term, 64), factor) for term, factor in summands)
-                found.append(equal(part, sum(wide, const(constant, 64))))
+                wide = (term.sext(64).scaled(factor) for term, factor in summands)
+                found.append(part.equals(sum(wide, const(constant, 64))))
     return found
 
 

@@ -279,7 +279,7 @@ class KernelComparison:
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.always(terms.equal(one, other), conditions)
+        return self.facts.always(one.equals(other), conditions)
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -316,7 +316,7 @@ class KernelComparison:
                 self._check_origin(each.memory[0], each.line)
             if each.one.width != each.other.width:
                 raise Unfollowed(f"{each.what} has another width in the new version", each.line)
-            same, otherwise = terms.equal(each.one, each.other), f"{each.what} may differ between the versions"
+            same, otherwise = each.one.equals(each.other), f"{each.what} may differ between the versions"
             self._show(arrays, same, each.block, each.line, f"{each.what} is the same", otherwise)
 
     def _symbols(self, *of: Term) -> list[Term]:
@@ -338,7 +338,7 @@ class KernelComparison:
         sources = self.facts.sources([memory.address])
         if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed(FROM_NUMBER, at)
-        if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
+        if any(leaf.is_atom("undef:") for leaf in memory.address.leaves()):
             raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in memory.address.atoms)
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):

@@ -21,9 +21,7 @@ from ncu_swizzle.certify.terms import (
     both,
     const,
     either,
-    equal,
     in_order,
-    leaves,
     rebuilt,
 )  # fmt: skip
 
@@ -66,7 +64,7 @@ class KernelFacts:
             return kind == "undef" or (kind == "ld" and int(place.partition(".")[0]) in body)
 
         variables = (leaf for leaf in term.atoms if leaf in self.phis and self.phis[leaf][1].block == variable.block)
-        return not any(map(changes, itertools.chain(*(leaves(leaf) for leaf in term.atoms - {*variables}))))
+        return not any(map(changes, itertools.chain(*(leaf.leaves() for leaf in term.atoms - {*variables}))))
 
     def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether conditions can hold together with what is known of their atoms."""
@@ -122,7 +120,7 @@ class KernelFacts:
         elif name.startswith(SHARED):
             yield binary("ule", leaf, const(SHARED_BYTES, 32))
             align = self._align.get(name, 1)
-            yield equal(leaf & const(align - 1, 32), const(0, 32))
+            yield (leaf & const(align - 1, 32)).equals(const(0, 32))
 
     def _entered(self, run: SymbolicRun, phi: Phi) -> Term:
         """Return that a joined value is what came in along one of the edges, under that edge's condition.
@@ -133,8 +131,8 @@ class KernelFacts:
         first = run.graph.dominators[phi.block]
         return either(
             both([
-                equal(selector, const(source, 16)),
-                equal(phi.value, value),
+                selector.equals(const(source, 16)),
+                phi.value.equals(value),
                 *self.edge(run, source, phi.block),
                 *self.path(run, source, first),
             ])
@@ -180,7 +178,7 @@ class KernelFacts:
         seen: set[Term] = set()
         waiting = list(terms)
         while waiting:
-            for leaf in in_order(leaves(waiting.pop()) - seen):
+            for leaf in in_order(waiting.pop().leaves() - seen):
                 seen.add(leaf)
                 for run in self.runs:
                     if (phi := run.phis.get(leaf)) is not None:

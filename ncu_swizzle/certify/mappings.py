@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from ncu_swizzle.certify.terms import Term, binary, const, scale
+from ncu_swizzle.certify.terms import Term, binary, const
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def swizzle(high: int, bits: int, low: int) -> ByteMapping:
 
     def moved(term: Term) -> Term:
         field = binary("lshr", term, const(high, term.width)) & const(mask, term.width)
-        return term ^ scale(field, 1 << low)
+        return term ^ field.scaled(1 << low)
 
     return ByteMapping(f"offset ^ ((offset >> {high} & {mask:#x}) << {low})", moved, 1 << low)
 
@@ -37,7 +37,7 @@ def padding(row: int, by: int) -> ByteMapping:
     exponent = row.bit_length() - 1
 
     def moved(term: Term) -> Term:
-        return term + scale(binary("lshr", term, const(exponent, term.width)), by)
+        return term + binary("lshr", term, const(exponent, term.width)).scaled(by)
 
     return ByteMapping(f"offset + offset / {row} * {by}", moved, row)
 

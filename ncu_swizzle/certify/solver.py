@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed, subterms
+from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed
 
 if TYPE_CHECKING:
     import bitwuzla
@@ -65,7 +65,7 @@ class Solver:
 
     def _term(self, term: Term) -> Any:
         if term not in self._terms:
-            new = [part for part in subterms(term) if part not in self._defined]
+            new = [part for part in term.subterms() if part not in self._defined]
             self._defined.update(new)
             self._parser.parse("\n".join([*_definitions(new), "\n"]), True, False)
             self._terms[term] = self._parser.parse_term(_named(term))
@@ -75,7 +75,7 @@ class Solver:
 def script(conditions: Iterable[Term]) -> str:
     """Return a script of the logic QF_BV whose answer is unsat if the conditions cannot all hold."""
     asked = [term for term in dict.fromkeys(conditions) if not (term.is_const and term.value)]
-    parts = {part for term in asked for part in subterms(term)}
+    parts = {part for term in asked for part in term.subterms()}
     asserted = (f"(assert (= {_named(term)} #b1))" for term in asked)
     return "\n".join(["(set-logic QF_BV)", *_definitions(parts), *asserted, "(check-sat)", ""])
 
@@ -119,7 +119,7 @@ def _defined(term: Term) -> str:
         return f"(ite (= {parts[0]} #b1) {parts[1]} {parts[2]})"
     if term.op in ("zext", "sext"):
         how = "zero" if term.op == "zext" else "sign"
-        return f"((_ {how}_extend {term.width - next(term.terms()).width}) {parts[0]})"
+        return f"((_ {how}_extend {term.width - term.first.width}) {parts[0]})"
     if term.op == "extract":
         high, low = term.args[1:]
         return f"((_ extract {high} {low}) {parts[0]})"
