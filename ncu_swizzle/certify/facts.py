@@ -8,27 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ncu_swizzle.certify.flow import Phi, Shape
 from ncu_swizzle.certify.solver import Solver, SolverAnswer
 from ncu_swizzle.certify.symbolic import SymbolicRun
-from ncu_swizzle.certify.terms import (
-    APPLY,
-    ATOM,
-    GLOBAL,
-    SHARED,
-    WINDOW,
-    Term,
-    apply,
-    atom,
-    binary,
-    both,
-    const,
-    either,
-    in_order,
-    rebuilt,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import SHARED, UNIFORM, Term, apply, atom, binary, both, const, either, in_order, rebuilt
 
 MOST_THREADS = 1_024
 SHARED_BYTES = 0x38C00  # 227 KiB, the most that any architecture gives a block
-# What is the same for all threads of a block.
-UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)
 
 
 class KernelFacts:
@@ -93,7 +76,7 @@ class KernelFacts:
         if leaf in self.phis and self.is_loop(leaf):
             return self.invariants.get(leaf, [])
         if leaf not in self._known:
-            self._known[leaf] = list(self._ranges(leaf)) if leaf.op == ATOM else []
+            self._known[leaf] = list(self._ranges(leaf)) if leaf.is_atom() else []
             if leaf in self.phis:
                 self._known[leaf] = [self._entered(*self.phis[leaf])]
         return self._known[leaf]
@@ -193,7 +176,7 @@ def instance(tag: str) -> Callable[[Term], Term]:
     memo: dict[Term, Term] = {}
 
     def renamed(leaf: Term) -> Term:
-        if leaf.op == APPLY:
+        if not leaf.is_atom():
             return apply(leaf.name, leaf.width, *(rebuilt(each, renamed, memo) for each in leaf.terms()))
         return leaf if leaf.name.startswith(UNIFORM) else atom(leaf.name + tag, leaf.width)
 

@@ -23,6 +23,7 @@ SHARED = "sym:"  # the address of a shared array
 OBJECT = "obj:"  # … of a local object, or of a parameter
 GLOBAL = "glob:"  # … of a variable in global or constant memory
 WINDOW = "window:"  # … at which a space begins among generic addresses, 64 bits wide; that of global memory is 0
+UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)  # atoms that all threads of a block share
 
 
 @dataclass(frozen=True)
