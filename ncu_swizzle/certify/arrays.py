@@ -16,13 +16,11 @@ from dataclasses import dataclass, field, replace
 from ncu_swizzle.certify import solver, terms
 from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
 from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint
-from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
 from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import LINEAR, SHARED, Term, atom, binary, both, const, either, signed
 from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
 
-SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
 THREADS = ("'1", "'2")  # what distinguishes the atoms of two threads
 MOST_PAIRS = 20_000  # of accesses
@@ -165,8 +163,7 @@ class Arrays:
             accesses = array.distinct()
             for access in accesses:
                 self._check_bounds(array, access)
-            if not self._follows_mapping(array, accesses):
-                self._check_pairs(array, accesses)
+            self._check_pairs(array, accesses)
         if self._level == LEVELS[0] and (mapped or not self.same_layout):
             for array in self._arrays.values():
                 if array not in mapped:
@@ -285,27 +282,6 @@ class Arrays:
         if answer is SolverAnswer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise _refuted(what, array, {"": access}, dict(zip(wanted, values, strict=True)))
-
-    def _follows_mapping(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> bool:
-        """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
-        samples: set[tuple[int, int]] = set()
-        for access in accesses:
-            apart = const(1, 1)
-            for turn in range(SAMPLES):
-                answer, values = self._ask(array, access, apart, [access.before, access.after])
-                if answer is not SolverAnswer.POSSIBLE:
-                    break
-                samples.add((values[0], values[1]))
-                row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
-                apart &= ~binary("lshr", access.before, row).equals(binary("lshr", const(values[0], 64), row))
-        return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
-
-    def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
-        if access.width > mapping.together:
-            return False
-        ends = (const(0, 64), const(access.width - 1, 64))
-        moved = both(mapping.of(access.before + each).equals(access.after + each) for each in ends)
-        return self._ask(array, access, ~moved, says=f"an access moves by {mapping.name}")[0] is SolverAnswer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""
