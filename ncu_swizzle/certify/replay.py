@@ -22,13 +22,10 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.code import parse_instruction
-from ncu_swizzle.emulate.constant_banks import bank_0
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Results, results
-from ncu_swizzle.emulate.worlds import World, decisive_integers
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import MOST_SHARED, ArgumentValue
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -37,7 +34,6 @@ from ncu_swizzle.smem.access import MOST_THREADS
 
 REPLAY_S = 10.0  # of all launches of both versions
 BUFFER = 1 << 20  # bytes behind every pointer
-SHARED = 1 << 18  # bytes; no block has more
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
 Shape = tuple[int, int, int]
 _NUMBER = re.compile(r"parameter (\d+)$")
@@ -84,30 +80,11 @@ class Assembled:
         shape = LaunchShape(grid=grid, block=block, shared=shared)
         return replace(emulated_launch.launch(self.cubin, self.symbol, shape, values), buffers=())
 
-    def results(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Results:
-        """Run some blocks with the random inputs of that number, and zeros in shared memory. Raises one of `faults`."""
+    def executed(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Execution:
+        """Execute some blocks on the memory of a draw, with zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
-        instructions = [parse_instruction(instruction) for instruction in code.instructions]
-        bank, _ = bank_0(code, launch)
-        world = World(
-            number=number,
-            decisive=decisive_integers(instructions, launch.grid, launch.block, bank, code.parameter_offset),
-            shared=np.zeros(SHARED, np.uint8),
-        )
-        return results(code, launch, np.array(sorted(blocks), np.int64), Clock(timeout_s=limit_s), world)
-
-
-def difference(old: Results, new: Results) -> str:
-    """Describe how the new version's results differ; empty if they do not, or are not known."""
-    if old.unseen or new.unseen:
-        return ""
-    first, second = old.written, new.written
-    if len(first.address) != len(second.address) or (first.address != second.address).any():
-        return "other bytes are stored"
-    if (first.known != second.known).any() or (first.value != second.value)[first.known].any():
-        return "other values are stored"
-    return "" if old.atomics == new.atomics else "the atomic operations differ"
+        return left_behind(code, launch, np.array(sorted(blocks), np.int64), number, Clock(timeout_s=limit_s))
 
 
 def _shown(found: Counterexample, block: Shape, versions: Sequence[Assembled], dynamic: Sequence[int | None]) -> str:
@@ -119,11 +96,11 @@ def _shown(found: Counterexample, block: Shape, versions: Sequence[Assembled], d
     given = {int(match[1]): value for name, value in found.values.items() if (match := _NUMBER.search(name))}
     until = thread_time() + REPLAY_S
     for otherwise, number in itertools.product(OTHERWISE, range(2)):  # data are floats, or integers
-        seen: list[Results] = []
+        seen: list[Execution] = []
         for version, shared in zip(versions, dynamic, strict=True):
             launch = version.launch((columns, rows, layers), block, shared, given, otherwise)
             try:
-                seen.append(version.results(launch, {found.block}, number, until - thread_time()))
+                seen.append(version.executed(launch, {found.block}, number, until - thread_time()))
             except NcuSwizzleError as error:  # the old version fails there, or the emulator cannot execute it
                 if seen and not isinstance(error, MemoryFault):
                     raise
