@@ -118,8 +118,8 @@ class FlowState:
 class SymbolicFlow:
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
-    `names` are those of shared arrays in the old version,
-    by the name here. `maps` are the tensor maps among the kernel's parameters.
+    `names` are those of shared arrays in the old version, by the name here. `maps` are the tensor maps among the
+    kernel's parameters.
     """
 
     # What instructions do, and their predicates: `symbolic`.
