@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.certify import solver, terms
+from ncu_swizzle.certify import terms
 from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
 from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
 from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import LINEAR, SHARED, Term, atom, binary, both, const, either, signed
-from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess
 
 TOGETHER = 32  # pairs of one access that are asked of together
 THREADS = ("'1", "'2")  # what distinguishes the atoms of two threads
@@ -122,10 +122,8 @@ class Arrays:
     sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]]
     dynamic: tuple[int, int] | None
     same_layout: bool
-    certificate: bool
     check_time: Callable[[], None]
     assumed: set[Assumption] = field(default_factory=set)
-    queries: list[Query] = field(default_factory=list)
     _level: frozenset[Assumption] = LEVELS[0]  # what is assumed of the old version at present
     _arrays: dict[Term, ArrayAccesses] = field(default_factory=dict)
 
@@ -147,11 +145,11 @@ class Arrays:
 
         Raises Refuted, or Unfollowed.
         """
-        kept = len(self.queries)
+        shown = len(self.facts.solver.shown)
         for self._level in LEVELS[:-1]:
             with contextlib.suppress(Refuted, Unfollowed):
                 return self._checked()
-            del self.queries[kept:]
+            del self.facts.solver.shown[shown:]
         self._level = LEVELS[-1]
         return self._checked()
 
@@ -200,9 +198,8 @@ class Arrays:
         if array.accesses and old is not None and new is not None and new < old:
             return True
         moved = (access for access in array.accesses if access.before is not access.after)
-        return any(
-            self._ask(array, each, ~each.before.equals(each.after))[0] is not SolverAnswer.NEVER for each in moved
-        )
+        moves = (self._known(array, each, ~each.before.equals(each.after)) for each in moved)
+        return any(self.facts.solver.ask(conditions)[0] is not SolverAnswer.NEVER for conditions in moves)
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
@@ -245,25 +242,6 @@ class Arrays:
             known += _unwrapped(access.before)
         return [*known, *self.facts.about([*known, access.before, access.after])]
 
-    def _ask(
-        self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
-    ) -> tuple[SolverAnswer, list[int]]:
-        return self._asked(self._known(array, access, condition), wanted, says, access.line)
-
-    def _asked(
-        self, conditions: Sequence[Term], wanted: Sequence[Term], says: str, line: Location | None
-    ) -> tuple[SolverAnswer, list[int]]:
-        """Ask the solver. What is shown goes to the certificate, if that says something."""
-        answer = self.facts.solver.ask(conditions, wanted)
-        if says and answer[0] is SolverAnswer.NEVER:
-            self.keep(says, line, conditions)
-        return answer
-
-    def keep(self, says: str, line: Location | None, conditions: Sequence[Term]) -> None:
-        """Keep a query that was answered, for the certificate."""
-        if self.certificate:
-            self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
-
     def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
         """Check that an access stays in the array, and as aligned as it was.
 
@@ -276,7 +254,7 @@ class Arrays:
         outside = outside | (before & ~after)
         wanted = _leaves([*access.reached, *both_versions])
         says = "an access stays in its array, as aligned as it was"
-        answer, values = self._ask(array, access, outside, wanted, says)
+        answer, values = self.facts.solver.ask(self._known(array, access, outside), wanted, says, access.line)
         if answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
         if answer is SolverAnswer.POSSIBLE:
@@ -304,7 +282,7 @@ class Arrays:
         meetings = [both([one.meets_otherwise(each), *each.reached]) for each in others]
         conditions = [*one.reached, either(meetings)]
         wanted = _leaves([one.before, one.after, *conditions])
-        answer, values = self._asked(conditions, wanted, "accesses meet in both versions alike", one.line)
+        answer, values = self.facts.solver.ask(conditions, wanted, "accesses meet in both versions alike", one.line)
         if answer is SolverAnswer.UNKNOWN and len(others) > 1:
             self._check_meetings(array, one, others[::2])
             self._check_meetings(array, one, others[1::2])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking
 from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed
+from ncu_swizzle.certify.verdict import Location
 
 if TYPE_CHECKING:
     import bitwuzla
@@ -22,13 +23,14 @@ class SolverAnswer(StrEnum):
     UNKNOWN = "unknown"
 
 
-LIMIT_MS = 5_000  # of one query: those of real kernels take one to 400
+LIMIT_MS = 10_000  # of one query, on the clock: those of real kernels take 1 to 400, and others wait for the processor
 
 
 @dataclass(eq=False)
 class Solver:
     """Asks Bitwuzla. A term is defined once. Raises EnvironmentLacking if Bitwuzla is not installed."""
 
+    shown: list[tuple[str, Location | None, list[Term]]] = field(default_factory=list)  # what, where, by which query
     _terms: dict[Term, bitwuzla.Term] = field(default_factory=dict)
     _defined: set[Term] = field(default_factory=set)
 
@@ -43,9 +45,20 @@ class Solver:
         self._manager: Any = bitwuzla.TermManager()
         self._parser: Any = bitwuzla.Parser(self._manager, bitwuzla.Options())
 
-    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
-        """Return whether the conditions can all hold, and if so, values of what is wanted."""
+    def ask(
+        self, conditions: Iterable[Term], wanted: Sequence[Term] = (), says: str = "", line: Location | None = None
+    ) -> tuple[SolverAnswer, list[int]]:
+        """Return whether the conditions can all hold, and if so, values of what is wanted.
+
+        If they cannot, what that says is kept as shown.
+        """
         asked = list(dict.fromkeys(conditions))
+        answer = self._answer(asked, wanted)
+        if says and answer[0] is SolverAnswer.NEVER:
+            self.shown.append((says, line, asked))
+        return answer
+
+    def _answer(self, asked: Sequence[Term], wanted: Sequence[Term]) -> tuple[SolverAnswer, list[int]]:
         if any(term.is_const and not term.value for term in asked):
             return SolverAnswer.NEVER, []
         options = self._api.Options()
