@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.base.errors import DamagedFile
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.addresses import EXTERNALS
-from ncu_swizzle.emulate.code import Span
+from ncu_swizzle.emulate.code import EXTERNALS, Span
 from ncu_swizzle.smem import access
 
 GLOBALS = 0x8004_0000_0000  # address of the module's global variables, which no allocation of a process has
