@@ -208,7 +208,7 @@ class FixState:
         missed = self._missed(subject, seen, tile)
         spans = spans_of(self.job.version(subject.file.text).arrays)
         excess, own = excess_of(subject.emulated, spans).moved, [root.array.span for root in seen.roots]
-        aimed = {name: excess[name] for name, span in spans.items() if span in own}
+        aimed = {name: excess[name] for name, span in spans.items() if span in own and excess[name] != 0}
         stop: Stop | None = None
         proved: list[tuple[str, TriedPatch, Ranked]] = []  # with what each costs
         possible: list[TriedPatch] = []
