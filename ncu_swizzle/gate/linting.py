@@ -214,6 +214,7 @@ def lint_kernels(
         for file in filter(is_launches, files):
             description.refuse_beside(file)
             captured[file] = opened.enter_context(replay.opened(Path(file), work.settings))
+            _ = captured[file].demangled  # all together
         for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
             run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
             yield run[-1]
