@@ -36,12 +36,11 @@ from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.stored_tiles import Stores, stores
 from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, Tiled, decoded_map
 from ncu_swizzle.emulate.tensor_probes import TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
-from ncu_swizzle.emulate.tile_record import TileRecord
+from ncu_swizzle.emulate.tile_record import Stores, TileRecord, stores
 from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, WARPS, Descriptor
 from ncu_swizzle.smem.opcodes import TABLE, Copy, Memory, Shared
