@@ -1,6 +1,6 @@
 """The user's cache: anything slow to make that can be made again, in one folder with a size limit.
 
-    cubins/         compiled kernels, by source, options and compiler    (`kernels.toolchain`, `kernels.build`)
+    cubins/         compiled kernels, by source, options and compiler    (`kernels.toolchain`, `kernels.check`)
     sass/           their disassembly, by cubin and disassembler         (`kernels.toolchain`)
     emulations/     counts, by cubin, launch and emulator                (`engines.counts_cache`)
     disassembly/    SASS and units from NVIDIA's module                  (`engines.reader`)

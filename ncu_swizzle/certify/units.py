@@ -25,7 +25,7 @@ from ncu_swizzle.certify.verdict import KernelVerdict, ProofObstacle, ProofOutco
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
-from ncu_swizzle.kernels import descriptions, fills, halves, limits
+from ncu_swizzle.kernels import fills, halves, limits, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Halves, TranslationUnit, Tree
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -308,7 +308,7 @@ class CheckedProject:
     def described(self) -> tuple[Target, ...]:
         """The kernels that ncu-swizzle.toml describes."""
         try:
-            catalog = descriptions.catalogue(self.sources, self.folder)
+            catalog = naming.catalogue(self.sources, self.folder)
         except NcuSwizzleError:  # reported where a description is needed
             return ()
         targets = (target for target in catalog.targets() if not target.family.shipped)

@@ -30,7 +30,7 @@ from ncu_swizzle.reports import model
 from ncu_swizzle.reports.attribution import Calls, FrameOwners
 from ncu_swizzle.reports.counts import NEVER, Instruction, SavedRequests, known_sum
 from ncu_swizzle.reports.model import KernelId, Metric, Profile, UnknownCounts
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.smem import access
 
 NOTES = 3  # reasons listed in notes; the rest are counted

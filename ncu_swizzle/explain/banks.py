@@ -18,7 +18,7 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import table_line
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.origins import COMPUTED
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap, code, layout, mapping
 from ncu_swizzle.smem.access import Access

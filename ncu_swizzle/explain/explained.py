@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.cubin import elf
 from ncu_swizzle.explain import banks, own_kernels, predict, shown
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import EveryLaunchAnswer, PredictAnswer
@@ -24,7 +24,7 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution, remarks
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.origins import COMPUTED
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -326,7 +326,7 @@ def named(query: ExplainQuery, unlaunched: bool) -> Named:
             Typed("ncu-swizzle list"),
             f", a file, {', '.join(banks.PICTURES)}, or an expression in tid with --op ld.shared.b32",
         )
-        if fatbin.is_built(Path(query.what)):
+        if elf.is_built(Path(query.what)):
             judged = Hint(Typed(f"ncu-swizzle lint {shlex.quote(query.what)}"), naming.JUDGES)
             raise UsageError(f"{query.what} is built: none of its launches is known", judged) from error
         if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:

@@ -14,7 +14,7 @@ from ncu_swizzle.explain.predict import EveryLaunchAnswer, PredictAnswer, Predic
 from ncu_swizzle.render import listing
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports.model import UnknownCounts
-from ncu_swizzle.reports.origins import COMPUTED
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.layout import Fragment
 from ncu_swizzle.smem.mapping import Bits, Mapping, Places, tma_alignment, tma_mode

@@ -23,7 +23,7 @@ from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Ver
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.render.templates import new_environment
-from ncu_swizzle.reports.origins import COMPUTED, NCU, origin_of
+from ncu_swizzle.reports.options import COMPUTED, NCU, origin_of
 from ncu_swizzle.reports.remarks import fewer_cycles, saving
 
 SCHEMA = 2

@@ -23,7 +23,7 @@ from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
-from ncu_swizzle.kernels import descriptions, device, limits, naming
+from ncu_swizzle.kernels import device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
 from ncu_swizzle.kernels.options import KernelDescription
 from ncu_swizzle.kernels.toolchain import INSTALL
@@ -212,10 +212,10 @@ def _targets(what: str, query: FixQuery) -> list[Target]:
         )
     (named,) = naming.resolve([what], query.description, every=True)
     for skipped in named.skipped:
-        raise UsageError(f"{skipped.name}: {skipped.reason}", descriptions.describing(what))
+        raise UsageError(f"{skipped.name}: {skipped.reason}", naming.describing(what))
     targets = [target.sized(query.request.problem) for target in named.targets]
     if not targets:
-        raise UsageError(f"{what} has no kernel whose launch is described", descriptions.describing(what))
+        raise UsageError(f"{what} has no kernel whose launch is described", naming.describing(what))
     for target in targets:
         if not _has_source(target):
             raise UsageError(

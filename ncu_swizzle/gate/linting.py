@@ -35,8 +35,8 @@ from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, EMULATOR, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
-from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
+from ncu_swizzle.gate.memory import judge_degrees
 from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
@@ -53,7 +53,7 @@ from ncu_swizzle.gate.verdict import (
     moved,
     with_rule_origin,
 )
-from ncu_swizzle.kernels import descriptions, fills, limits, naming
+from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target, split_name
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Skipped, Unlaunched
@@ -144,7 +144,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", descriptions.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:

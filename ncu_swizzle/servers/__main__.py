@@ -30,15 +30,15 @@ CALLS: Mapping[str, str] = {
     "judge": "calls",
     "lint": "calls",
     "check": "calls",
-    "lines": "lines",
-    "line": "lines",
+    "lines": "calls",
+    "line": "calls",
     "fix": "calls",
     "rewrite": "calls",
     "profile": "calls",
     "compare": "calls",
     "read_report": "calls",
-    "explain": "lines",
-    "suggest": "lines",
+    "explain": "calls",
+    "suggest": "calls",
 }
 
 

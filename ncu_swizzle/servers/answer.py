@@ -23,7 +23,7 @@ from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.kernels import descriptions
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import SOURCE, Family, Kernel, split_name
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.project import KernelSpec
@@ -271,7 +271,7 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     if file:
         return _of_file(caller, file)
     config = caller.folders.config(Path.cwd())
-    rows = [_row(family, kernel) for family, kernel in descriptions.catalogue(CatalogOptions(config))]
+    rows = [_row(family, kernel) for family, kernel in naming.catalogue(CatalogOptions(config))]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
     following = next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
     summary = f"{len(rows)} kernels; those with a file are the project's."
@@ -289,7 +289,7 @@ def _of_file(caller: Caller, file: str) -> Answer:
     source = Path(file)
     described = [
         (family, kernel)
-        for family, kernel in descriptions.catalogue(CatalogOptions(config))
+        for family, kernel in naming.catalogue(CatalogOptions(config))
         if not family.shipped and is_same_file(family.source(kernel), source)
     ]
     settings = EmulationSettings(Toolchain(timeout_s=caller.timeout_s))

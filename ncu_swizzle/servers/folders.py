@@ -14,10 +14,10 @@ from ncu_swizzle.base.errors import Hint, LaunchLacking, NcuSwizzleError, Typed,
 from ncu_swizzle.base.texts import Sizes, in_json
 from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.engines.settings import Progress, Request, silent
-from ncu_swizzle.kernels import build, fills, naming, project
+from ncu_swizzle.kernels import check, fills, naming, project
 from ncu_swizzle.kernels.family import BYTES, PYTHON, Target, is_kernel_file, split_name
 from ncu_swizzle.kernels.options import CatalogOptions, KernelDescription, PairOptions
-from ncu_swizzle.reports.origins import EMULATED, NCU
+from ncu_swizzle.reports.options import EMULATED, NCU
 
 # How a kernel is launched, as a client describes it: the fields of ncu-swizzle.toml's entries.
 
@@ -187,9 +187,9 @@ def hint(error: NcuSwizzleError) -> Hint:
     """Return what a client can send next: the typed command as a call, or as the launch of the same call."""
     lacking = error.__cause__ if isinstance(error.__cause__, LaunchLacking) else error  # said in keywords of Python
     if isinstance(lacking, LaunchLacking):
-        hint = build.completed(lacking)
+        hint = check.completed(lacking)
         if hint.startswith("--"):
-            return Hint(f"launch={in_json(build.keywords(hint)).strip()}")
+            return Hint(f"launch={in_json(check.keywords(hint)).strip()}")
         if isinstance(lacking.spec, project.KernelSpec) and not lacking.spec.to_do:
             call = in_json({"file": str(lacking.spec.source)}).strip()
             return Hint(f"list_kernels {call} answers what is known of its launch")

@@ -154,7 +154,7 @@ def hover(rows: list[Row], explained: Answer | None) -> str:
 
 
 def _banks(explained: Answer) -> Iterator[str]:
-    """Yield a sentence per mapping: `servers.lines` gives each one two rows."""
+    """Yield a sentence per mapping: `servers.calls` gives each one two rows."""
     mapping = ""
     for row in explained.rows:
         if "mapping" in row:

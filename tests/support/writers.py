@@ -28,7 +28,7 @@ from ncu_swizzle.reports.options import Outputs
 from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.plan import Sweep
 from tests.support.gate_profiles import verdict_on
 from tests.support.hostile import Change, poisoned
 from tests.support.recordings import Recorded
