@@ -33,8 +33,6 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.names import KernelFilter, demangle, function
 from ncu_swizzle.reports.model import MachineInfo
 
-# What the libraries in a program wrote: a line per event, in a file per process, next to cubins and contents.
-
 # Which cubin a launched function belongs to.
 #
 # CUPTI hands out each cubin as it is loaded, but not its module. What a program loads by cuModuleLoad… is known
@@ -369,8 +367,6 @@ def _machine(event: dict[str, Any]) -> MachineInfo:
         driver=f"CUDA {driver // 1000}.{driver % 1000 // 10}",
     )
 
-
-# Run a program with the library that records its launches.
 
 # Where CUPTI is: in a toolkit, in an installed Python package, or next to ncu.
 

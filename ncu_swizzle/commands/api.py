@@ -1,4 +1,9 @@
-"""The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, …."""
+"""The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
+
+An entry is what the commands take (a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder), or
+what these functions return. Keywords are the commands' options, with ``_`` for ``-``: ``clock_control="base"``.
+Every function raises `errors.NcuSwizzleError`, with a `hint`.
+"""
 
 from __future__ import annotations
 
@@ -207,12 +212,6 @@ def _bits(tensor: Any) -> np.ndarray:
         return np.atleast_1d(integers.view({1: np.uint8, 2: np.uint16}[bytes_]))
     return np.atleast_1d(flat.cpu().contiguous().numpy())
 
-
-# The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
-#
-# An entry is what the commands take (a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder), or
-# what these functions return. Keywords are the commands' options, with ``_`` for ``-``: ``clock_control="base"``.
-# Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
 

@@ -1,4 +1,7 @@
-"""What a cubin holds about its kernels besides code, and the cubins and PTX in files of all kinds."""
+"""What a cubin holds about its kernels besides code, and the cubins and PTX in files of all kinds.
+
+``cuobjdump -elf`` prints a kernel's attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,6 @@ from elftools.elf.sections import Section, SymbolTableSection
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.base.files import brief, is_file, read_bytes
 from ncu_swizzle.smem.access import RESERVED_BYTES
-
-# What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
-#
-# ``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D

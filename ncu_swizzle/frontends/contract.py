@@ -44,8 +44,6 @@ from ncu_swizzle.kernels.nvcc_options import TRUST
 from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports.model import Profile
 
-# What every language's compiling process gets and returns: the request, the answer, and refusals.
-
 # Import a user's Python file, which executes it, and find a name in it: only in the child process.
 
 

@@ -29,8 +29,6 @@ from ncu_swizzle.kernels.project import TODO, KernelSpec
 from ncu_swizzle.kernels.signature import KernelSignature, SignatureParameter, dtype_of, pointee_of, signature_of
 from ncu_swizzle.kernels.toolchain import ARCH, KIND, PTXAS, Toolchain
 
-# The cubin of a compiled file or a described kernel; and what to type for one whose launch is not described.
-
 # A PTX file's cubin, from the cache or assembled now.
 
 

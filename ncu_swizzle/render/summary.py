@@ -90,8 +90,6 @@ def cell(value: str | int | float) -> str:
     return text.count(value) if isinstance(value, int) else text.fixed(value, 2)
 
 
-# The head of a report: the key figures and their provenance; and the rows of many profiles and many launches.
-
 # Rows of many profiles and of many launches, as every output shows them; bars are drawn by the templates.
 
 

@@ -25,21 +25,21 @@ from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
 
 REPORT = "report it where you got ncu-swizzle, with the call that you made"
 # Each call's module, imported when it is called.
-CALLS: Mapping[str, str] = {
-    "list_kernels": "answer",
-    "judge": "calls",
-    "lint": "calls",
-    "check": "calls",
-    "lines": "calls",
-    "line": "calls",
-    "fix": "calls",
-    "rewrite": "calls",
-    "profile": "calls",
-    "compare": "calls",
-    "read_report": "calls",
-    "explain": "calls",
-    "suggest": "calls",
-}
+OTHERS = (
+    "judge",
+    "lint",
+    "check",
+    "lines",
+    "line",
+    "fix",
+    "rewrite",
+    "profile",
+    "compare",
+    "read_report",
+    "explain",
+    "suggest",
+)
+CALLS: Mapping[str, str] = {"list_kernels": "answer", **dict.fromkeys(OTHERS, "calls")}
 
 
 def answer(request: Mapping[str, Any]) -> Answer:

@@ -362,8 +362,6 @@ def _after(caller: Caller, compared: Comparison, kernel: str, launch: LaunchGive
     return Call("explain", {"kernel": kernel, **arguments}) if last.excessive else None
 
 
-# `lines` and `line`: what an editor shows beside a source: each line's wavefronts, each kernel's, and why.
-
 # `explain` and `suggest`: why an access conflicts, and which mapping frees a tile of conflicts.
 
 SHOWN = 4  # candidates

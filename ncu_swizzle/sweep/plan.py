@@ -29,8 +29,6 @@ from ncu_swizzle.reports.model import MachineInfo, Profile, UnknownCounts
 from ncu_swizzle.reports.options import Destination, Origin, origin_of
 from ncu_swizzle.sweep.worker import HERE, Whereabouts
 
-# The points of a sweep, and what each depends on: if that has changed, a saved point is measured again.
-
 # Which kernels are profiled at which problems: read from the command line and checked before anything runs.
 
 ALL = "all"

@@ -32,8 +32,6 @@ from ncu_swizzle.kernels import device, limits
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.limits import FOLDER_OPTIONS
 
-# What runs in a worker: the examination, receiving missing files, and one task at a time.
-
 # Which ncu-swizzle this is: its version, and a digest of everything that a profile depends on.
 
 SKIPPED = ("__pycache__", "_data")
@@ -343,8 +341,6 @@ def _unfit() -> str:
         return ""  # without nvidia-smi it cannot be told
     return f"its GPU does not answer: {ended.log.strip()[:200]}" if ended.status else ""
 
-
-# Dask: start workers on this machine, or join a running cluster. The one module that starts Dask.
 
 # The workers that are fit for a job: examined when they appear, dropped when they are gone.
 
