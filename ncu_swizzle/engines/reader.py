@@ -32,11 +32,10 @@ from ncu_swizzle.cubin.lines import Location, line_table
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
 from ncu_swizzle.reports import container, model, pack, remarks
-from ncu_swizzle.reports.container import Container, Facts
+from ncu_swizzle.reports.container import Container, Facts, ReportResult
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile, UnknownCounts
 from ncu_swizzle.reports.options import NCU
-from ncu_swizzle.reports.results import ReportResult
 
 # Cached answers of NVIDIA's module, which needs half a second or more for each.
 #

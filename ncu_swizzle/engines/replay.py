@@ -30,7 +30,7 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
-from ncu_swizzle.engines import counts_cache, emulation
+from ncu_swizzle.engines import emulated_profile, emulation
 from ncu_swizzle.engines.emulated_launch import GLOBALS, Binary, captured_image
 from ncu_swizzle.engines.emulated_profile import CAPTURED, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
@@ -322,7 +322,7 @@ class ChosenLaunches:
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
             self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, emulation.check,
-            disassembler, [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
+            disassembler, [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 

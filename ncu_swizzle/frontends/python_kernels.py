@@ -23,9 +23,8 @@ from ncu_swizzle.cubin.shared_arrays import SECTION
 from ncu_swizzle.kernels.nvcc_options import readable, source_bytes
 from ncu_swizzle.reports import attribution
 from ncu_swizzle.reports.attribution import Site
-from ncu_swizzle.reports.container import Facts
+from ncu_swizzle.reports.container import Facts, ReportResult
 from ncu_swizzle.reports.model import LayoutNote, Profile
-from ncu_swizzle.reports.results import ReportResult
 
 # What a report lacks for kernels written in Python: callers of inlined functions, and Triton's layouts.
 #

@@ -35,9 +35,8 @@ from ncu_swizzle.reports import attribution, memory
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.reports.options import LintOptions
 from ncu_swizzle.servers import answer
-from ncu_swizzle.servers.answer import Answer, Call, Row
-from ncu_swizzle.servers.folders import HEADERS, Caller, LaunchGiven, without_empty
-from ncu_swizzle.servers.folders import shown as shown_path
+from ncu_swizzle.servers.answer import HEADERS, Answer, Call, Caller, LaunchGiven, Row, without_empty
+from ncu_swizzle.servers.answer import shown as shown_path
 from ncu_swizzle.smem import bankmap, code
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import Phase

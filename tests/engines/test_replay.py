@@ -16,7 +16,7 @@ from ncu_swizzle.base.errors import NotComparable, TimeLimit, UnknownKernel, Usa
 from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts
-from ncu_swizzle.engines import counts_cache, emulated_launch, emulation, replay
+from ncu_swizzle.engines import emulated_launch, emulated_profile, emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import Replay, ReplaySettings
 from ncu_swizzle.engines.settings import AUTO, Done, silent
@@ -263,7 +263,7 @@ def test_an_unchanged_kernel_is_emulated_once_and_comes_back_alike_down_to_the_t
             before, after = getattr(access, name), getattr(again.counts.requests[offset], name)
             assert (before.dtype, after.flags.writeable) == (after.dtype, True)
             assert np.array_equal(before, after)
-    assert counts_cache.pack(again.counts) == counts_cache.pack(first.counts)
+    assert emulated_profile.pack(again.counts) == emulated_profile.pack(first.counts)
 
 
 @pytest.mark.long
@@ -284,7 +284,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 6
-    monkeypatch.setattr(counts_cache, "code_digest", lambda patterns: "another emulator")
+    monkeypatch.setattr(emulated_profile, "code_digest", lambda patterns: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 7
     version = Toolchain.version
@@ -319,8 +319,8 @@ def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, mon
 
     monkeypatch.setattr(emulation, "time", Clock())
     target = histogram(work)
-    for limit_s, most_bytes, kept in ((30, counts_cache.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
-        monkeypatch.setattr(counts_cache, "MOST_BYTES", most_bytes)
+    for limit_s, most_bytes, kept in ((30, emulated_profile.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
+        monkeypatch.setattr(emulated_profile, "MOST_BYTES", most_bytes)
         settings = EmulationSettings(budget_s=limit_s)
         assert emulation.emulate_target(target, settings).profile.total.wavefronts
         assert len(entries()) == kept, "a check within the limit may have been cut off"

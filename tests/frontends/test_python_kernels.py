@@ -13,8 +13,8 @@ from ncu_swizzle.engines import reader
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import PythonLines
 from ncu_swizzle.reports import container, remarks
+from ncu_swizzle.reports.container import ModuleSource, ReportResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.results import ModuleSource, ReportResult
 from tests.support import python_kernels as triton_caches
 from tests.support.places import PROGRAMS
 from tests.support.python_kernels import CACHED, HELPERS, SOURCE
