@@ -42,11 +42,11 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.modules import renamed
 from ncu_swizzle.certify.ptx import parse
-from ncu_swizzle.certify.replay import Assembled, difference
+from ncu_swizzle.certify.replay import Assembled
 from ncu_swizzle.certify.units import KnownLaunch
 from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome
 from ncu_swizzle.cubin import names
-from ncu_swizzle.emulate.results import Results
+from ncu_swizzle.emulate.execution import Execution, difference, untold
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import catalog, halves, naming
 from ncu_swizzle.kernels.family import Target
@@ -342,8 +342,8 @@ def oracle(change: Change, after: str) -> tuple[str, str]:
             new = _results(versions[1], change.targets[1], number, argument_draw)
         except NcuSwizzleError as error:
             return WRONG, f"the new version fails: {str(error).splitlines()[0]}"
-        if old.unseen or new.unseen:
-            why = f"{(old.unseen or new.unseen)[0]} is not followed"
+        if lost := untold(old) or untold(new):
+            why = lost
             continue
         compared += 1
         if found := difference(old, new):
@@ -351,10 +351,10 @@ def oracle(change: Change, after: str) -> tuple[str, str]:
     return (EQUIVALENT, f"{compared} launches") if compared else (UNSURE, why)
 
 
-_OLD: dict[tuple[str, int], Results | str] = {}  # of the old versions, in this process
+_OLD: dict[tuple[str, int], Execution | str] = {}  # of the old versions, in this process
 
 
-def _old(change: Change, version: Assembled, number: int, drawn: float) -> Results | str:
+def _old(change: Change, version: Assembled, number: int, drawn: float) -> Execution | str:
     """Return what the old version stores in a launch, or why it is not one of its launches."""
     if (change.name, number) not in _OLD:
         try:
@@ -364,7 +364,7 @@ def _old(change: Change, version: Assembled, number: int, drawn: float) -> Resul
     return _OLD[change.name, number]
 
 
-def _results(version: Assembled, target: Target, number: int, drawn: float) -> Results:
+def _results(version: Assembled, target: Target, number: int, drawn: float) -> Execution:
     """Return what some blocks of a launch store: the described one, then others, with other integers."""
     draw = random.Random(drawn)
     family = target.family
@@ -378,7 +378,7 @@ def _results(version: Assembled, target: Target, number: int, drawn: float) -> R
     launch = emulated_launch.launch_of(varied, version.cubin, version.symbol, sample=number + 1)
     grid = launch.grid
     blocks = {(0, 0, 0), (grid[0] - 1, grid[1] - 1, grid[2] - 1), tuple(draw.randrange(size) for size in grid)}
-    return version.results(launch, blocks, number, EMULATION_S)
+    return version.executed(launch, blocks, number, EMULATION_S)
 
 
 # ----------------------------------------------------------------------------------------------------------- the bench

@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,9 +33,11 @@ from bench.figures import tables
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.cubin.elf import ELF, DeviceImage, built_files_in, images, open_elf
 from ncu_swizzle.emulate.code import Sass, parse_instruction
+from ncu_swizzle.emulate.effects import is_control, results
 from ncu_swizzle.emulate.execution import data_step
-from ncu_swizzle.emulate.program import Support, support
+from ncu_swizzle.emulate.operands import MAKERS, compiled_step
 from ncu_swizzle.kernels.toolchain import NVDISASM, Toolchain
+from ncu_swizzle.smem.opcodes import Shared
 
 KEPT = ROOT / "tests" / "data" / "census.json.xz"
 SAMPLE = 256 << 10  # bytes of machine code per file and architecture
@@ -105,6 +108,28 @@ def save(found: Found) -> None:
     }
     content = json.dumps({"instructions": texts, "counts": counts}, separators=(",", ":"))
     KEPT.write_bytes(lzma.compress(content.encode(), preset=9))
+
+
+class Support(StrEnum):
+    """What the emulator makes of an instruction's results."""
+
+    EMULATED = "emulated"
+    ON_PURPOSE = "unknown on purpose"  # data, or what only the hardware knows
+    NOT_KNOWN = "not known"
+
+
+def support(sass: Sass) -> Support:
+    """Return what becomes of an instruction whose results all matter."""
+    instruction = parse_instruction(sass)
+    row = instruction.row
+    if not row.modelled:
+        return Support.NOT_KNOWN
+    if row.opaque or row.tile:
+        return Support.ON_PURPOSE
+    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not results(instruction)
+    if without_results or row.shared is Shared.UNCOUNTED or compiled_step(instruction):
+        return Support.EMULATED
+    return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
 
 
 def supported(texts: Iterable[str]) -> Mapping[str, Support]:

@@ -14,7 +14,12 @@ from ncu_swizzle.base.texts import without_last_ones
 FREE, FIXED, DEPENDS, UNKNOWN = "free", "fixed", "depends", "unknown"
 # Some of what the degree of an access may depend on, and what usually holds.
 WHO, WHERE = "which lanes take part", "where in lines of 128 bytes it reads"
-RULE = {WHO: "all lanes of its warps take part", WHERE: "its lanes read from a multiple of 128 bytes on"}
+WHO_AND_WHERE = f"{WHO}, and {WHERE}"
+RULE = {
+    WHO: "all lanes of its warps take part",
+    WHERE: "its lanes read from a multiple of 128 bytes on",
+    WHO_AND_WHERE: "all lanes of its warps take part, and read from a multiple of 128 bytes on",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,12 +107,13 @@ def outcomes(
     jobs: int = 1,
     hear: Hear = lambda what, done: None,
     loads: Sequence[str] = (),
-    meanwhile: Callable[[], object] = lambda: None,
+    meanwhile: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, ItemOutcome]]:
     """Yield the number and the outcome of each item as it ends; with one job, or one item, in this process.
 
     `loads` are modules that the work imports late: the nursery loads them once for all workers, or did so `ahead`.
-    `meanwhile` is called once all workers are busy: for what has to be done here in any case. What is no
+    `meanwhile` does a part of what has to be done here in any case: it is called while workers have all the items, and
+    nothing is heard of them, until it returns that there is no more, and again after each outcome. What is no
     NcuSwizzleError is a bug, and raised. Processes that still run end with the iterator: close it.
     """
     if jobs < 2 or len(items) < 2:
@@ -165,14 +166,19 @@ class _Spread:
         self._waiting = deque(range(len(items)))
         self._busy: dict[Connection, int] = {}  # with the item that its worker has
 
-    def outcomes(self, workers: int, meanwhile: Callable[[], object]) -> Iterator[tuple[int, ItemOutcome]]:
+    def outcomes(self, workers: int, meanwhile: Callable[[], bool]) -> Iterator[tuple[int, ItemOutcome]]:
         for _ in range(workers):
             self._feed(self._nursery.born())
-        meanwhile()
+        more = True
         while self._busy:
-            for ready in connection.wait(list(self._busy)):
+            idle = more and not self._waiting  # else the next item goes out at once
+            heard = connection.wait(list(self._busy), 0 if idle else None)
+            if not heard:
+                more = meanwhile()
+            for ready in heard:
                 assert isinstance(ready, Connection)
                 if (ended := self._heard(ready)) is not None:
+                    more = True
                     yield ended
 
     def _feed(self, worker: Connection) -> None:

@@ -21,13 +21,10 @@ from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.certify.verdict import Counterexample, KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import shared_arrays
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.code import parse_instruction
-from ncu_swizzle.emulate.constant_banks import bank_0
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Results, results
-from ncu_swizzle.emulate.worlds import World, decisive_integers
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import MOST_SHARED, ArgumentValue
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -36,7 +33,6 @@ from ncu_swizzle.smem.access import MOST_THREADS
 
 REPLAY_S = 10.0  # of all launches of both versions
 BUFFER = 1 << 20  # bytes behind every pointer
-SHARED = 1 << 18  # bytes; no block has more
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
 _NUMBER = re.compile(r"parameter (\d+)$")
 _TARGET = re.compile(r"^\.target sm_(\d+)", re.MULTILINE)
@@ -78,7 +74,7 @@ class Assembled:
         return Cubin(self.toolchain.assemble(self.ptx.encode(), "kernel.ptx", arch, level=0), "kernel.ptx")
 
     def launch(self, shape: ReplayLaunch, dynamic: int | None) -> Launch:
-        """Return the launch with integers as they are given; what buffers hold is for a world to draw.
+        """Return the launch with integers as they are given; what buffers hold is drawn.
 
         `dynamic` are the bytes of dynamic shared memory, None for as many as there can be.
         """
@@ -101,30 +97,11 @@ class Assembled:
         launch_shape = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
         return replace(emulated_launch.launch(self.cubin, self.symbol, launch_shape, values), buffers=())
 
-    def results(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Results:
-        """Run some blocks with the random inputs of that number, and zeros in shared memory. Raises one of `faults`."""
+    def executed(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Execution:
+        """Execute some blocks on the memory of a draw, with zeros in shared memory. Raises one of `faults`."""
         text = disassembly(self.cubin, self.toolchain, cached=False)
         code = emulated_launch.code(self.cubin, self.symbol, text)
-        instructions = [parse_instruction(instruction) for instruction in code.instructions]
-        bank, _ = bank_0(code, launch)
-        world = World(
-            number=number,
-            decisive=decisive_integers(instructions, launch.grid, launch.block, bank, code.parameter_offset),
-            shared=np.zeros(SHARED, np.uint8),
-        )
-        return results(code, launch, np.array(sorted(blocks), np.int64), Clock(timeout_s=limit_s), world)
-
-
-def difference(old: Results, new: Results) -> str:
-    """Describe how the new version's results differ; empty if they do not, or are not known."""
-    if old.unseen or new.unseen:
-        return ""
-    first, second = old.written, new.written
-    if len(first.address) != len(second.address) or (first.address != second.address).any():
-        return "other bytes are stored"
-    if (first.known != second.known).any() or (first.value != second.value)[first.known].any():
-        return "other values are stored"
-    return "" if old.atomics == new.atomics else "the atomic operations differ"
+        return left_behind(code, launch, np.array(sorted(blocks), np.int64), number, Clock(timeout_s=limit_s))
 
 
 def _shown(
@@ -133,13 +110,13 @@ def _shown(
     """Return what differs in a launch; empty if nothing does in time, or if it is not one that a proof is about."""
     for number in range(2):  # data are floats, or integers
         try:
-            old = before.results(
+            old = before.executed(
                 before.launch(launch, dynamic and dynamic[0]), {launch.at}, number, until - thread_time()
             )
         except NcuSwizzleError:  # the old version fails there, or the emulator cannot execute it
             continue
         try:
-            new = after.results(
+            new = after.executed(
                 after.launch(launch, dynamic and dynamic[1]), {launch.at}, number, until - thread_time()
             )
         except MemoryFault as error:

@@ -318,7 +318,7 @@ class _LaunchesRun:
                 self.profiles[numbers[int(name.partition("-")[0])]] = run_folder.load_profile(file)
         left = [number for number in range(len(self._launches.chosen)) if number not in self.profiles]
         self._tell(f"{len(self.profiles)} launches are in {folder} already" if self.profiles else "")
-        for number, outcome in self._launches.replayed(partial(_saved, folder), left, _prepare_page):
+        for number, outcome in self._launches.replayed(partial(_saved, folder), left, self._prepare_page):
             if outcome.error:
                 self._errors[number] = outcome.error
             else:
@@ -326,6 +326,13 @@ class _LaunchesRun:
             self._tell(self._row(number))
         if not self.profiles:
             raise self._errors[min(self._errors)]
+
+    def _prepare_page(self) -> bool:
+        """Load what writes the page, or search for a mapping that it may show; return whether it did something."""
+        from ncu_swizzle.render import page
+
+        page.prepare({})
+        return page.search_ahead(self.chosen)
 
     def _tell(self, row: str) -> None:
         done, total = len(self.profiles) + len(self._errors), len(self._launches.chosen)
@@ -372,13 +379,6 @@ class _LaunchesRun:
         text = page.render_all(comparisons, notes, " → ".join(run.columns), jobs)
         write_atomically(folder / run_folder.REPORT, text.encode())
         return comparisons, notes
-
-
-def _prepare_page() -> None:
-    """Load what writes the page."""
-    from ncu_swizzle.render import page
-
-    page.prepare({})
 
 
 def _saved(folder: Path, emulated: Emulated) -> Profile:

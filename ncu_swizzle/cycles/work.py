@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import Clock, SharedRequests, count_each
+from ncu_swizzle.emulate.requests import Clock, WarpRequests, count_each
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.opcodes import Copy
@@ -168,7 +168,7 @@ class Log:
             self.join(warp, m.now, ("mbarrier", offset, _phase(m, offset)), part=True)
             self.boxes[m.now].append((max(0, int(sizes[position])), boxes[position]))
 
-    def requests(self, m: Machine, number: int, seen: SharedRequests) -> None:
+    def requests(self, m: Machine, number: int, seen: WarpRequests) -> None:
         instruction = self.instructions[number]
         op = operation_name(instruction)
         if op is None:

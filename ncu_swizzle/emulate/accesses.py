@@ -21,7 +21,14 @@ from ncu_swizzle.emulate.effects import effects, operand_number, words_moved
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, blaming
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.requests import SEEN_BYTES, AccessCounts, SharedRequests, count_accesses, distinct_requests
+from ncu_swizzle.emulate.requests import (
+    SEEN_BYTES,
+    AccessCounts,
+    LoopRequests,
+    WarpRequests,
+    count_accesses,
+    distinct_requests,
+)
 from ncu_swizzle.emulate.state import Unknown
 from ncu_swizzle.emulate.values import Bits, Value
 from ncu_swizzle.smem import operations
@@ -102,17 +109,6 @@ def _atomic_name(instruction: SassInstruction) -> str | None:
     return f"atom.shared.{names[word]}" if word else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoopRequests:
-    """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
-
-    number: int  # of the instruction
-    seen: SharedRequests
-    times: int
-    tag: Tag | None
-    source_tag: Tag | None
-
-
 class RequestLog:
     """All requests of one run, by instruction index. They are counted when their memory reaches a limit.
 
@@ -121,7 +117,7 @@ class RequestLog:
 
     def __init__(self, machine: Machine, instructions: Sequence[SassInstruction]) -> None:
         self.machine, self.instructions = machine, instructions
-        self.seen: dict[int, dict[tuple[int | bytes, ...], SharedRequests]] = {}
+        self.seen: dict[int, dict[tuple[int | bytes, ...], WarpRequests]] = {}
         self._counted: dict[int, AccessCounts] = {}
         self._warps: dict[bytes, tuple[int, Ints]] = {}  # warps by number, and their blocks
         self._bytes = 0
@@ -138,7 +134,7 @@ class RequestLog:
         tag: Tag | None = None,
         source_tag: Tag | None = None,
         certain: bool = True,
-    ) -> SharedRequests:
+    ) -> WarpRequests:
         """Count one request per warp of the view, and return them; raise MemoryFault for an invalid address.
 
         If it is not `certain` which lanes make it, or that it is made, lanes with invalid addresses are left out.
@@ -169,7 +165,7 @@ class RequestLog:
         if entry is None:
             lanes = lanes & WINDOW
             self._check(self.instructions[number], lanes, selected)
-            entry = requests[key] = SharedRequests(
+            entry = requests[key] = WarpRequests(
                 addresses=lanes, selected=selected.copy(), source=origin, blocks=blocks, certain=certain
             )
             self._bytes += 2 * entry.nbytes  # the key is as long
@@ -177,7 +173,7 @@ class RequestLog:
         if m.watcher:
             m.watcher.requests(m, number, entry)
         for repeat in m.repeats.active:
-            repeat.requests.append(LoopRequests(number=number, seen=entry, times=1, tag=tag, source_tag=source_tag))
+            repeat.requests.append(LoopRequests(number=number, seen=entry, tag=tag, source_tag=source_tag))
         # Not within an iteration with tags, whose requests may be taken back.
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self._count()
@@ -197,7 +193,7 @@ class RequestLog:
         for repeat in self.machine.repeats.active:
             repeat.requests.append(replace(request, seen=entry))
 
-    def all_valid(self, number: int, seen: SharedRequests) -> bool:
+    def all_valid(self, number: int, seen: WarpRequests) -> bool:
         """Return whether all requests are aligned and inside of shared memory."""
         return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
@@ -253,7 +249,7 @@ class RequestLog:
         self._warps.clear()
         self._bytes = 0
 
-    def _evaluate(self, number: int, seen: Sequence[SharedRequests]) -> AccessCounts | None:
+    def _evaluate(self, number: int, seen: Sequence[WarpRequests]) -> AccessCounts | None:
         op = operation_name(self.instructions[number])
         if op is None:
             if any(request.selected.any() for request in seen):

@@ -116,11 +116,16 @@ def _add_floats(old: Bits, data: Bits, _: Bits, flush: bool) -> Bits:
     return pack_bits(flush_denormals(total) if flush else total, SINGLE)
 
 
-def perform(update: Update, content: Bits, places: Ints, size: int, operands: tuple[Bits, Bits]) -> Bits:
+def perform(
+    update: Update, content: Bits, places: Ints, size: int, operands: tuple[Bits, Bits], backwards: bool = False
+) -> Bits:
     """Change words of `size` bytes, 4 or 8, at these places of the bytes `content`, lane by lane; return the old ones.
 
-    `places` and each of the operands are (n,). Lanes at the same place take turns, in their order.
+    `places` and each of the operands are (n,). Lanes at the same place take turns, in their order, or in the opposite
+    one.
     """
+    if backwards:
+        return perform(update, content, places[::-1], size, (operands[0][::-1], operands[1][::-1]))[::-1]
     unit = np.uint32 if size == 4 else np.uint64
     words = content.view(unit) if content.size % size == 0 else content[: content.size // size * size].view(unit)
     at, old = places // size, np.zeros(len(places), unit)

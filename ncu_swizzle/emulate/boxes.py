@@ -229,8 +229,8 @@ class Repeat:
     stride: int = 1  # iterations after which some decision is the same again
     supposed: bool = False  # nothing in it is counted, see `supposed`
     rooms: list[Room] = field(default_factory=list)
-    requests: list[Any] = field(default_factory=list)  # that the iteration made: `accesses.LoopRequests`
-    traffic: list[Any] = field(default_factory=list)  # to global and local memory: `traffic.LoopTraffic`
+    requests: list[Any] = field(default_factory=list)  # that the iteration made: `requests.LoopRequests`
+    traffic: list[Any] = field(default_factory=list)  # the same, to global and local memory
 
 
 class Repeats:

@@ -10,8 +10,7 @@ import struct
 
 import numpy as np
 
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP, Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.smem.access import ALLOCATED
 from ncu_swizzle.smem.operations import Bools

@@ -276,8 +276,6 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                     sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
     if (others := lanes_loading_counter(m, at, size)) is not None:
         sure &= ~others
-    if m.world is not None:
-        m.world.complete(m, at, lanes=reachable, size=size, bits=bits, sure=sure)
     tag = dependent_tag(address)
     origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [
@@ -289,8 +287,6 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
 def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None:
     """Record which bytes of the known arrays are overwritten: all of them if the address is unknown."""
     check_store(m, address, selected, size)
-    if m.world is not None:  # which knows what each block has written
-        return
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     unsure = bool((selected & ~np.broadcast_to(np.asarray(address.known), selected.shape)).any())
     for base, content in m.memory.items():

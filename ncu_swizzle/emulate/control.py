@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.addresses import LOW
-from ncu_swizzle.emulate.code import BARRIER, INTEGER, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.code import BARRIER, INTEGER, LOW, PRED, REG, STEP, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, PHASE_CHECK, SHARED, numbers_in
 from ncu_swizzle.emulate.events import LOCK, Kind
@@ -106,15 +105,7 @@ class Control(Waits):
         for number in region | ({stop} if meets else set()):
             self.doubt(number, origin, followed=followed)
         self.enter(group)
-        if m.events is not None:
-            rows = [self.program.instructions[number].row for number in region]
-            if (pc, stop) not in self._awaiting:
-                self._awaiting[pc, stop] = awaits_others(flow, region)
-            if self._awaiting[pc, stop]:
-                m.note(Kind.JOIN, group.warps, LOCK, number=pc)
-            elif any(row.orders_warps or row.addressed for row in rows):  # a barrier, or an arrival, may be missing
-                kind = Kind.JOIN if any(row.orders_warps for row in rows) else Kind.MISSED
-                m.note(kind, group.warps, f"which way {self.program.instructions[pc].text} goes", number=pc)
+        self._note_lost(group, pc, stop, region)
         written = 0
         for number in region:
             written |= self.program.effects[number].writes
@@ -130,6 +121,21 @@ class Control(Waits):
             HANDLERS[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
         else:
             self.add(stop, group.warps, group.mask)
+
+    def _note_lost(self, group: Group, branch: int, stop: int, region: Set[int]) -> None:
+        """Note which order, or which accesses, may be missing where threads are moved past a branch."""
+        if self.machine.events is None:
+            return
+        if (branch, stop) not in self._awaiting:
+            self._awaiting[branch, stop] = awaits_others(self.program.flow, region)
+        rows = [self.program.instructions[number].row for number in region]
+        what = f"which way {self.program.instructions[branch].text} goes"
+        if self._awaiting[branch, stop]:
+            self.machine.note(Kind.JOIN, group.warps, LOCK, number=branch)
+        elif any(row.orders_warps for row in rows):  # a barrier, or an arrival, may be missing
+            self.machine.note(Kind.JOIN, group.warps, what, number=branch)
+        elif any(row.addressed for row in rows):
+            self.machine.note(Kind.MISSED, group.warps, what, number=branch)
 
     def count_divergence(self, pc: int, warps: Ints, ways: Ints) -> None:
         """Count the paths beyond the first by which the threads of each of these warps, (G,), leave a branch."""
@@ -387,36 +393,39 @@ def _block_barrier(s: Control, group: Group, pc: int, instruction: SassInstructi
         s.add(s.after(pc), kept.warps, selected)
         return
     s.enter(kept)
+    named, vote = _named_barriers(m, instruction, selected), _vote_of(m, instruction)
+    mode = next((word for word in ("OR", "AND", "POPC") if instruction.has(word)), "") if vote else ""
     executing = selected.any(axis=1)
-    named = _named_barriers(m, instruction, selected)
-    vote, mode = None, ""
-    if instruction.has("RED"):
-        source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
-        value = operands.predicate(source)(m) if source else truth(True)
-        known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
-        vote = Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
-        mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
     asked = named[executing]
     asked = asked[:1] if (asked == asked[:1]).all() else np.unique(asked, axis=0)  # mostly all for the same
     for barrier, count in asked.tolist():
         used = executing & (named == (barrier, count)).all(axis=1)
         m.count_order(kept.warps[used])
         s.judge_meeting(Group(pc, kept.warps[used], selected[used]), barrier, count)
-        while used.any():
-            arriving = Group(pc, kept.warps[used], selected[used])
+        while used.any():  # a generation of a named barrier after another
             now = used.copy()
             if count:
-                now[used] = s.fitting(arriving, barrier, count)
-                arriving = Group(pc, kept.warps[now], selected[now])
+                now[used] = s.fitting(Group(pc, kept.warps[used], selected[used]), barrier, count)
+            arriving = Group(pc, kept.warps[now], selected[now])
             used &= ~now
             if instruction.has("ARV"):
                 m.note(Kind.ARRIVE, arriving.warps, (barrier, count))
                 for warp, block in zip(arriving.warps.tolist(), m.block_of[arriving.warps].tolist(), strict=True):
                     m.arrivals.setdefault((barrier, block), []).append(warp)
                 s.add(s.after(pc), arriving.warps, arriving.mask)
-                continue
-            chosen = None if vote is None else rows(vote, now)
-            m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+            else:
+                chosen = None if vote is None else rows(vote, now)
+                m.at_barrier.append(AtBarrier(group=arriving, barrier=barrier, count=count, vote=chosen, mode=mode))
+
+
+def _vote_of(m: Machine, instruction: SassInstruction) -> Value | None:
+    """Return what each thread votes for at a BAR.RED; None at other barriers."""
+    if not instruction.has("RED"):
+        return None
+    source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
+    value = operands.predicate(source)(m) if source else truth(True)
+    known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, m.view.mask.shape)
+    return Value(np.broadcast_to(value.bits, m.view.mask.shape), known, value.origin, value.tag)
 
 
 def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.addresses import PARAMETER_WINDOW
-from ncu_swizzle.emulate.code import MEMORY, PRED, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.code import MEMORY, PARAMETER_WINDOW, PRED, REG, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_tensors, write_known
-from ncu_swizzle.emulate.effects import coordinates
+from ncu_swizzle.emulate.effects import coordinates, wgmma_shape
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.values import Bits, Value, join_halves, known_in
+from ncu_swizzle.smem.descriptors import ROWS
 from ncu_swizzle.smem.opcodes import Copy, opcodes_with
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -342,6 +343,80 @@ def read_in_warps(m: Machine, readers: Sequence[operands.Reader], selected: Bool
     values = [first_lane(read(m), m.view.mask) for read in readers]
     warps = np.asarray(selected.any(axis=1))[:, None]
     return values if all(known_in(value, warps) for value in values) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Executing:
+    """The warps that execute an instruction, by their row in the view, (G,), with their lanes, (G, 32)."""
+
+    rows: Ints
+    lanes: Bools
+    values: list[tuple[int, ...]]  # what its operands hold, by warp
+
+    @property
+    def each(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Each warp's row, and what its operands hold."""
+        return zip(self.rows.tolist(), self.values, strict=True)
+
+    @property
+    def columns(self) -> list[Ints]:
+        """What each operand holds, (G,), by warp."""
+        return [np.array(column, np.int64) for column in zip(*self.values, strict=True)]
+
+
+def in_warps(
+    instruction: SassInstruction,
+    readers: Sequence[operands.Reader],
+    act: Callable[[Machine, Executing], None],
+    unknown: Callable[[Machine], None],
+) -> Step:
+    """Return the step of an instruction that whole warps execute; `unknown`: which ones, or with what, is unknown."""
+    guard = operands.guard_operands(instruction.guard)
+
+    def step(m: Machine) -> None:
+        selected, doubtful = m.selection(guard(m) if guard else None)
+        values = read_in_warps(m, readers, selected)
+        rows = np.flatnonzero(selected.any(axis=1))
+        if doubtful.any() or values is None:
+            unknown(m)
+        elif len(rows):
+            held = [tuple(value_of_row(value, row) for value in values) for row in rows.tolist()]
+            act(m, Executing(rows, selected[rows], held))
+
+    return step
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WgmmaTiles:
+    """What a wgmma reads in shared memory: of A, unless it is in registers, and of B."""
+
+    columns: int  # 0: its shape is not known
+    depth: int  # its K
+    sides: str  # AB, or B
+    readers: list[operands.Reader]  # of both halves of each descriptor
+    rows: list[int]
+    mn_major: list[bool]
+
+    @classmethod
+    def of(cls, instruction: SassInstruction) -> WgmmaTiles | None:
+        """Return the tiles of a wgmma; None for one that only orders others."""
+        parts = instruction.operands
+        memory = next((operand for operand in parts if operand.kind == MEMORY and operand.terms), None)
+        if memory is None or memory.terms[0].text == "URZ":
+            return None
+        columns, depth = wgmma_shape(instruction)
+        # The descriptor of B is in the same two registers if A is in registers.
+        sides = "B" if parts[1].kind == REG else "AB"
+        return cls(
+            columns=columns, depth=depth, sides=sides, rows=[ROWS, columns][-len(sides) :],
+            readers=[operands.raw(memory.terms[0], plus) for plus in range(2 if sides == "B" else 0, 4)],
+            mn_major=[f"tnsp{side}" in instruction.text for side in sides],
+        )  # fmt: skip
+
+    @staticmethod
+    def descriptors(values: Sequence[int]) -> list[int]:
+        """Return the bits of each descriptor, given its halves."""
+        return [low | high << 32 for low, high in zip(values[::2], values[1::2], strict=True)]
 
 
 def value_of_row(value: Value, row: int) -> int:

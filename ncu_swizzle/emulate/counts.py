@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import NO_TRAFFIC, Pattern, Traffic
@@ -17,6 +18,7 @@ Span = tuple[int, int]  # from the first byte to before the last
 
 
 ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory, at most
+NULL_PAGE = 1 << 16  # bytes, from address 0 on
 _NOUNS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 
 
@@ -89,6 +91,16 @@ class OutOfBounds:
     thread: tuple[int, int, int]
     block: tuple[int, int, int]
     times: int  # accesses by a thread, in the blocks that were checked
+
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer], *, address: int, width: int, **others: Any) -> Self:
+        """Return an access outside of these buffers."""
+        buffer = None
+        if not 0 <= address < NULL_PAGE:
+            near = lambda b: max(b.address - address - width, address - b.address - b.size)  # noqa: E731
+            buffer = min(buffers, key=near, default=None)
+        name, begin, size = (buffer.name, address - buffer.address, buffer.size) if buffer else ("", 0, 0)
+        return cls(address=address, width=width, buffer=name, begin=begin, size=size, **others)
 
     def __str__(self) -> str:
         """The access as compute-sanitizer would report it: what, where, and which thread."""

@@ -15,8 +15,7 @@ import numpy as np
 from ncu_swizzle.base import bounds
 from ncu_swizzle.base.degrees import RULE, AccessDegree, Case, KernelDegrees
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.emulate.addresses import SHARED_WINDOW
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import SHARED_WINDOW, Code
 from ncu_swizzle.emulate.dependence import ALIKE
 from ncu_swizzle.emulate.every_launch import (
     BLOCK,
@@ -75,7 +74,9 @@ def _accesses(point: FixedPoint) -> Iterator[int]:
     """Yield the accesses that some launch may execute."""
     for number, instruction in enumerate(point.instructions):
         tensor = instruction.row.tile and point.flow.first(number) in point.before
-        if not instruction.never and (number in point.observed or tensor):
+        observed = point.observed.get(number)
+        some = observed is not None and bool(observed.lanes.where(observed.guard).may.any())
+        if not instruction.never and (some or tensor):
             yield number
 
 

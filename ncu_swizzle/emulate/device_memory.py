@@ -1,28 +1,35 @@
 """Global memory while launches execute: what its arrays hold, which bytes are known, and which instruction wrote them.
 
 All arrays are one flat array of bytes here; `places` says where in it lanes access. Two arrays of the same length say
-of each byte that a launch has written by which instruction, and by which thread: `Written`'s numbers.
+of each byte that a launch has written by which instruction, and by which thread.
+
+Where nobody says what the arrays hold, nor how large they are, memory is drawn page by page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 
 from ncu_swizzle.emulate.contents import KNOWN, UNITS
 from ncu_swizzle.emulate.counts import Buffer, OutOfBounds
-from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.faults import MemoryFault, TooLarge
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import Bools, Ints
 
-UNTOUCHED, MARKED_BEFORE = 0, -1  # in place of the instruction's index plus 1
+# In place of the instruction's index plus 1: nothing in this launch; an earlier one, what it left being marked, or not.
+UNTOUCHED, MARKED_BEFORE, KEPT = 0, -1, -2
 THREAD_BITS = 10  # of the number of a thread in the grid; its block is above
 ALIGNED = 512  # where arrays begin in the flat one, relative to their addresses
-_NULL_PAGE = 1 << 16
+PAGE = 1 << 12  # bytes that are drawn at once
+MOST_PAGES = 1 << 14
+FIRST_PAGES = 16  # that there is room for at first
+NO_PAGE = 1 << 52  # numbers from here on are of no address
 
 
 def storing_order(lanes: Bools, size: int) -> Ints:
@@ -70,6 +77,8 @@ class DeviceMemory(Cells):
     read: dict[int, set[int]] = field(default_factory=dict)  # by loading instruction: what wrote the bytes, as in `by`
     changes: int = 0  # stores of something new: threads that wait for one do not run in circles
     lost: str = ""  # why nothing is known any more
+    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
+    zeros_in_shared: ClassVar[bool] = False  # whether shared memory begins with zeros, and not with what is unknown
 
     def __post_init__(self) -> None:
         self.bases = np.array([buffer.address for buffer in self.buffers], np.int64)
@@ -127,15 +136,9 @@ class DeviceMemory(Cells):
         if address % size:
             what = f"global address {address:#x} is not a multiple of {size}"
             return MemoryFault(instruction.offset, instruction.text, what, *whose)
-        null = 0 <= address < _NULL_PAGE or not self.buffers
-        near = min(
-            self.buffers, key=lambda b: max(b.address - address - size, address - b.address - b.size), default=None
-        )
-        buffer = None if null else near
-        outside = OutOfBounds(
-            offset=instruction.offset, does="", width=size, address=address, buffer=buffer.name if buffer else "",
-            begin=address - buffer.address if buffer else 0, size=buffer.size if buffer else 0,
-            thread=whose[0], block=whose[1], times=1,
+        outside = OutOfBounds.of(
+            self.buffers, offset=instruction.offset, does="", width=size, address=address, thread=whose[0],
+            block=whose[1], times=1,
         )  # fmt: skip
         what = f"it accesses {size} byte{'s' if size > 1 else ''} {outside.where}"
         return MemoryFault(instruction.offset, instruction.text, what, *whose)
@@ -183,3 +186,69 @@ class DeviceMemory(Cells):
         """Forget everything, for a reason: it is not known what has been written."""
         self.known[:] = 0
         self.lost = self.lost or why
+
+
+@dataclass(eq=False)
+class DrawnMemory(DeviceMemory):
+    """Memory that holds something at every address; `bases` are the numbers of its pages so far, ascending.
+
+    A page is drawn when it is first accessed, the same in all memories of a number.
+    """
+
+    number: int = 0  # of the draw: even ones have floats, odd ones integers
+    given: Mapping[int, bytes] = field(default_factory=dict)  # contents that are known, by address
+    pages: int = 0
+    zeros_in_shared: ClassVar[bool] = True  # in both versions: what is never written then looks alike wherever it lies
+
+    @classmethod
+    def of(cls, number: int, given: Mapping[int, bytes] | None = None) -> Self:
+        """Return the memory of a draw, with what is known of it."""
+        content, known = np.zeros((2, FIRST_PAGES * PAGE), np.uint8)
+        by, who = np.zeros((2, FIRST_PAGES * PAGE), np.int64)
+        return cls(content, known, (), np.zeros(0, np.int64), by, who, number=number, given=given or {})
+
+    def places_of(self, m: Machine, address: Ints, size: int, whose: Callable[[int], tuple[Index, Index]]) -> Ints:
+        """Return where in `content` aligned accesses of `size` bytes go, (n,), wherever that is; raise MemoryFault."""
+        wrong = address % size != 0
+        if wrong.any():
+            raise self._fault(m, int(address[wrong][0]), size, whose(int(wrong.argmax())))
+        numbers, which = np.unique(address // PAGE, return_inverse=True)
+        for page in np.setdiff1d(numbers, self.bases).tolist():
+            self._add(page)
+        found: Ints = self.starts[np.searchsorted(self.bases, numbers)][which] + address % PAGE
+        return found
+
+    def _add(self, page: int) -> None:
+        if self.pages == MOST_PAGES:
+            raise TooLarge(f"blocks access more than {MOST_PAGES * PAGE >> 20} MiB of global memory")
+        start, at = self.pages * PAGE, int(np.searchsorted(self.bases, page))
+        if start == len(self.content):
+            self.content, self.known, self.by, self.who = (
+                np.concatenate([each, np.zeros_like(each)]) for each in (self.content, self.known, self.by, self.who)
+            )
+        self.content[start : start + PAGE], self.known[start : start + PAGE] = self.drawn(page), 1
+        self.bases, self.starts = np.insert(self.bases, at, page), np.insert(self.starts, at, start)
+        self.pages += 1
+
+    def drawn(self, page: int) -> Bits:
+        """Return what a page holds at launch."""
+        words = np.random.default_rng((self.number, page)).integers(0, 1 << 32, PAGE // 4, np.uint32)
+        if self.number % 2:  # below 4096, and many of them much smaller
+            words = (words & np.uint32(0xFFF)) >> (words >> np.uint32(16)) % np.uint32(12)
+        else:  # between 2^-31 and 2^0 as a float, between 2^-3 and 2^0 as two halves: no sum or product overflows
+            words = words & np.uint32(0x8FFF8FFF) | np.uint32(0x30003000)
+        content: Bits = words.view(np.uint8)
+        for address, given in self.given.items():
+            first, end = max(address, page * PAGE), min(address + len(given), (page + 1) * PAGE)
+            if first < end:
+                piece = np.frombuffer(given, np.uint8)[first - address : end - address]
+                content[first - page * PAGE : end - page * PAGE] = piece
+        return content
+
+    def written(self) -> tuple[Ints, Ints]:
+        """Return the addresses of all bytes that were written, ascending, and where they are in `content`."""
+        of_slot = self.bases[np.argsort(self.starts)]
+        places = np.flatnonzero(self.by)
+        addresses = of_slot[places // PAGE] * PAGE + places % PAGE
+        order = np.argsort(addresses)
+        return addresses[order], places[order]

@@ -39,6 +39,7 @@ SHARED, LOCAL, VOTED, GLOBAL = range(REGISTERS, REGISTERS + len(Memory))
 PHASE_CHECK = "SYNCS.PHASECHK"  # a wait at an mbarrier
 # What `program.prepare` adds to the modifiers of a store that initialises mbarriers.
 INITIALISES = "MBARRIER"
+_WGMMA = re.compile(r"64x(\d+)x(\d+)")  # columns and K
 _RANKS = ("1D", "2D", "3D", "4D", "5D")
 HALVES = ("16dp32bit_t0_t15", "16dp32bit_t16_t31")  # of a tcgen05.ld or .st.16x32bx2: its threads
 
@@ -88,11 +89,14 @@ def numbers_in(registers: int) -> list[int]:
 
 def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
     """Return the guard of an instruction that reads only the lanes that the guard selects."""
+    return None if instruction.row.across_lanes else writing_guard(instruction)
+
+
+def writing_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the guard of an instruction, which writes only the lanes that the guard selects."""
     guard = instruction.guard
     register = operand_number(guard) if guard is not None else None
-    if guard is None or register is None or instruction.row.across_lanes:
-        return None
-    return register, guard.negated
+    return None if guard is None or register is None else (register, guard.negated)
 
 
 def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
@@ -118,6 +122,18 @@ def reads_by_lane(instruction: SassInstruction) -> dict[tuple[int, bool], int]:
         if table[1 - value][0] == table[1 - value][1]:
             reads[first, operands[2].negated ^ (not value)] = 1 << second
     return reads
+
+
+def predicate_set(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the predicate that an instruction sets to a constant in all lanes, and the constant: PLOP3 of PT alone."""
+    operands = instruction.operands
+    if instruction.opcode != "PLOP3" or instruction.guard is not None or len(operands) < 6:
+        return None
+    written, sources = operand_number(operands[0]), operands[2:5]
+    if written is None or any(operand_number(source) is not None for source in sources):
+        return None
+    entry = sum(1 << place for place, source in zip((2, 1, 0), sources, strict=True) if not source.negated)
+    return written, bool(operands[5].number >> entry & 1)
 
 
 def results(instruction: SassInstruction) -> int:
@@ -189,11 +205,16 @@ def tensor_registers(instruction: SassInstruction) -> int:
     return times * (4 if instruction.has("16dp256bit") else 2 if instruction.has("16dp128bit") else 1)
 
 
+def wgmma_shape(instruction: SassInstruction) -> tuple[int, int]:
+    """Return the columns and K of a wgmma; 0 and 0 if they are not known."""
+    shape = next((match for word in instruction.modifiers if (match := _WGMMA.fullmatch(word))), None)
+    return (int(shape[1]), int(shape[2])) if shape else (0, 0)
+
+
 def _matrix_width(instruction: SassInstruction) -> int:
     shape = next((word for word in instruction.modifiers if word[0].isdigit()), "")
     half = instruction.has("F16") and not instruction.has("F32")
-    if match := re.fullmatch(r"64x(\d+)x\d+", shape):
-        columns = int(match[1])
+    if columns := wgmma_shape(instruction)[0]:
         # 64 x N results in 128 threads are N / 2 for each, in 32 bits; two halves share a register.
         return columns // (4 if half else 2)
     if instruction.opcode == "DMMA":

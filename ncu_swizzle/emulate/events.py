@@ -22,7 +22,7 @@ VariableAt = Callable[[int], str]  # what is at a byte of shared memory, such as
 class Kind(IntEnum):
     """What happens in an event, and what its data are; arrays have a row for each of its G warps."""
 
-    ACCESS = auto()  # `requests.SharedRequests`, of the block's own shared memory
+    ACCESS = auto()  # `requests.WarpRequests`, of the block's own shared memory
     MAYBE = auto()  # the same for lanes that may or may not access it
     VALUES = auto()  # words that the next event stores, (words, G, 32), and which of them are known
     REMOTE = auto()  # blocks, addresses, lanes, (G, 32) each: accesses to another block of the cluster
@@ -84,7 +84,7 @@ class Watcher(Protocol):
         """Some of the view's warps copy bytes in `rows` of a box; an mbarrier counts each copy."""
 
     def requests(self, m: Any, number: int, seen: Any) -> None:
-        """The view's warps make `SharedRequests`, now `seen.count` times in all."""
+        """The view's warps make `WarpRequests`, now `seen.count` times in all."""
 
     def accesses(self, m: Any, number: int, space: str, address: Any, selected: Bools) -> None:
         """Lanes of the view access global or local memory, as `traffic` names it."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.addresses import STACK_TOP
-from ncu_swizzle.emulate.code import PRED, Code, Span
+from ncu_swizzle.emulate.code import PRED, STACK_TOP, Code, Span
 from ncu_swizzle.emulate.dependence import ALIKE, AXES, Tag, changing_tag, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import LaunchedGrid, Machine

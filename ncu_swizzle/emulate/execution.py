@@ -17,9 +17,10 @@ from ncu_swizzle.emulate import atomics, operands
 from ncu_swizzle.emulate.arrivals import arrival
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
+from ncu_swizzle.emulate.constant_banks import known_constants
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data
-from ncu_swizzle.emulate.device_memory import MARKED_BEFORE, UNTOUCHED, DeviceMemory
+from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data, arriving_step, matrix_step
+from ncu_swizzle.emulate.device_memory import KEPT, MARKED_BEFORE, NO_PAGE, UNTOUCHED, DeviceMemory, DrawnMemory
 from ncu_swizzle.emulate.effects import REGISTERS, Effects, effects
 from ncu_swizzle.emulate.effects import results as written
 from ncu_swizzle.emulate.liveness import Demand, depending
@@ -28,7 +29,6 @@ from ncu_swizzle.emulate.products import exact, product_step
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import Clock, blocks_at_once
 from ncu_swizzle.emulate.run import setting_of
-from ncu_swizzle.emulate.stand_ins import arriving_step, matrix_step
 from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 
@@ -89,14 +89,15 @@ class Execution:
         found = [self.marks.get(by - 1, ()) if by > 0 else (_BEFORE,) * (by == MARKED_BEFORE) for by in writers]
         return tuple(dict.fromkeys(reason for each in found for reason in each))
 
-    def settle(self) -> None:
-        """Forget who wrote what, before another launch; what is marked stays so."""
+    def settle(self, initial: Mapping[int, bytes]) -> None:
+        """Forget who wrote what, before another launch; what is marked stays so, and what is not `initial` is kept."""
         memory = self.memory
-        marked = np.array(sorted(number + 1 for number, reasons in self.marks.items() if reasons), np.int64)
+        marked = [MARKED_BEFORE, *(number + 1 for number, reasons in self.marks.items() if reasons)]
         touched = np.flatnonzero(memory.by)
-        memory.by[touched] = np.where(
-            np.isin(memory.by[touched], marked) | (memory.by[touched] == MARKED_BEFORE), MARKED_BEFORE, UNTOUCHED
-        )
+        memory.by[touched] = np.where(np.isin(memory.by[touched], marked), MARKED_BEFORE, UNTOUCHED)
+        for address, content in initial.items():
+            where = memory.span(address, len(content))
+            memory.by[where][memory.content[where] != np.frombuffer(content, np.uint8)] = KEPT
         memory.read.clear()
 
 
@@ -206,3 +207,36 @@ def _reached(
         if loads <= sources:
             return reached
         sources |= loads
+
+
+# ---------------------------------------------------------------------------------------------- versions
+#
+# Two versions of a kernel are told apart by what they leave in a memory that is drawn, the same for both: so a
+# difference is real. Both have read the same, and act differently.
+
+
+def left_behind(code: Code, launch: Launch, blocks: Ints, number: int, clock: Clock) -> Execution:
+    """Execute some blocks, (B, 3), on the memory of a draw. Raises one of `faults`."""
+    memory = DrawnMemory.of(number, launch.memory)
+    banks = dict(launch.constants)
+    for bank, known in known_constants(code, launch).items():  # what the host fills is drawn as well
+        content = np.frombuffer(launch.constants.get(bank, code.constants.get(bank, b"")), np.uint8)
+        banks[bank] = np.where(known, content, np.resize(memory.drawn(NO_PAGE + bank), len(content))).tobytes()
+    return execute(code, replace(launch, constants=banks, unknown_constants={}), memory, clock, blocks)
+
+
+def difference(old: Execution, new: Execution) -> str:
+    """Describe how what the new version has left differs; empty if it does not, or is not known."""
+    if untold(old) or untold(new):
+        return ""
+    (at, first), (other, second) = (each.memory.written() for each in (old, new))  # type: ignore[attr-defined]
+    if not np.array_equal(at, other):
+        return "other bytes are stored"
+    known, still = old.memory.known[first], new.memory.known[second]
+    differ = (old.memory.content[first] != new.memory.content[second]) & (known != 0)
+    return "other values are stored" if (known != still).any() or differ.any() else ""
+
+
+def untold(execution: Execution) -> str:
+    """Return why it is not known what an execution has left; empty if it is."""
+    return execution.memory.lost or next((f"{each} is not computed" for each in execution.unknown), "")

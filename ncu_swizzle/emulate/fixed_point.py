@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.addresses import LOW
 from ncu_swizzle.emulate.code import (
     INTEGER,
+    LOW,
     PRED,
     REG,
     STEP,

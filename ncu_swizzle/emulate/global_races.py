@@ -17,8 +17,7 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, SHARED_WINDOW, SassInstruction
 from ncu_swizzle.emulate.copies import copies_out
 from ncu_swizzle.emulate.counts import Buffer
 from ncu_swizzle.emulate.dependence import Tag
@@ -258,53 +257,71 @@ class GlobalLog:
             for a, b in zip(write[apart].tolist(), other[apart].tolist(), strict=True):
                 yield (*((a, b) if table.event[a] > table.event[b] else (b, a)), table)
 
-    def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
-        """Return the races, and, by reason, where other ways of ordering may prevent one."""
-        hazards_found: dict[tuple[str, int, int], Hazard] = {}
-        lacking = dict(self.lacking)
+    @cached_property
+    def _others_order(self) -> tuple[bool, bool]:
+        """Whether something else than barriers may order accesses of different blocks, and of threads of one."""
         executed = [each for each in self.instructions if not each.never]
         # A release and an acquire, which are strong, let one thread see what another did.
         strong = {_does(each) for each in executed if each.has("STRONG")}
         atomics = [each.row for each in executed if _does(each) == ATOMIC]
         tells, hears = bool(atomics) or WRITE in strong, any(row.reads for row in atomics) or READ in strong
-        asks = tells and hears
-        if copies := [each.offset for each in executed if copies_out(each)]:
-            lacking.setdefault("which words of global memory bulk copies write that others access", copies[0])
         named = any(each.row.writes & Memory.VOTED and len(each.operands) > 1 for each in executed)
-        within = asks or named or any(each.opcode in _WITHIN for each in executed)
+        asks = tells and hears
+        return asks or self.cluster > 1, asks or named or any(each.opcode in _WITHIN for each in executed)
+
+    def hazards(self) -> tuple[dict[tuple[str, int, int], Hazard], dict[str, int | None]]:
+        """Return the races, and, by reason, where other ways of ordering may prevent one."""
+        races: dict[tuple[str, int, int], Hazard] = {}
+        lacking = dict(self.lacking)
+        if copies := [each.offset for each in self.instructions if not each.never and copies_out(each)]:
+            lacking.setdefault("which words of global memory bulk copies write that others access", copies[0])
+        between, within = self._others_order
         for later, earlier, table in self.conflicts():
             numbers = int(table.number[later]), int(table.number[earlier])
             apart = table.block[later] != table.block[earlier]
-            both = all(_does(self.instructions[number]) == WRITE for number in numbers)
-            at_once = table.event[later] == table.event[earlier] and not apart
+            at_once = table.event[later] == table.event[earlier]  # threads of one warp are ordered with nothing else
             together = at_once and table.thread[later] // 32 == table.thread[earlier] // 32
-            if (asks if apart else within and not together) or (apart and self.cluster > 1):
+            if between if apart else within and not together:
                 lacking.setdefault("what orders two accesses to one word of global memory", self._offset(numbers[0]))
                 continue
-            values = int(table.values[later]), int(table.values[earlier])
-            same = both and values[0] == values[1]
-            verdict = UNORDERED if not both else OPEN if same and values[0] < 0 else SAME if same else DIFFERENT
-            verdict = f"in a sample of random inputs, {verdict}" if verdict == SAME and self.sampled else verdict
-            code = codes.GLOBAL_SAME if same else codes.GLOBAL_RACE
-            key = code, *numbers
-            if key not in hazards_found:
-                hazards_found[key] = self._hazard(code, verdict, (later, earlier), table)
+            code, verdict = self._verdict(numbers, int(table.values[later]), int(table.values[earlier]))
+            if (code, *numbers) not in races:
+                races[code, *numbers] = self._hazard(code, verdict, (later, earlier), table)
         # Stores that differ in some values are named once, and so are those of lost updates.
-        flow = Flow(self.instructions)
-        updates = {
-            number
-            for key, each in hazards_found.items()
-            if key[0] == codes.GLOBAL_RACE and [party.does for party in each.parties] != [WRITE, WRITE]
-            for number, other in (key[1:], key[:0:-1])
-            if _does(self.instructions[number]) == WRITE
-            and other in loads_behind(flow, number, memory_operands(self.instructions[number])[0] + 1)
+        updates = self._updates(races)
+        also = [
+            key for key in races
+            if key[0] == codes.GLOBAL_SAME and ((codes.GLOBAL_RACE, *key[1:]) in races or updates.intersection(key[1:]))
+        ]  # fmt: skip
+        return {key: race for key, race in races.items() if key not in also}, lacking
+
+    def _verdict(self, numbers: tuple[int, int], value: int, other: int) -> tuple[str, str]:
+        """Return the code of a race between two instructions and what it means, given what both store."""
+        if not all(_does(self.instructions[number]) == WRITE for number in numbers):
+            return codes.GLOBAL_RACE, UNORDERED
+        if value != other:
+            return codes.GLOBAL_RACE, DIFFERENT
+        if value < 0:
+            return codes.GLOBAL_SAME, OPEN
+        return codes.GLOBAL_SAME, f"in a sample of random inputs, {SAME}" if self.sampled else SAME
+
+    def _updates(self, races: Iterable[tuple[str, int, int]]) -> set[int]:
+        """Return the stores of what is computed from a load that they race with."""
+        flow, does = Flow(self.instructions), {}
+        for _, *numbers in races:
+            does.update({number: _does(self.instructions[number]) for number in numbers})
+        pairs = {
+            pair
+            for code, one, other in races
+            if code == codes.GLOBAL_RACE and not does[one] == does[other] == WRITE
+            for pair in ((one, other), (other, one))
         }
         return {
-            key: each
-            for key, each in hazards_found.items()
-            if key[0] == codes.GLOBAL_RACE
-            or not ((codes.GLOBAL_RACE, *key[1:]) in hazards_found or updates.intersection(key[1:]))
-        }, lacking
+            store
+            for store, load in pairs
+            if does[store] == WRITE
+            and load in loads_behind(flow, store, memory_operands(self.instructions[store])[0] + 1)
+        }
 
     def _hazard(self, code: str, verdict: str, pair: tuple[int, int], table: _Accesses) -> Hazard:
         parties = tuple(

@@ -35,9 +35,11 @@ from ncu_swizzle.emulate.effects import (
     is_control,
     operand_number,
     order_reads,
+    predicate_set,
     reading_guard,
     reads_by_lane,
     steers,
+    writing_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
@@ -194,12 +196,14 @@ def _opaque_aware(instruction: SassInstruction, wanted: Demand) -> Effects:
 def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> tuple[dict[int, int], list[int]]:
     """Return what is live before every basic block and after every instruction, as bit sets.
 
-    `always` is live everywhere. A register read under a guard, and written under the same one in the same basic
-    block, is not live before it: the lanes that read it have written it.
+    `always` is live everywhere. What is read in the lanes that a predicate selects is live in these alone: not before
+    they have written it under the same predicate, and not before it is set so that it selects none.
     """
-    guards, by_lane = tuple(map(reading_guard, flow.instructions)), tuple(map(reads_by_lane, flow.instructions))
-    leaders = flow.leaders
+    instructions, leaders = flow.instructions, flow.leaders
+    guards, by_lane = tuple(map(writing_guard, instructions)), tuple(map(reads_by_lane, instructions))
+    constants = tuple(map(predicate_set, instructions))
     before = dict.fromkeys((*leaders, EXIT, ANYWHERE), 0)  # before ANYWHERE, what is live before any of it
+    guarded_before: dict[int, dict[tuple[int, bool], int]] = {place: {} for place in before}  # of it, by guard
     after = [0] * len(all_effects)
     onward = {leader: flow.successors(flow.last[leader]) for leader in leaders}
     called = frozenset(flow.anywhere)
@@ -208,28 +212,33 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
         changed = False
         for leader in reversed(leaders):
             alive = always
+            guarded: dict[tuple[int, bool], int] = {}  # what is live in the lanes that a guard selects
             for successor in onward[leader]:
                 alive |= before[successor]
-            guarded: dict[tuple[int, bool], int] = {}  # what is live in the lanes that a guard selects
+                for guard, live in guarded_before[successor].items():
+                    guarded[guard] = guarded.get(guard, 0) | live
             for number in range(flow.last[leader], leader - 1, -1):
                 after[number] = functools.reduce(operator.or_, guarded.values(), alive)
-                effect, guard = all_effects[number], guards[number]
+                effect, own_guard, constant = all_effects[number], guards[number], constants[number]
                 used = effect.reads if effect.writes & after[number] else effect.roots
                 for other in [other for other in guarded if effect.writes >> other[0] & 1]:
-                    alive |= guarded.pop(other)
-                if guard is not None:
-                    guarded[guard] = guarded.get(guard, 0) & ~effect.writes
-                for selecting, some in by_lane[number].items():
+                    live = guarded.pop(other)
+                    alive |= live if constant != other else 0  # a guard is negated: it selects where it is false
+                if own_guard is not None:
+                    guarded[own_guard] = guarded.get(own_guard, 0) & ~effect.writes
+                guarded = {other: live & ~effect.kills for other, live in guarded.items()}
+                for selecting, some in by_lane[number].items():  # read before it writes, as P0 in P0 = P0 | P1
                     guarded[selecting] = guarded.get(selecting, 0) | used & some
                     used &= ~some
-                guarded = {other: live & ~effect.kills for other, live in guarded.items()}
                 alive = alive & ~effect.kills | used | always
-            alive = functools.reduce(operator.or_, guarded.values(), alive)
-            if alive != before[leader]:
-                before[leader] = alive
-                before[ANYWHERE] |= alive if leader in called else 0
+            guarded = {guard: live & ~alive for guard, live in guarded.items() if live & ~alive}
+            if (alive, guarded) != (before[leader], guarded_before[leader]):
+                before[leader], guarded_before[leader] = alive, guarded
+                before[ANYWHERE] |= functools.reduce(operator.or_, guarded.values(), alive) if leader in called else 0
                 changed = True
-    return before, after
+    return {
+        place: functools.reduce(operator.or_, guarded_before[place].values(), before[place]) for place in before
+    }, after
 
 
 # ---------------------------------------------------------------------------------------------- time

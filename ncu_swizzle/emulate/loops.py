@@ -82,9 +82,8 @@ class Circles:
         self._pc = -1
 
     def _digest_with(self, *more: object) -> bytes:
-        world, device = self.machine.world, self.machine.device
-        changes = (0 if world is None else world.events, 0 if device is None else device.changes)
-        return self.machine.digest(*more, *changes)
+        device = self.machine.device
+        return self.machine.digest(*more, 0 if device is None else device.changes)
 
     def _same_registers(self) -> bool:
         registers = self.machine.registers

@@ -19,7 +19,6 @@ from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
 from ncu_swizzle.emulate.values import Bits, Value
-from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
@@ -64,7 +63,6 @@ class LaunchedGrid:
     shared_size: int  # bytes per block
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
-    world: World | None = None  # draws what cannot be known
     device: Any = None  # a `DeviceMemory`, if blocks are executed for what they leave there
     watcher: Watcher | None = None
     # Blocks whose work each block that runs takes over, one after the other, by clusterlaunchcontrol.try_cancel.
@@ -133,9 +131,8 @@ class Machine(State, RegisterFile, LaunchedGrid):
         """Track the contents of shared memory: unknown at first, except `zeros` bytes that are 0."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
-        if self.world is not None:
-            self.shared[:], self.shared_known[:] = self.world.shared[: self.shared_size], True
-            self.shared_written = True
+        if self.device is not None and self.device.zeros_in_shared:
+            self.shared_known[:] = self.shared_written = True
         if cleared:
             self.shared_known[:, :cleared] = self.shared_written = True
 

@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.effects import BASES, effects, numbers_in, operand_numb
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step, Use, executes
-from ncu_swizzle.emulate.requests import SharedRequests
+from ncu_swizzle.emulate.requests import WarpRequests
 from ncu_swizzle.emulate.state import Decided
 from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Bits, Value, known_in, narrowed, sign_extended, unknown
@@ -188,7 +188,7 @@ def note_lanes(m: Machine, addresses: Bits, selected: Bools | None, kind: Kind =
         m.note(Kind.UNKNOWN, m.view.warps)
         return
     lanes = np.broadcast_to(addresses, selected.shape).astype(np.uint32) & WINDOW
-    requests = SharedRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
+    requests = WarpRequests(addresses=lanes, selected=selected.copy(), source=None, blocks=m.view_blocks())
     m.note(kind, m.view.warps, requests, nbytes=requests.nbytes)
 
 
@@ -225,7 +225,7 @@ class _LoadGlobal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = self.address(m)
-        followed = bool(m.memory) or m.world is not None or m.device is not None
+        followed = bool(m.memory) or m.device is not None
         if address.bits.shape[1] == 1 and not followed:
             self.nothing(m, condition, uniform=True)
             return

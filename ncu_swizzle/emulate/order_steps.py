@@ -5,7 +5,6 @@ They run before the instructions themselves (`program.prepare`) and change nothi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,21 +13,20 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW, access_width
-from ncu_swizzle.emulate.code import INSTRUCTION, INTEGER, MEMORY, REG, TENSOR, SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, MEMORY, TENSOR, SassInstruction
 from ncu_swizzle.emulate.copies import (
     GRANULE,
+    Executing,
+    WgmmaTiles,
     copies_out,
+    in_warps,
     map_at,
-    read_in_warps,
     registers,
     starting_lanes,
-    value_of_row,
-    values_of_rows,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
-from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.tensor_memory import (
     ALL_LANES,
     COLUMNS,
@@ -36,12 +34,12 @@ from ncu_swizzle.emulate.tensor_memory import (
     SIXTEENTHS,
     UNIT,
     UNITS,
+    UmmaOperands,
     WarpAccess,
     copied_rows,
     lane_and_column,
 )
-from ncu_swizzle.emulate.values import Value, join_halves
-from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor, UmmaDescriptor, UmmaShape
+from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, WARPS, Descriptor, UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.opcodes import Shared
 from ncu_swizzle.smem.operations import WORD, Ints
 
@@ -85,22 +83,19 @@ def tensor_step(instruction: SassInstruction) -> Step | None:
 
 
 def _noted(instruction: SassInstruction, readers: Sequence[operands.Reader], use: Use) -> Step:
-    guard = operands.guard_operands(instruction.guard)
+    def note(m: Machine, warps: Executing) -> None:
+        uses = [use(m, row, values) for row, values in warps.each]
+        if None in uses:
+            note_unknown(m)
+        else:
+            m.note(Kind.TENSOR, m.view.warps[warps.rows], uses)
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, readers, selected)
-        rows = np.flatnonzero(selected.any(axis=1))
-        if doubtful.any() or values is None:
-            m.note(Kind.UNKNOWN, m.view.warps)
-        elif len(rows):
-            uses = [use(m, row, [value_of_row(value, row) for value in values]) for row in rows.tolist()]
-            if None in uses:
-                m.note(Kind.UNKNOWN, m.view.warps)
-            else:
-                m.note(Kind.TENSOR, m.view.warps[rows], uses)
+    return in_warps(instruction, readers, note, note_unknown)
 
-    return step
+
+def note_unknown(m: Machine) -> None:
+    """Note that the view's warps may access anything."""
+    m.note(Kind.UNKNOWN, m.view.warps)
 
 
 def _blocks(m: Machine, row: int, pair: bool) -> tuple[int, ...]:
@@ -117,42 +112,28 @@ def _places(first: int, count: int, parts: tuple[int, ...]) -> Ints:
 
 def _product(instruction: SassInstruction) -> tuple[Sequence[operands.Reader], Use]:
     """tcgen05.mma: A and B through descriptors, A in tensor memory, scale factors; D."""
-    parts = instruction.operands
-    number = next(k for k, operand in enumerate(parts) if operand.kind == INSTRUCTION)
-    factors = next((operand for operand in parts[number + 1 :] if operand.kind == TENSOR), None)
-    sides = [side for side in (0, 1) if parts[side].kind == MEMORY]
-    readers = [
-        operands.address(parts[number]),
-        operands.address(parts[2]),
-        *([] if 0 in sides else [operands.address(parts[0])]),
-        *(registers(factors) if factors else []),
-        *(half for side in sides for half in registers(parts[side])),
-    ]
+    umma = UmmaOperands(instruction)
 
     def use(m: Machine, row: int, values: Sequence[int]) -> TensorUse | None:
-        bits, result, *others = values
-        shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=factors is not None)
-        halves = others[-2 * len(sides) :]
-        described = zip(sides, halves[::2], halves[1::2], strict=True)
-        tiles = tuple((UmmaDescriptor.of_bits(low | high << 32), side) for side, low, high in described)
+        issued = umma.issued(values)
+        shape, tiles = issued.shape, issued.tiles
         if shape.refused or shape.sparse or any(tile.refused or tile.absolute for tile, _ in tiles):
             return None
         reads = []
-        if 0 not in sides:
+        if issued.a is not None:
             lanes, count = shape.a_lanes
-            reads.append(_at(others.pop(0), count, lanes))
-        if factors:
-            for address, count in zip(others, shape.scale_columns, strict=False):
-                reads.append(_places(lane_and_column(address & 0x3FFFFFFF)[1], count, ALL_LANES))
+            reads.append(_at(issued.a, count, lanes))
+        for column, count in zip(issued.scales, shape.scale_columns, strict=False):
+            reads.append(_places(column, count, ALL_LANES))
         lanes, count = shape.result_lanes
         return TensorUse(
             blocks=_blocks(m, row, shape.pair),
             chunks=_tiles(tiles, shape),
             reads=np.concatenate([_NOTHING, *reads]),
-            writes=_at(result, count, lanes),
+            writes=_at(issued.result, count, lanes),
         )
 
-    return readers, use
+    return umma.readers, use
 
 
 def _at(address: int, count: int, parts: tuple[int, ...]) -> Ints:
@@ -228,7 +209,6 @@ def _freed(m: Machine, row: int, values: Sequence[int]) -> TensorUse:
 # writes it, to have a predicate for the whole warp.
 _IN_WARP = frozenset(("NOP", "SHFL", "VOTE", "MATCH", "REDUX", "CREDUX", "ELECT"))
 _OF_SOME_LANES = frozenset(("NOP", "ELECT"))
-_SHAPE = re.compile(r"64x(\d+)x\d+")
 _BY_LANES = (Kind.MEMORY, Kind.PROXY)  # fences
 FILLS = "UMEMSETS"
 GROUPS = "gsb0"  # the scoreboard of a group of wgmmas, which its last one has
@@ -240,8 +220,7 @@ def order_step(instruction: SassInstruction) -> Step | None:
     if instruction.never:
         return None
     if not instruction.row.modelled:
-        unknown: Step = lambda m: m.note(Kind.UNKNOWN, m.view.warps)  # noqa: E731
-        return _fill_step(instruction) if opcode == FILLS else unknown
+        return _fill_step(instruction) if opcode == FILLS else note_unknown
     if opcode in _IN_WARP:
         return _in_warp(instruction)
     if note := _note(instruction):
@@ -305,97 +284,58 @@ def _guarded(instruction: SassInstruction, kind: Kind, number: int | None) -> St
 
 def _read_out_step(instruction: SassInstruction) -> Step:
     """Return the step of a bulk copy from shared memory: where it reads, and how much."""
-    guard = operands.guard_operands(instruction.guard)
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
     tensor = instruction.opcode.startswith("UTMA")
     # UTMASTG has the address in shared memory first, UBLKCP.G.S second; the other operand is the map, or the target.
     start = operands.raw(memory[0 if tensor else 1].terms[0])
-    low, high = registers(memory[1])
-    size = None if tensor else operands.raw(instruction.operands[-1])
+    size = registers(memory[1]) if tensor else [operands.raw(instruction.operands[-1])]
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        rows = np.flatnonzero(selected.any(axis=1))
-        if not len(rows) and not doubtful.any():
-            return
-        first = first_lane(start(m), m.view.mask)
-        sizes = _sizes(
-            m, rows, [first_lane(read(m), m.view.mask) for read in ((low, high) if size is None else (size,))]
-        )
-        warps = m.view.warps[rows]
-        if doubtful.any() or not first.certain or sizes is None:
-            m.note(Kind.UNKNOWN, m.view.warps)
+    def note(m: Machine, warps: Executing) -> None:
+        starts, *parts = warps.columns
+        sizes = _sizes(m, parts[0], parts[1]) if tensor else (parts[0] & 0xFFFF) * GRANULE
+        if sizes is None:
+            note_unknown(m)
         else:
-            starts = (values_of_rows(first, rows) & WINDOW).astype(np.int64)
-            m.note(Kind.READ_OUT, warps, (starts, sizes, starting_lanes(selected[rows])))
+            m.note(Kind.READ_OUT, m.view.warps[warps.rows], (starts & int(WINDOW), sizes, starting_lanes(warps.lanes)))
 
-    return step
+    return in_warps(instruction, [start, *size], note, note_unknown)
+
+
+def _sizes(m: Machine, low: Ints, high: Ints) -> Ints | None:
+    """Return the bytes that each warp's copy by a tensor map moves; None if unknown."""
+    contents = [map_at(m, address) for address in (low | high << 32).tolist()]
+    sizes = [None if content is None else tensor_map.copied_bytes(content) for content in contents]
+    return None if None in sizes else np.array(sizes, np.int64)
 
 
 def _fill_step(instruction: SassInstruction) -> Step:
     """Return the step of an st.bulk, which fills units of shared memory from an address on."""
-    guard, width = operands.guard_operands(instruction.guard), access_width(instruction)
+    width = access_width(instruction)
     start, count = operands.address(instruction.operands[0]), operands.raw(instruction.operands[-1])
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        rows = np.flatnonzero(selected.any(axis=1))
-        first, units = (first_lane(read(m), m.view.mask) for read in (start, count))
-        if doubtful.any() or not (first.certain and units.certain):
-            m.note(Kind.UNKNOWN, m.view.warps)
-        elif len(rows):
-            starts, sizes = (values_of_rows(value, rows).astype(np.int64) for value in (first, units))
-            m.note(Kind.FILL, m.view.warps[rows], (starts & int(WINDOW), sizes * width, starting_lanes(selected[rows])))
+    def note(m: Machine, warps: Executing) -> None:
+        starts, units = warps.columns
+        filled = starts & int(WINDOW), units * width, starting_lanes(warps.lanes)
+        m.note(Kind.FILL, m.view.warps[warps.rows], filled)
 
-    return step
-
-
-def _sizes(m: Machine, rows: Ints, known: list[Value]) -> Ints | None:
-    """Return the bytes that each warp's copy moves, from a register or a tensor map; None if unknown."""
-    if not all(value.certain for value in known):
-        return None
-    if len(known) == 1:
-        return (values_of_rows(known[0], rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
-    maps = join_halves(values_of_rows(known[0], rows), values_of_rows(known[1], rows)).tolist()
-    sizes = [None if (content := map_at(m, int(at))) is None else tensor_map.copied_bytes(content) for at in maps]
-    return None if None in sizes else np.array(sizes, np.int64)
+    return in_warps(instruction, [start, count], note, note_unknown)
 
 
 def _tile_step(instruction: SassInstruction) -> Step | None:
     """Return the step of a wgmma: the chunks that its descriptors name."""
-    parts = instruction.operands
-    at = next((k for k, operand in enumerate(parts) if operand.kind == MEMORY and operand.terms), None)
-    shape = next((match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))), None)
-    if at is None or parts[at].terms[0].text == "URZ":
-        return None
-    if shape is None or instruction.has("SP"):
-        return lambda m: m.note(Kind.UNKNOWN, m.view.warps)
-    first, columns = parts[at].terms[0], int(shape[1])
-    # The descriptor of B is in the same two registers if A is in registers.
-    sides = [("B", 2, columns)] if parts[1].kind == REG else [("A", 0, ROWS), ("B", 2, columns)]
-    readers = [
-        (operands.raw(first, plus), operands.raw(first, plus + 1), rows, f"tnsp{side}" in instruction.text)
-        for side, plus, rows in sides
-    ]
-    guard = operands.guard_operands(instruction.guard)
+    tiles = WgmmaTiles.of(instruction)
+    if tiles is None or not tiles.columns or instruction.has("SP"):
+        return note_unknown if tiles else None
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        halves = [[first_lane(read(m), m.view.mask) for read in reader[:2]] for reader in readers]
-        if doubtful.any() or not all(value.certain for pair in halves for value in pair):
-            m.note(Kind.UNKNOWN, m.view.warps)
-            return
+    def note(m: Machine, warps: Executing) -> None:
         # A warp reads its quarter of A. All four of a warpgroup read B: the first one represents them.
-        rows = np.flatnonzero(selected.any(axis=1))
         chunks = []
-        for row in rows.tolist():
-            bits = [value_of_row(low, row) | value_of_row(high, row) << 32 for low, high in halves]
-            read = tuple((b, r, t) for b, (_, _, r, t) in zip(bits, readers, strict=True))
+        for row, values in warps.each:
+            read = tuple(zip(tiles.descriptors(values), tiles.rows, tiles.mn_major, strict=True))
             chunks.append(_chunks(read, int(m.view.warps[row]) % m.per_block % WARPS))
-        if chunks:
-            m.note(Kind.TILE, m.view.warps[rows], chunks)
+        m.note(Kind.TILE, m.view.warps[warps.rows], chunks)
 
-    return step
+    return in_warps(instruction, tiles.readers, note, note_unknown)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -18,12 +18,11 @@ import numpy as np
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
-from ncu_swizzle.emulate.code import PRED, Code, SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, PRED, SHARED_WINDOW, Code, SassInstruction
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import zero_fill
-from ncu_swizzle.emulate.counts import Buffer, GlobalAccesses, OutOfBounds
+from ncu_swizzle.emulate.counts import NULL_PAGE, Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.global_races import FAR, GlobalLog
 from ncu_swizzle.emulate.liveness import Demand
@@ -32,13 +31,12 @@ from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.race_check import RaceCheck
 from ncu_swizzle.emulate.requests import COMPARED_EFFORT, KINDS, Clock, blocks_at_once
-from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem.access import Index
 from ncu_swizzle.smem.opcodes import Copy, Memory
 from ncu_swizzle.smem.operations import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
-NULL_PAGE = 1 << 16
 MOST_FIRST = 256  # blocks of a grid that are compared if it is not known which ones share words
 
 
@@ -69,12 +67,6 @@ class _Map:
         null = (at >= 0) & (at < NULL_PAGE)
         certain: Bools = ~inside & ((near & ~window) | null)
         return certain
-
-    def nearest(self, at: int, width: int) -> Buffer | None:
-        """Return the buffer that an out-of-bounds access is nearest to; None for a null pointer."""
-        if 0 <= at < NULL_PAGE:
-            return None
-        return min(self.buffers, key=lambda b: max(b.address - at - width, at - b.address - b.size))
 
 
 class Probes:
@@ -111,39 +103,42 @@ class Probes:
                 self.log.doubt([m.now])
             if reads is not None:
                 selected = selected & reads.bits & np.asarray(reads.known)
-            if address.known is not True:
-                if address.origin is not None and not known_in(address, selected | doubtful):
-                    self.through.setdefault(m.now, set()).add(address.origin)
-                selected, doubtful = selected & np.asarray(address.known), doubtful & np.asarray(address.known)
-            if not (selected | doubtful).any():
-                return
-            at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
-            if self.log is not None and selected.any():
-                self.log.add(m, instruction, at, selected, width, address.tag)
-            before, inside = self.map.inside(at, width)
-            names = (self.map.buffers[number].name for number in np.unique(before[inside & (selected | doubtful)]))
-            self.reached.setdefault(m.now, set()).update(names)
-            wrong = selected & self.map.outside(at, before, inside)
-            if wrong.any() and m.repeats.active:
-                m.repeats.fail()  # it runs again, and every time is counted
-            elif wrong.any():
-                self._report(m, instruction, at, wrong, width)
+            if address.origin is not None and not known_in(address, selected | doubtful):
+                self.through.setdefault(m.now, set()).add(address.origin)
+            known = np.asarray(address.known)
+            self._see(m, instruction, address, selected & known, doubtful & known, width)
 
         return step
 
-    def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools, width: int) -> None:
+    def _see(
+        self, m: Machine, instruction: SassInstruction, address: Value, selected: Bools, doubtful: Bools, width: int
+    ) -> None:
+        """Compare what lanes access, or may, at known addresses with the buffers."""
+        lanes = selected | doubtful
+        if not lanes.any():
+            return
+        at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
+        if self.log is not None and selected.any():
+            self.log.add(m, instruction, at, selected, width, address.tag)
+        before, inside = self.map.inside(at, width)
+        names = (self.map.buffers[number].name for number in np.unique(before[inside & lanes]))
+        self.reached.setdefault(m.now, set()).update(names)
+        wrong = selected & self.map.outside(at, before, inside)
+        if wrong.any() and m.repeats.active:
+            m.repeats.fail()  # it runs again, and every time is counted
+        elif wrong.any():
+            self._report(m, instruction, at, wrong)
+
+    def _report(self, m: Machine, instruction: SassInstruction, at: Ints, wrong: Bools) -> None:
         """Record the wrong lanes, (G, 32), of an instruction, with the addresses of all."""
         row, lane = np.argwhere(wrong)[0].tolist()
-        address, (thread, block) = int(at[row, lane]), m.whose(row, lane)
-        buffer = self.map.nearest(address, width)
-        first = self.outside.get(instruction.offset) or OutOfBounds(
+        thread, block = m.whose(row, lane)
+        first = self.outside.get(instruction.offset) or OutOfBounds.of(
+            self.map.buffers,
             offset=instruction.offset,
             does=instruction.row.does(Memory.GLOBAL),
             width=access_width(instruction),
-            address=address,
-            buffer=buffer.name if buffer else "",
-            begin=address - buffer.address if buffer else 0,
-            size=buffer.size if buffer else 0,
+            address=int(at[row, lane]),
             thread=thread,
             block=block,
             times=0,

@@ -1,14 +1,15 @@
 """What tensor cores compute: HMMA, IMMA, DMMA and QMMA on fragments in registers, HGMMA and its like on tiles.
 
-Products of integers are exact. How floating-point ones add up, `sums` says: as an H100's, bit by bit (docs/results.md;
-also Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores",
-arXiv:2512.07004).
+Products of integers and doubles are exact. Floating-point ones add up as an H100's, bit by bit, in sums.c
+(docs/results.md; also Xie et al., "MMA-Sim", arXiv:2511.10909; Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor
+Cores", arXiv:2512.07004).
 
 Where elements lie in the registers of lanes: PTX ISA, "Matrix Fragments" of mma and wgmma.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -29,18 +30,20 @@ from ncu_swizzle.emulate.operations.rounding import (
     E5M2,
     F32,
     F64,
+    HALF,
+    SINGLE,
     byte_numbers,
+    compiled,
     multiply_add_doubles,
     with_nan_of,
 )
-from ncu_swizzle.emulate.sums import Accumulation, fused_registers, in_registers, of_sums
 from ncu_swizzle.emulate.values import Bits, Value, high_half, join_halves, low_half
 from ncu_swizzle.smem.descriptors import CHUNK, ROWS, WARPS, Descriptor
 from ncu_swizzle.smem.operations import Bools
 
 WORD_BITS = 32
 MATRIX_BYTES = 64 << 20  # of matrices that were read from registers
-UNITS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+UNITS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _SHAPE = re.compile(r"(?:64x(\d+)x|(16|8)x?8x?)(\d+)")
 _ROWS_OF_WARP = 16  # of the 64 of a warpgroup
 
@@ -50,7 +53,7 @@ _ROWS_OF_WARP = 16  # of the 64 of a warpgroup
 
 @dataclass(frozen=True)
 class Element:
-    """A type of elements: bits, and what they are worth, as float32, or as float64 if they are whole numbers."""
+    """A type of elements: bits, and what they are worth, as float32; whole numbers and doubles as float64."""
 
     bits: int
     decode: Callable[[Bits], Bits]
@@ -69,6 +72,7 @@ KINDS: dict[str, Element] = {
     "TF32": Element(32, lambda bits: (bits & np.uint32(0xFFFFE000)).view(F32), -126),
     "E4M3": Element(8, lambda bits: byte_numbers(E4M3)[bits], E4M3.least),
     "E5M2": Element(8, lambda bits: byte_numbers(E5M2)[bits], E5M2.least),
+    "F64": Element(64, lambda bits: bits.view(F64), whole=True),
     **{f"U{size}": Element(size, lambda bits: bits.astype(F64), whole=True) for size in (4, 8)},
     **{f"S{size}": Element(size, functools.partial(_signed, size=size), whole=True) for size in (4, 8)},
 }
@@ -93,13 +97,13 @@ class ProductShape:
         match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
         names = [word for word in instruction.modifiers if word in KINDS]
         if not instruction.opcode.startswith("I"):  # F16 alone, or before the operands' types, is the type of the sum
-            names = [name for name in names if name != "F16"] or ["F16"]
+            names = [name for name in names if name != "F16"] or ["F64" if instruction.opcode == "DMMA" else "F16"]
         if match is None or not names or instruction.has("SP") or instruction.opcode not in MODELLED:
             return None
         return cls(int(match[2] or 64), int(match[1] or 8), int(match[3]), names[0], names[-1])
 
 
-MODELLED = ("HMMA", "IMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")
+MODELLED = ("HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")
 
 
 def exact(instruction: SassInstruction) -> bool:
@@ -116,18 +120,62 @@ def of_rows(parts: Bits, rows: int) -> Bits:
 
 def unpacked(together: Bits, kind: Element, rows: int) -> Bits:
     """Return a matrix of a fragment, (G, rows, k), from its registers, (n, G, 32); of B, rows are its columns."""
+    if kind.bits == 64:
+        together = join_halves(together[::2], together[1::2])
     if kind.bits >= 8:
-        return kind.decode(of_rows(together.view(UNITS[kind.bits]), rows))
+        return of_rows(kind.decode(together.view(UNITS[kind.bits])), rows)
     parts = together[..., None] >> np.arange(0, WORD_BITS, kind.bits, dtype=np.uint32)
-    return kind.decode(of_rows((parts & np.uint32((1 << kind.bits) - 1)).reshape(*together.shape[:2], -1), rows))
+    return of_rows(kind.decode((parts & np.uint32((1 << kind.bits) - 1)).reshape(*together.shape[:2], -1)), rows)
+
+
+def of_sums(registers: Bits, rows: int) -> Bits:
+    """Return sums, (G, rows, columns), from registers with one each, (n, G, 32)."""
+    # By chunks of 8 columns, eight rows each, the two elements of a lane, its row and columns.
+    parts = registers.reshape(-1, rows // 8, 2, registers.shape[1], 8, 4)
+    return np.ascontiguousarray(parts.transpose(3, 1, 4, 0, 5, 2)).reshape(registers.shape[1], rows, -1)
+
+
+def in_registers(sums: Bits) -> Bits:
+    """Return the registers that hold sums, as `of_sums` reads them."""
+    warps, rows, columns = sums.shape
+    parts = sums.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
+    return np.ascontiguousarray(parts.transpose(3, 1, 5, 0, 2, 4)).reshape(-1, warps, 32)
+
+
+# ---------------------------------------------------------------------------------------------- sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accumulation:
+    """How floats are added up: the bits behind the largest exponent that are added, and what is kept."""
+
+    fraction: int = 25
+    kept: int = 23  # bits of the sum's fraction
+    halves: bool = False  # whether the summand is a half, and the sum is rounded to one
+    least: tuple[int, int] = (-14, -14)  # exponents of A and of B, which denormal numbers have
+
+
+def fused_registers(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
+    """Return c + a b^T as the hardware adds it up: a (G, m, k), b (G, n, k), c and the result in registers, (n, G, 32).
+
+    All products and the summand are aligned to the largest exponent, cut off behind `fraction` bits, and added, which
+    is exact. The exponents that are compared are the sums of the operands' ones.
+    """
+    library = compiled()
+    assert library is not None
+    least = HALF.least if how.halves else SINGLE.least
+    numbers = (a.shape[1], b.shape[1], a.shape[2], how.fraction, how.kept, how.halves, *how.least, least)
+    result = np.empty(c.shape, F32)
+    arrays = [*(np.ascontiguousarray(each, F32) for each in (a, b, c)), result, np.array(numbers, np.int32)]
+    library.fused_sums(*(ctypes.c_void_p(each.ctypes.data) for each in arrays), len(a))
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sum:
-    """How an instruction adds up, and how it keeps sums in registers: as floats, two halves in each, or integers."""
+    """How an instruction adds up, and how it keeps sums in registers."""
 
-    halves: bool
-    integers: bool
+    kind: str  # F32; F16, two in each register; F64, one in two; or S32
     saturates: bool
     registers: int
     how: Accumulation
@@ -135,37 +183,54 @@ class Sum:
     @classmethod
     def of(cls, instruction: SassInstruction, shape: ProductShape, rows: int) -> Sum:
         """Return what an instruction does with the sums of so many rows."""
-        integers = instruction.opcode.startswith("I")
-        halves = not integers and instruction.has("F16") and not instruction.has("F32")
+        halves = instruction.has("F16") and not instruction.has("F32")
+        kind = (
+            "S32" if instruction.opcode.startswith("I") else "F64" if shape.a == "F64" else "F16" if halves else "F32"
+        )
         bytes_in = {"fraction": 13, "kept": 13} if instruction.opcode == "QGMMA" else {}
         return cls(
-            halves=halves,
-            integers=integers,
+            kind=kind,
             saturates=instruction.has("SAT"),
-            registers=rows * shape.columns // (64 if halves else 32),
-            how=Accumulation(halves=halves, least=(KINDS[shape.a].least, KINDS[shape.b].least), **bytes_in),
+            registers=rows * shape.columns * int(kind[1:]) // 1024,
+            how=Accumulation(halves=kind == "F16", least=(KINDS[shape.a].least, KINDS[shape.b].least), **bytes_in),
         )
 
     def added(self, a: Bits, b: Bits, c: Bits) -> Bits:
         """Return c + a b^T, numbers in the order of registers, (n, G, 32), as c."""
-        if not self.integers:
+        if self.kind in ("F16", "F32"):
             return fused_registers(a, b, c, self.how)
-        total: Bits = (a @ b.transpose(0, 2, 1)).astype(np.int64) + of_sums(c, a.shape[1])
-        return in_registers(np.clip(total, -(1 << 31), (1 << 31) - 1) if self.saturates else total)
+        total = of_sums(c, a.shape[1])
+        if self.kind == "S32":
+            total = (a @ b.transpose(0, 2, 1)).astype(np.int64) + total
+            return in_registers(np.clip(total, -(1 << 31), (1 << 31) - 1) if self.saturates else total)
+        for k in range(a.shape[2]):  # one multiplication and addition, rounded once, after the other
+            left, right = a[:, :, None, k], b[:, None, :, k]
+            total = with_nan_of(multiply_add_doubles(left, right, total), left, total, right)
+        return in_registers(total)
 
     def loaded(self, words: Bits) -> Bits:
         """Return the numbers in registers, (n, G, 32), those of a register with two halves one behind the other."""
-        if self.halves:
+        if self.kind == "F64":
+            return join_halves(words[::2], words[1::2]).view(F64)
+        if self.kind == "F16":
             parts = words.view(np.float16).reshape(*words.shape, 2).transpose(0, 3, 1, 2)
             return parts.astype(F32).reshape(-1, *words.shape[1:])
-        return words.view(np.int32 if self.integers else F32)
+        return words.view(F32 if self.kind == "F32" else np.int32)
 
     def stored(self, numbers: Bits) -> Bits:
         """Return the registers that hold numbers, as `loaded` reads them."""
-        if self.halves:
+        if self.kind == "F16":
             pairs = numbers.reshape(-1, 2, *numbers.shape[1:]).transpose(0, 2, 3, 1)
             return np.ascontiguousarray(pairs.astype(np.float16)).view(np.uint32)[..., 0]
-        return (numbers & 0xFFFFFFFF).astype(np.uint32) if self.integers else numbers.view(np.uint32)
+        if self.kind == "F64":
+            bits = numbers.view(np.uint64)
+            return np.stack([low_half(bits), high_half(bits)], axis=1).reshape(-1, *bits.shape[1:])
+        return numbers.view(np.uint32) if self.kind == "F32" else (numbers & 0xFFFFFFFF).astype(np.uint32)
+
+
+def _negative(numbers: Bits) -> Bits:
+    """Return numbers with the other sign; NaN keeps its own."""
+    return np.where(np.isnan(numbers), numbers, -numbers)
 
 
 def _known(values: Sequence[Value], mask: Bools) -> tuple[Bits, Bools]:
@@ -203,11 +268,9 @@ def _registers(operand: Operand, count: int) -> list[operands.Reader]:
 
 
 def product_step(instruction: SassInstruction) -> Step | None:
-    """Return the step of a matrix product; None if it is not one that is modelled."""
-    if instruction.opcode == "DMMA":
-        return _doubles(instruction)
+    """Return the step of a matrix product; None if it is not one that is modelled, or needs C, and there is none."""
     shape = ProductShape.of(instruction)
-    if shape is None:
+    if shape is None or not (KINDS[shape.a].whole or compiled()):
         return None
     return _tiles(instruction, shape) if instruction.opcode.endswith("GMMA") else _fragments(instruction, shape)
 
@@ -215,13 +278,13 @@ def product_step(instruction: SassInstruction) -> Step | None:
 def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None:
     """Return the step of a warp's product of fragments."""
     left, right = KINDS[shape.a], KINDS[shape.b]
-    target = operand_number(instruction.operands[0])
-    if target is None or any(each.negated for each in instruction.operands[1:4]):
+    target, parts = operand_number(instruction.operands[0]), instruction.operands[1:4]
+    if target is None or (shape.a != "F64" and any(each.negated for each in parts)):
         return None
     summed = Sum.of(instruction, shape, shape.rows)
     bits = (shape.rows * left.bits, shape.columns * right.bits)
     counts = (*(max(1, shape.depth * each // 1024) for each in bits), summed.registers)
-    readers = [_registers(each, count) for each, count in zip(instruction.operands[1:4], counts, strict=True)]
+    readers = [_registers(each, count) for each, count in zip(parts, counts, strict=True)]
     guard = operands.guard_operands(instruction.guard)
 
     def step(m: Machine) -> None:
@@ -229,37 +292,9 @@ def _fragments(instruction: SassInstruction, shape: ProductShape) -> Step | None
         a, sure_a = _matrix(m, values[0], left, shape.rows)
         b, sure_b = _matrix(m, values[1], right, shape.columns)
         words, sure = _known(values[2], m.view.mask)
-        result = summed.stored(summed.added(a, b, summed.loaded(words)))
-        _put(m, target, result, sure & sure_a & sure_b, guard(m) if guard else None)
-
-    return step
-
-
-def _doubles(instruction: SassInstruction) -> Step | None:
-    """Return the step of a product of doubles: one multiplication and addition, rounded once, after the other."""
-    match = next((found for word in instruction.modifiers if (found := _SHAPE.fullmatch(word))), None)
-    target = operand_number(instruction.operands[0])
-    if match is None or target is None:
-        return None
-    rows, depth = int(match[2]), int(match[3])
-    counts = (rows * depth // 16, 8 * depth // 16, rows * 8 // 16)
-    readers = [_registers(each, count) for each, count in zip(instruction.operands[1:4], counts, strict=True)]
-    guard = operands.guard_operands(instruction.guard)
-
-    def step(m: Machine) -> None:
-        read = [_known([reader(m) for reader in each], m.view.mask) for each in readers]
-        a, b, total = (  # NaN keeps its sign
-            np.where(np.isnan(number), number, -number) if operand.negated else number
-            for operand, (bits, _) in zip(instruction.operands[1:4], read, strict=True)
-            for number in [join_halves(bits[::2], bits[1::2]).view(F64)]
-        )
-        a, b, total = of_rows(a, rows), of_rows(b, 8), of_sums(total, rows)
-        for k in range(depth):
-            left, right = a[:, :, None, k], b[:, None, :, k]
-            total = with_nan_of(multiply_add_doubles(left, right, total), left, total, right)
-        bits = in_registers(total).view(np.uint64)
-        halves = np.stack([low_half(bits), high_half(bits)], axis=1).reshape(-1, *bits.shape[1:])
-        _put(m, target, halves, read[0][1] & read[1][1] & read[2][1], guard(m) if guard else None)
+        matrices = (a, b, summed.loaded(words))
+        signed = [_negative(each) if part.negated else each for each, part in zip(matrices, parts, strict=True)]
+        _put(m, target, summed.stored(summed.added(*signed)), sure & sure_a & sure_b, guard(m) if guard else None)
 
     return step
 
@@ -294,7 +329,9 @@ class _Tiles:
             left, known = self._operand(m, "A", self.kinds[0], ROWS)
             first = m.view.warps % m.per_block % WARPS * _ROWS_OF_WARP
             left = left[np.arange(size[0])[:, None], first[:, None] + np.arange(_ROWS_OF_WARP)]
-        left, right = (-each if negated else each for each, negated in zip((left, right), self.negated, strict=True))
+        left, right = (
+            _negative(each) if negated else each for each, negated in zip((left, right), self.negated, strict=True)
+        )
         sure = sure & known
         words, known = _known([read(m) for read in self.added], m.view.mask)
         if not self.added:

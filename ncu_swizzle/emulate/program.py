@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -13,8 +11,7 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.emulate import accesses, copies, memory, operands, syncs, tensor_memory, traffic  # noqa: F401  they register steps
-from ncu_swizzle.emulate.addresses import LOW
-from ncu_swizzle.emulate.code import BARRIER, REG, Code, Sass, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.code import BARRIER, LOW, REG, Code, Sass, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
     INITIALISES,
@@ -25,8 +22,8 @@ from ncu_swizzle.emulate.effects import (
     numbers_in,
     operand_number,
     reading_guard,
-    results,
     steers,
+    wgmma_shape,
 )
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
@@ -44,8 +41,6 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import warpgroup_wavefronts
 from ncu_swizzle.smem.opcodes import Shared, UnknownResult, opcodes_with
 from ncu_swizzle.smem.operations import Ints
-
-_SHAPE = re.compile(r"64x(\d+)x\d+")
 
 
 @executes(*opcodes_with(lambda row: row.shared is Shared.WGMMA))
@@ -70,10 +65,10 @@ def _wgmma(instruction: SassInstruction, use: Use) -> Step:
 
 def _wavefronts(instruction: SassInstruction) -> int | None:
     """Return the wavefronts of a warpgroup; None for an unknown shape."""
-    shapes = [match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))]
-    if not shapes or len(instruction.operands) < 2:
+    columns, _ = wgmma_shape(instruction)
+    if not columns or len(instruction.operands) < 2:
         return None
-    return warpgroup_wavefronts(int(shapes[0][1]), instruction.operands[1].kind != REG, instruction.has("SP"))
+    return warpgroup_wavefronts(columns, instruction.operands[1].kind != REG, instruction.has("SP"))
 
 
 MOST_PARSED = 4  # kernels, kept for a launch of another size
@@ -304,28 +299,6 @@ def _step(instruction: SassInstruction, use: Use) -> tuple[Step | None, bool]:
         return None, True
     step = operands.compiled_step(instruction)
     return step or _forgetting(instruction, use.index), step is not None or row.data
-
-
-class Support(StrEnum):
-    """What the emulator makes of an instruction's results."""
-
-    EMULATED = "emulated"
-    ON_PURPOSE = "unknown on purpose"  # data, or what only the hardware knows
-    NOT_KNOWN = "not known"
-
-
-def support(sass: Sass) -> Support:
-    """Return what becomes of an instruction whose results all matter."""
-    instruction = _parsed(sass)
-    row = instruction.row
-    if not row.modelled:
-        return Support.NOT_KNOWN
-    if row.opaque or row.tile:
-        return Support.ON_PURPOSE
-    without_results = is_control(instruction) or instruction.never or row.name in MAKERS or not results(instruction)
-    if without_results or row.shared is Shared.UNCOUNTED or operands.compiled_step(instruction):
-        return Support.EMULATED
-    return Support.ON_PURPOSE if row.data else Support.NOT_KNOWN
 
 
 def _noting(instruction: SassInstruction) -> Step | None:

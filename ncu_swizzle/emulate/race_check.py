@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.events import Hazard, Hazards, Party
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.race_reports import IN_WARP, LOST
+from ncu_swizzle.emulate.race_comparisons import IN_WARP, LOST
 from ncu_swizzle.emulate.races import Races
 from ncu_swizzle.emulate.timeline import timeline_of
 from ncu_swizzle.smem.opcodes import WRITE, Opcode, Shared

@@ -17,8 +17,7 @@ from ncu_swizzle.emulate.events import Event, Kind, Party
 from ncu_swizzle.emulate.happens_before import ALL_LANES, ALWAYS
 from ncu_swizzle.emulate.machine import LANE_BITS
 from ncu_swizzle.emulate.order_steps import GROUPS, PLACES
-from ncu_swizzle.emulate.race_comparisons import COUNT, Comparisons, whole
-from ncu_swizzle.emulate.race_reports import Footprint
+from ncu_swizzle.emulate.race_comparisons import COUNT, Comparisons, Footprint, whole
 from ncu_swizzle.emulate.spins import compared_and_swapped, polling, strong
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.descriptors import CHUNK, WARPS

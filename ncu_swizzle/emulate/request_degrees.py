@@ -20,7 +20,7 @@ from itertools import product
 
 import numpy as np
 
-from ncu_swizzle.base.degrees import WHERE, WHO
+from ncu_swizzle.base.degrees import WHERE, WHO, WHO_AND_WHERE
 from ncu_swizzle.emulate.accesses import WINDOW, from_first_line, operation_name
 from ncu_swizzle.emulate.code import SassInstruction
 from ncu_swizzle.emulate.copies import counted_as_zeros, p0_miscount, reads_by_p0
@@ -36,6 +36,7 @@ from ncu_swizzle.smem.operations import (
     LINE,
     SPIN,
     STMATRIX,
+    WARP,
     WORD,
     Bools,
     Ints,
@@ -209,8 +210,6 @@ def _copies(
     if p0_miscount(instruction) or counted_as_zeros(instruction) or reads_by_p0(instruction):
         raise NotKnown("ncu does not read P0, and what it counts instead depends on the launch")
     reads, source = observed.reads, observed.source
-    if not lanes.exact:
-        raise NotKnown("which of its lanes copy depends on the launch")
     if source is None or (reads is not None and (reads.known is not True or reads.tag is not None)):
         raise NotKnown("which of its lanes write zeros depends on the launch")
     may, width = lanes.may[rows], operation.width_bytes
@@ -231,4 +230,19 @@ def _copies(
         lined += ratios if origin == 0 else []
     every = _all_of(all_ratios)
     whole = _all_of(lined) if lined and every.least < every.most else None
-    return replace(every, whole=(whole.least, whole.most) if whole else None, depends_on=WHERE)
+    usual = (whole.least, whole.most) if whole else None
+    if lanes.exact:
+        return replace(every, whole=usual, depends_on=WHERE)
+    most = max(every.most, _worst_copy(operation))
+    return Degrees(ONE, most, usual or every.of_whole, WHO if every.least == every.most else WHO_AND_WHERE)
+
+
+def _worst_copy(operation: Operation) -> Fraction:
+    """Return a degree that no lanes' copies exceed.
+
+    Through L1, a lane takes at most a wavefront. Past it, so does a sector, and one more if both of its chunks are read
+    twice; what `.zfill` adds, actual and ideal, goes through L1.
+    """
+    past = ".cg." in operation.name
+    bounds = [(n + n // 2 if past else n, -(-n * operation.width_bytes // LINE)) for n in range(1, WARP + 1)]
+    return max(Fraction(actual, ideal) for actual, ideal in bounds)

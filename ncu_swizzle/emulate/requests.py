@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ncu_swizzle.base.errors import TimeLimit
 from ncu_swizzle.emulate.boxes import Chosen
+from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.faults import Spent
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -122,16 +123,17 @@ def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructio
 
 
 @dataclass(kw_only=True)
-class SharedRequests:
-    """Requests that some warps made together, and how often.
+class WarpRequests:
+    """Requests that some warps made together to one memory, and how often.
 
     Warps of different blocks mostly make the same requests: warp w, of W, makes request w modulo N.
     """
 
     addresses: Bits  # (N, 32)
     selected: Bools  # (N, 32)
-    source: Ints | None
+    source: Ints | None = None  # (N, 32) of a copy: addresses in the other memory
     blocks: Ints  # (W,), shared with what else these warps request
+    space: str = ""  # what is counted of them in global and local memory, as `traffic` names it
     certain: bool = True  # else supposed: some of these lanes may make the request, any number of times
     count: int = 0
 
@@ -144,6 +146,39 @@ class SharedRequests:
     def nbytes(self) -> int:
         source = 0 if self.source is None else self.source.nbytes
         return self.addresses.nbytes + self.selected.nbytes + source
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopRequests:
+    """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
+
+    number: int  # of the instruction
+    seen: WarpRequests
+    times: int = 1
+    tag: Tag | None
+    source_tag: Tag | None = None
+
+    def moves(self, axis: int) -> tuple[int, int]:
+        """Return by how much the addresses, and those of the source, change in an iteration of the loop on an axis."""
+        by, source_by = (0 if tag is None else tag.per_iteration(axis) for tag in (self.tag, self.source_tag))
+        assert by is not None
+        assert source_by is not None  # or the iteration would have failed
+        return by, source_by
+
+    def made(self, axis: int, seen: WarpRequests, times: int) -> LoopRequests:
+        """Return requests of further iterations of the loop on an axis."""
+        tag, source_tag = (tag and tag.outside(axis) for tag in (self.tag, self.source_tag))
+        return LoopRequests(number=self.number, seen=seen, times=times, tag=tag, source_tag=source_tag)
+
+
+def joined(requests: Iterable[LoopRequests]) -> list[LoopRequests]:
+    """Return the requests of an iteration, those that are the same and move alike as one."""
+    together: dict[tuple[int, Tag | None, Tag | None], LoopRequests] = {}
+    for request in requests:
+        key = (id(request.seen), request.tag, request.source_tag)
+        earlier = together.get(key)
+        together[key] = replace(request, times=request.times + earlier.times) if earlier else request
+    return list(together.values())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,7 +206,7 @@ class AccessCounts:
         )
 
 
-def distinct_requests(op: str, requests: Sequence[SharedRequests]) -> tuple[AccessRequests, Ints]:
+def distinct_requests(op: str, requests: Sequence[WarpRequests]) -> tuple[AccessRequests, Ints]:
     """Return each distinct request once, and the index of its distinct request for every request."""
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
@@ -181,7 +216,7 @@ def distinct_requests(op: str, requests: Sequence[SharedRequests]) -> tuple[Acce
     return AccessRequests(op=op, addresses=addresses, active=active, times=times, source=source).distinct()
 
 
-def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> AccessCounts:
+def count_accesses(op: str, requests: Sequence[WarpRequests], blocks: int) -> AccessCounts:
     """Count the wavefronts of all requests of one instruction, by block."""
     distinct, which = distinct_requests(op, requests)
     actual, ideal, known = count_wavefronts(distinct)
@@ -199,7 +234,7 @@ def count_accesses(op: str, requests: Sequence[SharedRequests], blocks: int) -> 
     )
 
 
-def count_each(op: str, requests: SharedRequests) -> tuple[Ints, Ints, Bools]:
+def count_each(op: str, requests: WarpRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts, and whether they are known, of each distinct request, (N,) each."""
     addresses = np.broadcast_to(requests.addresses, requests.selected.shape).astype(np.int64)
     times = np.ones(len(addresses), np.int64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,13 @@ class _Course:
                 self.words[place // WORD] = bases
                 return True
         return False
+
+
+class _Taken(NamedTuple):
+    """The factors of one operand that an instruction takes."""
+
+    bases: tuple[int, ...]  # where those of every 128 rows come from in global memory
+    maps: tuple[int, ...]  # the addresses of the tensor maps that brought them
 
 
 @dataclass
@@ -90,49 +98,59 @@ class ScaleFactors:
         self, offset: int, shape: UmmaShape, blocks: Sequence[int], columns: Sequence[int], chain: Key, origins: Pair
     ) -> None:
         """Judge the factors of A and B that an instruction takes, whose operands come from `origins`."""
-        words_found, maps = [], []
+        sides: list[_Taken] = []
         for side, rows in enumerate((shape.rows[0], shape.n)):
-            row = np.arange(rows)
-            if int(columns[side] + rows // ROWS) > COLUMNS:
+            taken = self._taken("AB"[side], offset, rows, blocks, columns[side])
+            if taken is None:
                 return
-            words = np.stack([self.words[block, row % ROWS, columns[side] + row // ROWS] for block in blocks])
-            if (words == RESULTS).any():
-                message = f"it uses results of a tcgen05.mma as scale factors of {'AB'[side]}"
-                self.record.add(offset, f"factors {side}", message, codes.TENSOR_ORDER)
-                return
-            if (words == NEVER).any():
-                message = f"tcgen05.cp has brought scale factors of {'AB'[side]} from where nothing has been written"
-                self.record.add(offset, f"factors {side}", message, codes.TILE)
-                return
-            if (words < 0).any():
-                self.record.leave("scale factors are not followed from a tensor map on")
-                return
-            if trouble := _disorder(words):
-                message = f"the scale factors of {'AB'[side]} are out of order: {trouble}"
-                self.record.add(offset, f"factors {side}", message, codes.TILE)
-                return
-            words_found.append(tuple(words[:, ::OF_CHUNK].ravel().tolist()))
-            taken = self.maps[blocks, columns[side] : columns[side] + -(-rows // ROWS)]
-            maps.append(tuple(np.unique(taken).tolist()))
-        a, b = origins
+            sides.append(taken)
+        of_a, of_b = (taken.bases for taken in sides)
         course = self.courses.get((chain, 1))
-        of_b = {words_found[1], *(course.words.values() if course else ())}
-        if any(words_found[0][0] in bases for bases in of_b) and a.copy.tensor.address != b.copy.tensor.address:
+        a, b = origins
+        others = {of_b, *(course.words.values() if course else ())}
+        if any(of_a[0] in bases for bases in others) and a.copy.tensor.address != b.copy.tensor.address:
             self.record.add(offset, "factors", "it uses scale factors of B for A", codes.TILE)
-        for side, bases in enumerate(words_found):
-            here, number = origins[side], shape.scale_ids[side]
-            course = self.courses.setdefault((chain, side), _Course(here, number, maps[side]))
-            if maps[side] != course.maps or len(course.maps) > 1:
-                message = (
-                    f"the scale factors of {'AB'[side]} come from several tensor maps: others were copied over them"
-                )
-                self.record.add(offset, f"factors {side}", message, codes.TENSOR_ORDER)
-            elif not course.fits(here, number, shape.factors, bases):
-                message = (
-                    f"the scale factors of {'AB'[side]} do not advance along K as {'AB'[side]} does: it takes those "
-                    f"from number {number} of four on, at {bases[0]:#x} in global memory"
-                )
-                self.record.add(offset, f"factors {side}", message, codes.ALONG_K)
+        for side, taken in enumerate(sides):
+            self._advance("AB"[side], offset, (chain, side), origins[side], shape, taken)
+
+    def _taken(self, side: str, offset: int, rows: int, blocks: Sequence[int], column: int) -> _Taken | None:
+        """Return where the factors of one operand come from; None if they are wrong, which is said, or not known."""
+        row = np.arange(rows)
+        if int(column + rows // ROWS) > COLUMNS:
+            return None
+        words = np.stack([self.words[block, row % ROWS, column + row // ROWS] for block in blocks])
+        wrong = ""
+        if (words == RESULTS).any():
+            wrong, code = f"it uses results of a tcgen05.mma as scale factors of {side}", codes.TENSOR_ORDER
+        elif (words == NEVER).any():
+            where = "from where nothing has been written"
+            wrong, code = f"tcgen05.cp has brought scale factors of {side} {where}", codes.TILE
+        elif (words < 0).any():
+            self.record.leave("scale factors are not followed from a tensor map on")
+            return None
+        elif trouble := _disorder(words):
+            wrong, code = f"the scale factors of {side} are out of order: {trouble}", codes.TILE
+        if wrong:
+            self.record.add(offset, f"factors {side}", wrong, code)
+            return None
+        maps = np.unique(self.maps[blocks, column : column + -(-rows // ROWS)])
+        return _Taken(tuple(words[:, ::OF_CHUNK].ravel().tolist()), tuple(maps.tolist()))
+
+    def _advance(
+        self, side: str, offset: int, key: tuple[Key, int], here: OperandOrigin, shape: UmmaShape, taken: _Taken
+    ) -> None:
+        """Judge whether the factors of one operand go on along K as it does."""
+        number = shape.scale_ids[key[1]]
+        course = self.courses.setdefault(key, _Course(here, number, taken.maps))
+        if taken.maps != course.maps or len(course.maps) > 1:
+            what = f"the scale factors of {side} come from several tensor maps: others were copied over them"
+            self.record.add(offset, f"factors {side}", what, codes.TENSOR_ORDER)
+        elif not course.fits(here, number, shape.factors, taken.bases):
+            what = (
+                f"the scale factors of {side} do not advance along K as {side} does: it takes those "
+                f"from number {number} of four on, at {taken.bases[0]:#x} in global memory"
+            )
+            self.record.add(offset, f"factors {side}", what, codes.ALONG_K)
 
 
 def _disorder(words: Ints) -> str:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import WINDOW, LoopRequests, RequestLog, from_first_line
+from ncu_swizzle.emulate.accesses import WINDOW, RequestLog, from_first_line
 from ncu_swizzle.emulate.code import PRED
 from ncu_swizzle.emulate.dependence import WORD, Tag, iteration, sum_tag
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, numbers_in
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
-from ncu_swizzle.emulate.requests import SHIFTED_BYTES, SharedRequests
+from ncu_swizzle.emulate.requests import SHIFTED_BYTES, LoopRequests, WarpRequests, joined
 from ncu_swizzle.emulate.state import Group
 from ncu_swizzle.emulate.values import Bits, Patches, Value, merged_tag
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -295,17 +295,10 @@ class Shifts:
     @classmethod
     def of(cls, requests: Sequence[LoopRequests], axis: int) -> Shifts:
         """Return the requests of an iteration that had tags on this axis."""
-        distinct: dict[tuple[int, Tag | None, Tag | None], LoopRequests] = {}
-        for request in requests:
-            key = (id(request.seen), request.tag, request.source_tag)
-            earlier = distinct.get(key)
-            distinct[key] = replace(request, times=request.times + earlier.times) if earlier else request
-        changes = [
-            (each, _per_iteration(each.tag, axis), _per_iteration(each.source_tag, axis)) for each in distinct.values()
-        ]
+        moves = [(request, *request.moves(axis)) for request in joined(requests)]
         return cls(
-            [request for request, addresses, sources in changes if not addresses and not sources],
-            [(request, addresses, sources) for request, addresses, sources in changes if addresses or sources],
+            [request for request, addresses, sources in moves if not addresses and not sources],
+            [(request, addresses, sources) for request, addresses, sources in moves if addresses or sources],
         )
 
     @property
@@ -318,30 +311,17 @@ class Shifts:
         """Return the requests of `count` further iterations; None if some are invalid."""
         if not times:
             return []
-        requests = [replace(request, times=request.times * times) for request in self.still]
+        requests = [request.made(axis, request.seen, request.times * times) for request in self.still]
         for request, addresses, sources in self.moving:  # or there may be billions of iterations
             further = np.arange(1, times + 1)
             shifted = _shifted_requests(request.seen, addresses * further, sources * further)
             if not log.all_valid(request.number, shifted):
                 return None
-            requests.append(replace(request, seen=shifted))
-        return [
-            replace(
-                request,
-                tag=request.tag and request.tag.outside(axis),
-                source_tag=request.source_tag and request.source_tag.outside(axis),
-            )
-            for request in requests
-        ]
+            requests.append(request.made(axis, shifted, request.times))
+        return requests
 
 
-def _per_iteration(tag: Tag | None, axis: int) -> int:
-    change = 0 if tag is None else tag.per_iteration(axis)
-    assert change is not None  # or the iteration would have failed
-    return change
-
-
-def _shifted_requests(seen: SharedRequests, addresses: Ints, sources: Ints) -> SharedRequests:
+def _shifted_requests(seen: WarpRequests, addresses: Ints, sources: Ints) -> WarpRequests:
     """Return the requests shifted by each of these T numbers of bytes, as if T times as many warps made them.
 
     Of N requests, (N, 32), these are (T * N, 32): all of the first iteration first.
@@ -355,7 +335,7 @@ def _shifted_requests(seen: SharedRequests, addresses: Ints, sources: Ints) -> S
         source = np.tile(seen.source, (times, 1))
         source = from_first_line(source + np.repeat(sources, requests)[:, None], selected, source >= 0)
     blocks = np.broadcast_to(seen.blocks.reshape(-1, 1, requests), (seen.repeats, times, requests)).ravel()
-    return SharedRequests(
+    return WarpRequests(
         addresses=lanes.astype(np.uint32) & WINDOW,
         selected=selected,
         source=source,

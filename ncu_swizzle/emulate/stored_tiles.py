@@ -13,8 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.addresses import SHARED_WINDOW
-from ncu_swizzle.emulate.code import INTEGER, REG, Operand, SassInstruction
+from ncu_swizzle.emulate.code import INTEGER, REG, SHARED_WINDOW, Operand, SassInstruction
 from ncu_swizzle.emulate.copies import zero_fill
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine

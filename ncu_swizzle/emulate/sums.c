@@ -1,5 +1,4 @@
-// Sums of products, with the results that NumPy gives without C: c + a b^T as tensor cores add it up, as
-// `fused_registers` of sums.py, which says how.
+// Sums of products: c + a b^T as tensor cores add it up, as `fused_registers` of products.py says.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -46,6 +45,12 @@ INLINE int any(Ints truths) {
     return found;
 }
 
+static float not_a_number(void) {
+    float number;
+    memcpy(&number, &(uint32_t){0x7FFFFFFF}, 4);
+    return number;
+}
+
 // What a register keeps of a sum: cut off behind `kept` bits, beyond 2^128 infinity; or the nearest half. No zero is
 // negative.
 static float rounded(double exact, const Product *how) {
@@ -63,29 +68,28 @@ static float rounded(double exact, const Product *how) {
     return (exact < 0 ? -nearest : nearest) + 0.0f;
 }
 
-// a (warps, rows, depth), b (warps, columns, depth), c and out in registers, (n, warps, 32). Returns whether all are finite.
-VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, const float *b, const float *c, float *out,
-                                                              int warps, const Product *how) {
+// a (warps, rows, depth), b (warps, columns, depth), c and out in registers, (n, warps, 32).
+VECTORS __attribute__((visibility("default"))) void fused_sums(const float *a, const float *b, const float *c, float *out,
+                                                               const Product *how, int warps) {
     int rows = how->rows, columns = how->columns, depth = how->depth;
     Ints up_a[rows * depth / COLUMNS], up_b[depth];
     Floats across[depth];
-    Ints infinite = {0};
     for (int warp = 0; warp < warps; ++warp, a += rows * depth, b += columns * depth) {
-        Ints wide_a = {0};
+        Ints wide_a = {0}, infinite_a = {0};
         for (int i = 0; i < rows * depth / COLUMNS; ++i) {
             up_a[i] = exponents(((const Floats *)a)[i], how->least_a);
             wide_a |= wide(up_a[i]);
-            infinite |= up_a[i] > 127;
+            infinite_a |= up_a[i] > 127;
         }
         for (int first = 0; first < columns; first += COLUMNS) {
-            Ints wide_b = wide_a;
+            Ints wide_b = wide_a, infinite_b = infinite_a;
             for (int k = 0; k < depth; ++k) {
                 for (int j = 0; j < COLUMNS; ++j) across[k][j] = b[(first + j) * depth + k];
                 up_b[k] = exponents(across[k], how->least_b);
                 wide_b |= wide(up_b[k]);
-                infinite |= up_b[k] > 127;
+                infinite_b |= up_b[k] > 127;
             }
-            int is_wide = any(wide_b);
+            int is_wide = any(wide_b), is_infinite = any(infinite_b);
             for (int row = 0; row < rows; ++row) {
                 // Of the row, a register has the even columns, and the next one the odd ones.
                 const long next = 32l * warps, at = (first / 8 * (rows / 8) + row / 8) * 2 * next + warp * 32 + row % 8 * 4;
@@ -94,7 +98,7 @@ VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, co
                 Floats summand, kept;
                 for (int j = 0; j < COLUMNS; ++j) summand[j] = c[at + j % 2 * next + j / 2];
                 Ints top = exponents(summand, how->least_c), total = {0};
-                infinite |= top > 127;
+                int special = is_infinite | any(top > 127);
                 for (int k = 0; k < depth; ++k) top = larger(top, up[k] + up_b[k]);
                 Ints scale = (how->fraction - top) & (top > NO_EXPONENT / 2);
                 Doubles unit = powers(scale);
@@ -110,11 +114,15 @@ VECTORS __attribute__((visibility("default"))) int fused_sums(const float *a, co
                     kept = AS(Floats, (Doubles)((Longs)exact & (int64_t)-1 << (52 - how->kept)));
                 else
                     for (int j = 0; j < COLUMNS; ++j) kept[j] = rounded(exact[j], how);
+                for (int j = 0; special && j < COLUMNS; ++j) {  // infinity or NaN among the operands
+                    double plain = summand[j];
+                    for (int k = 0; k < depth; ++k) plain += (double)left[k] * across[k][j];
+                    if (!isfinite(plain)) kept[j] = isnan(plain) ? not_a_number() : (float)plain;
+                }
                 for (int j = 0; j < COLUMNS; ++j) out[at + j % 2 * next + j / 2] = kept[j];
             }
         }
     }
-    return !any(infinite);
 }
 
 // a b + c, rounded once, as `multiply_add_doubles` of rounding.py.

@@ -85,7 +85,7 @@ class Supposing:
         m = self.machine
         if not self._accesses(region):
             return True
-        if m.log.supposing or self._blocks >= MOST_BLOCKS or m.world is not None or self.program.probed:
+        if m.log.supposing or self._blocks >= MOST_BLOCKS or self.program.probed:
             return False
         before, events, traffic, watcher, now = m.copy(), m.events, m.traffic, m.watcher, m.now
         m.events = m.traffic = m.watcher = None

@@ -7,9 +7,8 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, operation_name
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.boxes import RANK_BIT
-from ncu_swizzle.emulate.code import MEMORY, PRED, SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, MEMORY, PRED, SHARED_WINDOW, SassInstruction
 from ncu_swizzle.emulate.contents import (
     forget_local,
     forget_range,

@@ -7,21 +7,24 @@ checks that end in a trap. A block has 512 columns of 128 lanes; 32 neighbouring
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
-from ncu_swizzle.emulate.code import MEMORY, SassInstruction
+from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
-from ncu_swizzle.emulate.copies import starting_lanes, values_of_rows
+from ncu_swizzle.emulate.copies import registers, starting_lanes, values_of_rows
 from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step, Use, executes
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.values import Bits, Value, unknown
+from ncu_swizzle.smem.descriptors import UmmaDescriptor, UmmaShape
 from ncu_swizzle.smem.operations import WARP, WORD, Ints
 
 LANES, COLUMNS, UNIT = 128, 512, 32
@@ -67,6 +70,44 @@ class WarpAccess:
         """Return the sixteenths of the lanes that are accessed from a lane on."""
         first = lane // ROWS_OF_ONE
         return tuple(range(first, min(SIXTEENTHS, first + self.sixteenths)))
+
+
+class Umma(NamedTuple):
+    """A tcgen05.mma as a warp issues it; addresses are of tensor memory."""
+
+    shape: UmmaShape
+    bits: int  # of its instruction descriptor
+    result: int
+    a: int | None  # None if A is in shared memory
+    tiles: tuple[tuple[UmmaDescriptor, int], ...]  # in shared memory, each with its side: 0 for A, 1 for B
+    scales: list[int]  # the first columns of the scale factors of A and of B; empty without block scaling
+
+
+class UmmaOperands:
+    """The operands of a tcgen05.mma."""
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.instruction = instruction
+        a, b, result = instruction.operands[:3]
+        number = next(k for k, operand in enumerate(instruction.operands) if operand.kind == INSTRUCTION)
+        factors = next((operand for operand in instruction.operands[number + 1 :] if operand.kind == TENSOR), None)
+        self.in_shared, self.scaled = a.kind == MEMORY, factors is not None
+        self.readers = [
+            operands.address(instruction.operands[number]),
+            operands.address(result),
+            *registers(b),
+            *(registers(a) if self.in_shared else [operands.address(a)]),
+            *(registers(factors) if factors else []),
+        ]
+
+    def issued(self, values: Sequence[int]) -> Umma:
+        """Return the instruction, given what the readers read."""
+        bits, result, low, high, first, *others = values
+        shape = UmmaShape.of_bits(bits, self.instruction.opcode, self.instruction.modifiers, scaled=self.scaled)
+        described = [(first | others[0] << 32, 0)] if self.in_shared else []
+        tiles = [(UmmaDescriptor.of_bits(half), side) for half, side in (*described, (low | high << 32, 1))]
+        scales = [lane_and_column(address & 0x3FFFFFFF)[1] for address in others[-2:]] if self.scaled else []
+        return Umma(shape, bits, result, None if self.in_shared else first, tuple(tiles), scales)
 
 
 def copied_rows(instruction: SassInstruction) -> tuple[int, int]:

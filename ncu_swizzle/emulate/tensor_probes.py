@@ -13,8 +13,8 @@ import numpy as np
 
 from ncu_swizzle.base import codes
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, SassInstruction
-from ncu_swizzle.emulate.copies import read_in_warps, registers, value_of_row
+from ncu_swizzle.emulate.code import MEMORY, TENSOR, UPRED, SassInstruction
+from ncu_swizzle.emulate.copies import Executing, in_warps, registers
 from ncu_swizzle.emulate.effects import effects, operand_number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
@@ -28,6 +28,8 @@ from ncu_swizzle.emulate.tensor_memory import (
     SIXTEENTHS,
     UNIT,
     UNITS,
+    Umma,
+    UmmaOperands,
     WarpAccess,
     copied_rows,
     first_free,
@@ -179,6 +181,10 @@ class TensorRecord:
             for write in self.pending.pop(warp, ()):
                 write.committed = True
 
+    def doubt(self, what: str) -> Step:
+        """Return the step that records that something is not known."""
+        return lambda _: self.record.leave(f"{what} is not known")
+
     def finish(self) -> None:
         """Record columns that are still allocated when the blocks have ended."""
         m = self._machine
@@ -204,58 +210,35 @@ class TensorRecord:
 
 def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that follows the operands of a tcgen05.mma."""
-    record, offset = tensors.record, instruction.offset
-    guard = operands.guard_operands(instruction.guard)
-    a, b, d = instruction.operands[:3]
-    number = next(k for k, operand in enumerate(instruction.operands) if operand.kind == INSTRUCTION)
-    scales = next((operand for operand in instruction.operands[number + 1 :] if operand.kind == TENSOR), None)
+    record, offset, umma = tensors.record, instruction.offset, UmmaOperands(instruction)
     flag = next(operand for operand in reversed(instruction.operands) if operand.kind == UPRED)
-    adds = operands.predicate(flag)
-    in_shared = a.kind == MEMORY
-    readers = [
-        operands.address(instruction.operands[number]),
-        operands.address(d),
-        *registers(b),
-        *(registers(a) if in_shared else [operands.address(a)]),
-        *(registers(scales) if scales else []),
-    ]
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, [adds, *readers], selected)
-        if doubtful.any() or values is None:
-            record.lose(m, f"what {instruction.text} reads is not known")
-            return
+    def judge(m: Machine, warps: Executing) -> None:
         record.check_waits(m, offset)
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            more, bits, column, low, high, first, *others = (value_of_row(value, row) for value in values)
-            shape = UmmaShape.of_bits(bits, instruction.opcode, instruction.modifiers, scaled=scales is not None)
+        for row, (more, *values) in warps.each:
+            issued = umma.issued(values)
+            shape = issued.shape
             if why := shape.refused:
-                record.add(offset, "instruction", f"its instruction descriptor {bits:#010x}: {why}", codes.INSTRUCTION)
+                what = f"its instruction descriptor {issued.bits:#010x}: {why}"
+                record.add(offset, "instruction", what, codes.INSTRUCTION)
                 record.leave(f"{instruction.text} is not valid", lost=True)
                 continue
-            if bound := shape.bound(in_shared):
+            if bound := shape.bound(umma.in_shared):
                 record.bound[bound] = None
             blocks = _blocks(m, row, shape.pair)
-            adds_up, issuer = bool(more), int(m.view.warps[row])
-            issued = _Issued(tensors=tensors, machine=m, offset=offset, blocks=blocks, shape=shape)
-            issued.judge_result(column, adds_up, issuer)
-            if scales:
-                issued.judge_scales(others[-2:])
-            chain = blocks[0], column
-            if not adds_up:
+            product = _Issued(tensors=tensors, machine=m, offset=offset, blocks=blocks, umma=issued)
+            product.judge_result(bool(more), int(m.view.warps[row]))
+            product.judge_scales()
+            chain = blocks[0], issued.result
+            if not more:
                 record.chains.end(chain)
                 tensors.scales.end(chain)
-            described = (
-                [("A", first | others[0] << 32), ("B", low | high << 32)] if in_shared else [("B", low | high << 32)]
-            )
-            if not in_shared:
-                record.leave(
-                    f"A of {instruction.text} is in tensor memory: whether its K goes with that of B is not known"
-                )
-                issued.judge_operand(first)
-            seen = tuple(_seen(record, offset, shape, side, UmmaDescriptor.of_bits(bits)) for side, bits in described)
-            if shape.sparse or any(one is None for one in seen):
+            if issued.a is not None:
+                where = "is in tensor memory: whether its K goes with that of B is not known"
+                record.leave(f"A of {instruction.text} {where}")
+                product.judge_operand(issued.a)
+            seen = [_seen(record, offset, shape, "AB"[side], descriptor) for descriptor, side in issued.tiles]
+            if shape.sparse or None in seen:
                 record.leave(f"{instruction.text} is not followed", lost=True)
                 continue
             origins = MatrixProduct(
@@ -263,15 +246,16 @@ def product_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 placed=record.placed(m),
                 instruction=instruction,
                 block=blocks[0],
-                seen=tuple(one for one in seen if one is not None),
+                seen=tuple(filter(None, seen)),
                 chain=chain,
             ).judge(m)
-            if scales and len(origins) == len("AB"):
-                columns = [lane_and_column(address & 0x3FFFFFFF)[1] for address in others[-2:]]
-                tensors.scales.judge(offset, shape, blocks, columns, chain, (origins[0], origins[1]))
+            if issued.scales and len(origins) == len("AB"):
+                tensors.scales.judge(offset, shape, blocks, issued.scales, chain, (origins[0], origins[1]))
             record.count()
 
-    return step
+    unknown = f"what {instruction.text} reads is not known"
+    readers = [operands.predicate(flag), *umma.readers]
+    return in_warps(instruction, readers, judge, lambda m: record.lose(m, unknown))
 
 
 def _seen(
@@ -315,7 +299,7 @@ class _Issued:
     machine: Machine
     offset: int
     blocks: Sequence[int]  # those that it works for
-    shape: UmmaShape
+    umma: Umma
 
     def _allowed(self, first: int, count: int, parts: Parts, what: str) -> Iterator[TensorAccess]:
         """Yield the access to each block's columns that are allocated."""
@@ -332,9 +316,9 @@ class _Issued:
             if self.tensors.allowed(access):
                 yield access
 
-    def judge_result(self, address: int, adds: bool, issuer: int) -> None:
+    def judge_result(self, adds: bool, issuer: int) -> None:
         """Judge where D goes."""
-        (lane, column), (parts, count) = lane_and_column(address), self.shape.result_lanes
+        (lane, column), (parts, count) = lane_and_column(self.umma.result), self.umma.shape.result_lanes
         if lane and not (lane == ROWS_OF_ONE and len(parts) < SIXTEENTHS):
             fits = "0 or 16" if len(parts) < SIXTEENTHS else "0"
             message = f"D begins in lane {lane} of tensor memory: {fits} would fit"
@@ -345,16 +329,15 @@ class _Issued:
 
     def judge_operand(self, address: int) -> None:
         """Judge where A comes from."""
-        (lane, column), (parts, count) = lane_and_column(address), self.shape.a_lanes
+        (lane, column), (parts, count) = lane_and_column(address), self.umma.shape.a_lanes
         here = [part + lane // ROWS_OF_ONE for part in parts if part + lane // ROWS_OF_ONE < SIXTEENTHS]
         for access in self._allowed(column, count, here, "it reads A from"):
             self.tensors.read(access, by_threads=False)
 
-    def judge_scales(self, addresses: Sequence[int]) -> None:
-        """Judge where the scale factors of A and of B come from."""
-        for side, address, count in zip("AB", addresses, self.shape.scale_columns, strict=True):
-            column, what = lane_and_column(address & 0x3FFFFFFF)[1], f"it reads the scale factors of {side} from"
-            for access in self._allowed(column, count, ALL_LANES, what):
+    def judge_scales(self) -> None:
+        """Judge where the scale factors of A and of B come from, if there are any."""
+        for side, column, count in zip("AB", self.umma.scales, self.umma.shape.scale_columns, strict=False):
+            for access in self._allowed(column, count, ALL_LANES, f"it reads the scale factors of {side} from"):
                 self.tensors.read(access, by_threads=False)
 
 
@@ -364,19 +347,12 @@ class _Issued:
 def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges an LDTM or STTM: allocated columns, the warp's own lanes, and their contents."""
     offset, loads = instruction.offset, instruction.opcode == "LDTM"
-    guard = operands.guard_operands(instruction.guard)
     address = operands.address(next(operand for operand in instruction.operands if operand.kind == TENSOR))
     shape = WarpAccess.of(instruction)
-    what = "it loads" if loads else "it stores to"
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, [address], selected)
-        if doubtful.any() or values is None:
-            tensors.record.leave(f"which columns {instruction.text} accesses is not known")
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            (named, column), block = lane_and_column(value_of_row(values[0], row)), int(m.view_blocks()[row])
+    def judge(m: Machine, warps: Executing) -> None:
+        for row, values in warps.each:
+            named, column = lane_and_column(values[0])
             lane = shape.lane(named, int(m.view.warps[row]) % m.per_block)
             if lane is None:
                 fits = "0 or 16" if shape.sixteenths == 1 else "0"
@@ -388,11 +364,11 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             access = TensorAccess(
                 machine=m,
                 offset=offset,
-                block=block,
+                block=int(m.view_blocks()[row]),
                 first=column,
                 count=shape.columns,
                 parts=shape.parts(lane),
-                what=what,
+                what="it loads" if loads else "it stores to",
             )
             if not tensors.allowed(access):
                 continue
@@ -401,26 +377,18 @@ def _access_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
             else:
                 tensors.write(access, issuer=None)
 
-    return step
+    return in_warps(instruction, [address], judge, tensors.doubt(f"which columns {instruction.text} accesses"))
 
 
 def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges a tcgen05.cp from shared to tensor memory."""
-    offset, guard = instruction.offset, operands.guard_operands(instruction.guard)
+    offset, pair = instruction.offset, instruction.has("2CTA")
     target = next(operand for operand in instruction.operands if operand.kind == TENSOR)
     source = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-    readers = [operands.address(target), *registers(source)]
     columns = copied_rows(instruction)[1] // WORD
-    pair = instruction.has("2CTA")
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, readers, selected)
-        if doubtful.any() or values is None:
-            tensors.record.leave(f"which columns {instruction.text} writes is not known")
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            address, low, high = (value_of_row(value, row) for value in values)
+    def judge(m: Machine, warps: Executing) -> None:
+        for row, (address, low, high) in warps.each:
             column, descriptor = lane_and_column(address)[1], UmmaDescriptor.of_bits(low | high << 32)
             for block in _blocks(m, row, pair):
                 access = TensorAccess(
@@ -438,22 +406,18 @@ def _copy_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                 if instruction.has(OF_FACTORS) and not descriptor.refused:
                     tensors.scales.copy(tensors.record.placed(m), block, column, descriptor)
 
-    return step
+    readers = [operands.address(target), *registers(source)]
+    return in_warps(instruction, readers, judge, tensors.doubt(f"which columns {instruction.text} writes"))
 
 
 def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges a tcgen05.shift: 32 bytes of a warp's 32 lanes, all but the last of which change."""
-    offset, guard = instruction.offset, operands.guard_operands(instruction.guard)
-    address, pair = operands.address(instruction.operands[0]), instruction.has("2CTA")
+    offset, pair = instruction.offset, instruction.has("2CTA")
+    address = operands.address(instruction.operands[0])
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, [address], selected)
-        if doubtful.any() or values is None:
-            tensors.record.leave(f"which columns {instruction.text} moves is not known")
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            lane, column = lane_and_column(value_of_row(values[0], row))
+    def judge(m: Machine, warps: Executing) -> None:
+        for row, values in warps.each:
+            lane, column = lane_and_column(values[0])
             if lane % WARP_LANES:
                 message = f"it begins in lane {lane} of tensor memory: {lane // WARP_LANES * WARP_LANES} would fit"
                 tensors.record.add(offset, "lane", message, codes.TENSOR_LANES)
@@ -472,7 +436,7 @@ def _shift_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
                     tensors.read(access, by_threads=False)
                     tensors.write(access, issuer=int(m.view.warps[row]), adds=True)
 
-    return step
+    return in_warps(instruction, [address], judge, tensors.doubt(f"which columns {instruction.text} moves"))
 
 
 def _check_source(record: TileRecord, m: Machine, offset: int, block: int, descriptor: UmmaDescriptor) -> None:
@@ -495,15 +459,11 @@ def _check_source(record: TileRecord, m: Machine, offset: int, block: int, descr
 def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges how many columns are requested, and which are freed."""
     offset, takes = instruction.offset, instruction.has("FIND_AND_SET")
-    guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
 
-    def step(m: Machine) -> None:
-        selected, _ = m.selection(guard(m) if guard else None)
-        values, owner = read_in_warps(m, [source], selected), tensors.owner(m)
-        if values is None:
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            block, number = int(m.view_blocks()[row]), value_of_row(values[0], row)
+    def judge(m: Machine, warps: Executing) -> None:
+        owner = tensors.owner(m)
+        for row, (number,) in warps.each:
+            block = int(m.view_blocks()[row])
             if takes:
                 _take(tensors, m, offset, block, number)
                 continue
@@ -516,7 +476,7 @@ def _allocation_step(tensors: TensorRecord, instruction: SassInstruction) -> Ste
                 tensors.record.add(offset, "freed", message, codes.TENSOR_ORDER)
             owner[block][:, places] = NOBODY
 
-    return step
+    return in_warps(instruction, [operands.raw(instruction.operands[-1])], judge, lambda _: None)
 
 
 def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
@@ -544,17 +504,12 @@ def roundings(instructions: Sequence[SassInstruction]) -> dict[int, int]:
 def _rounding_step(tensors: TensorRecord, instruction: SassInstruction) -> Step:
     """Return the step that judges how many columns are requested, before they become units."""
     allocation = tensors.roundings[instruction.offset]
-    guard, source = operands.guard_operands(instruction.guard), operands.raw(instruction.operands[-1])
 
-    def step(m: Machine) -> None:
-        selected, _ = m.selection(guard(m) if guard else None)
-        values = read_in_warps(m, [source], selected)
-        if values is None:
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            _judge_size(tensors, allocation, value_of_row(values[0], row))
+    def judge(_: Machine, warps: Executing) -> None:
+        for (columns,) in warps.values:
+            _judge_size(tensors, allocation, columns)
 
-    return step
+    return in_warps(instruction, [operands.raw(instruction.operands[-1])], judge, lambda _: None)
 
 
 def _judge_size(tensors: TensorRecord, offset: int, columns: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,12 +16,19 @@ import numpy as np
 from ncu_swizzle.base.errors import ProgramFailed
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.addresses import SHARED_WINDOW
 from ncu_swizzle.emulate.blocks import Setting, run_batch
-from ncu_swizzle.emulate.code import MEMORY, REG, TRUE, ZERO, Code, SassInstruction
-from ncu_swizzle.emulate.copies import ToShared, map_at, value_of_row, values_of_rows
+from ncu_swizzle.emulate.code import MEMORY, REG, SHARED_WINDOW, TRUE, ZERO, Code, SassInstruction
+from ncu_swizzle.emulate.copies import (
+    Executing,
+    ToShared,
+    WgmmaTiles,
+    in_warps,
+    map_at,
+    value_of_row,
+    values_of_rows,
+)
 from ncu_swizzle.emulate.counts import Buffer, FollowedTiles
-from ncu_swizzle.emulate.effects import effects
+from ncu_swizzle.emulate.effects import effects, wgmma_shape
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.machine import Machine
@@ -37,41 +43,30 @@ from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import join_halves, known_in
-from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, ROWS, WARPS, Descriptor
+from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, WARPS, Descriptor
 from ncu_swizzle.smem.opcodes import TABLE, Copy, Memory, Shared
 
 # ---------------------------------------------------------------------------------------------- products
 
 
-_SHAPE = re.compile(r"64x(\d+)x(\d+)")
 HALF = 2  # bytes of the elements that may be MN-major
 _FOLLOWED_K = (8, 16, 32)  # of types of 32, 16 and 8 bits
 Span = tuple[int, int]
 
 
-def _shape(instruction: SassInstruction) -> Span | None:
-    """Return the columns and K of a wgmma; None if they are not known."""
-    shape = next((match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))), None)
-    return (int(shape[1]), int(shape[2])) if shape else None
-
-
 def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | None:
     """Return the step that follows the operands of a wgmma; None for one that only orders others."""
-    parts = instruction.operands
-    at = next((k for k, operand in enumerate(parts) if operand.kind == MEMORY and operand.terms), None)
-    if at is None or parts[at].terms[0].text == "URZ":
+    tiles, parts = WgmmaTiles.of(instruction), instruction.operands
+    if tiles is None:
         return None
-    shape = _shape(instruction)
-    if shape is None or shape[1] not in _FOLLOWED_K or instruction.has("SP"):
+    if tiles.depth not in _FOLLOWED_K or instruction.has("SP"):
         return lambda m: record.leave(f"{instruction.text} is not followed", lost=True)
-    guard, first = operands.guard_operands(instruction.guard), parts[at].terms[0]
-    in_registers = parts[1].kind == REG  # A; the descriptor of B is in the same two registers then
-    sides = [("B", 2, shape[0])] if in_registers else [("A", 0, ROWS), ("B", 2, shape[0])]
-    readers = [(operands.raw(first, plus), operands.raw(first, plus + 1)) for _, plus, _ in sides]
-    flag = next((operand for operand in parts[at + 1 :] if operand.kind in operands.PREDICATES), None)
+    after = parts[next(k for k, operand in enumerate(parts) if operand.kind == MEMORY) + 1 :]
+    flag = next((operand for operand in after if operand.kind in operands.PREDICATES), None)
     adds = operands.guard_operands(flag)
-    fresh = not any(operand.kind == REG and operand.number != ZERO for operand in parts[at + 1 :])
+    fresh = not any(operand.kind == REG and operand.number != ZERO for operand in after)
     fresh |= flag is not None and flag.number == TRUE and flag.negated
+    element = K_BYTES // tiles.depth
 
     def starts_anew(m: Machine, row: int) -> bool:
         """Return whether its results are not known to be added to others."""
@@ -80,32 +75,28 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
         flags = first_lane(adds(m), m.view.mask)
         return not flags.certain or not value_of_row(flags, row)
 
-    def step(m: Machine) -> None:
-        selected, doubtful = m.selection(guard(m) if guard else None)
-        values = [[first_lane(half(m), m.view.mask) for half in halves] for halves in readers]
-        if doubtful.any() or not all(half.certain for halves in values for half in halves):
-            record.lose(m, f"what {instruction.text} reads is not known")
-            return
+    def judge(m: Machine, warps: Executing) -> None:
         record.check_waits(m, instruction.offset)
-        if in_registers:
+        if tiles.sides == "B":
             record.leave(f"A of {instruction.text} is in registers: whether its K goes with that of B is not known")
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
+        for row, values in warps.each:
             warp = int(m.view.warps[row])
             if warp % m.per_block % WARPS:
                 continue  # the warps of a warpgroup read the same tiles
             chain = warp, parts[0].number
             if starts_anew(m, row):
                 record.chains.end(chain)
+            described = zip(tiles.sides, tiles.descriptors(values), tiles.rows, tiles.mn_major, strict=True)
             seen = tuple(
                 OperandSeen(
                     side=side,
-                    descriptor=Descriptor.of_bits(value_of_row(low, row) | value_of_row(high, row) << 32),
+                    descriptor=Descriptor.of_bits(bits),
                     rows=rows,
-                    mn_major=f"tnsp{side}" in instruction.text,
-                    element=K_BYTES // shape[1],
-                    either=K_BYTES // shape[1] == HALF,
+                    mn_major=mn_major,
+                    element=element,
+                    either=element == HALF,
                 )
-                for (side, _, rows), (low, high) in zip(sides, values, strict=True)
+                for side, bits, rows, mn_major in described
             )
             MatrixProduct(
                 record=record,
@@ -117,7 +108,8 @@ def _product_step(record: TileRecord, instruction: SassInstruction) -> Step | No
             ).judge(m)
             record.count()
 
-    return step
+    unknown = f"what {instruction.text} reads is not known"
+    return in_warps(instruction, tiles.readers, judge, lambda m: record.lose(m, unknown))
 
 
 # ---------------------------------------------------------------------------------------------- copies and stores
@@ -313,8 +305,8 @@ def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) ->
     results = set[Span]()
     for instruction in executed:
         if instruction.row.shared is Shared.WGMMA:
-            first, shape = instruction.operands[0].number, _shape(instruction)
-            results.add((first, first + (shape[0] // 2 if shape else 1)))
+            first = instruction.operands[0].number
+            results.add((first, first + (wgmma_shape(instruction)[0] // 2 or 1)))
     stores = Stores(record.placed)
     stores.watch(executed)
     step_of = functools.partial(_step_of, record, tensors, stores, results=frozenset(results))

@@ -18,8 +18,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.traffic import SECTOR
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, period_of
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.code import SassInstruction
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, SHARED_WINDOW, SassInstruction
 from ncu_swizzle.emulate.copies import p0_miscount, reads_by_p0, zero_fill
 from ncu_swizzle.emulate.dependence import Tag, trailing_zeros
 from ncu_swizzle.emulate.effects import Effects, operand_number
@@ -27,7 +26,7 @@ from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.patterns import MANY, LanePattern, Neighbours, Vector
-from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock
+from ncu_swizzle.emulate.requests import SEEN_BYTES, Clock, LoopRequests, WarpRequests, joined
 from ncu_swizzle.emulate.state import Decided, Unknown
 from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.smem.access import MOST_THREADS
@@ -127,33 +126,6 @@ def threads_by_block(m: Machine, lanes: Bools) -> Ints:
 # ---------------------------------------------------------------------------------------------- requests
 
 
-@dataclass(kw_only=True)
-class MemoryRequests:
-    """Requests that some warps made together to one memory, and how often: warp w, of W, makes request w modulo N."""
-
-    space: str
-    lanes: Ints  # (N, 32) bytes from the line of the request's lowest address on; local addresses from their word on
-    selected: Bools  # (N, 32)
-    blocks: Ints  # (W,)
-    target: Ints | None = None  # (N, 32) addresses in shared memory that a copy past L1 writes, from their sector on
-    count: int = 0
-
-    @property
-    def repeats(self) -> int:
-        return len(self.blocks) // len(self.selected)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopTraffic:
-    """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
-
-    number: int  # of the instruction
-    seen: MemoryRequests
-    times: int
-    tag: Tag | None
-    target_tag: Tag | None = None
-
-
 class TrafficLog:
     """All requests to global and local memory of one run, by instruction; unknown ones are in the state."""
 
@@ -169,7 +141,7 @@ class TrafficLog:
         self.machine, self.instructions, self.clock, self.patience = machine, instructions, clock, patience
         self.apart = apart  # whether addresses that tell blocks apart are left to a run of their own
         self.vectors = vectors
-        self.seen: dict[int, dict[tuple[object, ...], MemoryRequests]] = {}
+        self.seen: dict[int, dict[tuple[object, ...], WarpRequests]] = {}
         self._counted: dict[int, Ints] = {}
         self.patterns: dict[int, LanePattern] = {}
         self._neighbours = Neighbours(machine.block)
@@ -216,12 +188,12 @@ class TrafficLog:
         period = period_of(blocks, [lanes, selected, to])
         seen = self._entry(
             number,
-            MemoryRequests(
+            WarpRequests(
                 space=space,
-                lanes=lanes[:period],
+                addresses=lanes[:period],
                 selected=selected[:period],
                 blocks=blocks,
-                target=None if to is None else to[:period],
+                source=None if to is None else to[:period],
             ),
             together,
         )
@@ -229,12 +201,12 @@ class TrafficLog:
             self._look(number, seen, address, selected)
         seen.count += 1
         for repeat in m.repeats.active:
-            tags = {"tag": address.tag, "target_tag": target.tag if target else None}
-            repeat.traffic.append(LoopTraffic(number=number, seen=seen, times=1, **tags))
+            target_tag = target.tag if target else None
+            repeat.traffic.append(LoopRequests(number=number, seen=seen, tag=address.tag, source_tag=target_tag))
         if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
 
-    def _look(self, number: int, seen: MemoryRequests, address: Value, selected: Bools) -> None:
+    def _look(self, number: int, seen: WarpRequests, address: Value, selected: Bools) -> None:
         """Record how addresses of requests depend on the block, and where those of neighbouring warps are."""
         pattern = self.patterns.get(number)
         if pattern is None:
@@ -250,52 +222,40 @@ class TrafficLog:
                 at = np.broadcast_to(address.bits, selected.shape)[first, 0].astype(np.int64)
                 pattern.strides[axis].update(np.unique(self._neighbours.across(axis, threads, at))[:MANY].tolist())
 
-    def _entry(self, number: int, requests_made: MemoryRequests, together: object) -> MemoryRequests:
+    def _entry(self, number: int, made: WarpRequests, together: object) -> WarpRequests:
         """Return the earlier entry for the same requests of the same warps, or a new one."""
-        to = b"" if requests_made.target is None else requests_made.target.tobytes()
-        key = (requests_made.space, requests_made.lanes.tobytes(), requests_made.selected.tobytes(), to, together)
+        to = b"" if made.source is None else made.source.tobytes()
+        key = (made.space, made.addresses.tobytes(), made.selected.tobytes(), to, together)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
-            seen = requests[key] = replace(requests_made, selected=requests_made.selected.copy())
-            self._bytes += 2 * (requests_made.lanes.nbytes + requests_made.selected.nbytes + len(to))
+            seen = requests[key] = replace(made, selected=made.selected.copy())
+            self._bytes += 2 * made.nbytes
         return seen
 
-    def repeat(self, traffic: Iterable[LoopTraffic], axis: int, times: int) -> None:
-        """Count an iteration's requests for `further` more, with addresses that change as their tags say."""
-        distinct: dict[tuple[int, Tag | None, Tag | None], LoopTraffic] = {}
-        for loop_traffic in traffic:
-            key = (id(loop_traffic.seen), loop_traffic.tag, loop_traffic.target_tag)
-            earlier = distinct.get(key)
-            distinct[key] = replace(loop_traffic, times=loop_traffic.times + earlier.times) if earlier else loop_traffic
-        for loop_traffic in distinct.values():
-            unit = UNIT[loop_traffic.seen.space]
-            if loop_traffic.seen.space == GLOBAL:
-                self.patterns[loop_traffic.number].loops.add(_per_iteration(loop_traffic.tag, axis))
-            change, change_to = (
-                _per_iteration(loop_traffic.tag, axis) % unit,
-                _per_iteration(loop_traffic.target_tag, axis) % SECTOR,
-            )
+    def repeat(self, traffic: Iterable[LoopRequests], axis: int, times: int) -> None:
+        """Count an iteration's requests for `times` more, with addresses that change as their tags say."""
+        for request in joined(traffic):
+            seen, (by, by_to) = request.seen, request.moves(axis)
+            unit = UNIT[seen.space]
+            if seen.space == GLOBAL:
+                self.patterns[request.number].loops.add(by)
             # The k-th further iteration is shifted by k times the change, modulo the unit: a period of them differs.
-            period = max(_period(change, unit), _period(change_to, SECTOR))
-            tag, target_tag = (tag and tag.outside(axis) for tag in (loop_traffic.tag, loop_traffic.target_tag))
+            by, by_to = by % unit, by_to % SECTOR
+            period = max(_period(by, unit), _period(by_to, SECTOR))
             for k in range(1, min(period, times) + 1):
-                shifted = self._shifted(loop_traffic, k * change % unit, k * change_to % SECTOR)
-                often = loop_traffic.times * ((times - k) // period + 1)
-                self._add(replace(loop_traffic, seen=shifted, times=often, tag=tag, target_tag=target_tag))
+                shifted = self._shifted(request.number, seen, k * by % unit, k * by_to % SECTOR)
+                made = request.made(axis, shifted, request.times * ((times - k) // period + 1))
+                shifted.count += made.times
+                for repeat in self.machine.repeats.active:
+                    repeat.traffic.append(made)
 
-    def _shifted(self, loop_traffic: LoopTraffic, by: int, by_to: int) -> MemoryRequests:
+    def _shifted(self, number: int, seen: WarpRequests, by: int, by_to: int) -> WarpRequests:
         if not by and not by_to:
-            return loop_traffic.seen
-        seen = loop_traffic.seen
-        lanes = from_unit(seen.lanes + by, seen.selected, UNIT[seen.space])
-        to = None if seen.target is None else from_unit(seen.target + by_to, seen.selected, SECTOR)
-        return self._entry(loop_traffic.number, replace(seen, lanes=lanes, target=to, count=0), seen.blocks.tobytes())
-
-    def _add(self, loop_traffic: LoopTraffic) -> None:
-        loop_traffic.seen.count += loop_traffic.times
-        for repeat in self.machine.repeats.active:
-            repeat.traffic.append(loop_traffic)
+            return seen
+        lanes = from_unit(seen.addresses + by, seen.selected, UNIT[seen.space])
+        to = None if seen.source is None else from_unit(seen.source + by_to, seen.selected, SECTOR)
+        return self._entry(number, replace(seen, addresses=lanes, source=to, count=0), seen.blocks.tobytes())
 
     def counts(self) -> Mapping[int, Ints]:
         """Return the figures of all requests so far, (FIGURES, B), by instruction."""
@@ -306,9 +266,9 @@ class TrafficLog:
                     continue
                 once = _figures(seen, width)  # (FIGURES, N)
                 if seen.space == GLOBAL:
-                    self.patterns[number].see(seen.lanes, seen.selected, once[0] > once[1], self._neighbours)
+                    self.patterns[number].see(seen.addresses, seen.selected, once[0] > once[1], self._neighbours)
                     if vector and vector.numbers[0] == number:
-                        once[AS_VECTOR] = global_sectors(seen.lanes, seen.selected, vector.size).actual
+                        once[AS_VECTOR] = global_sectors(seen.addresses, seen.selected, vector.size).actual
                 figures = once * seen.count
                 total = self._counted.setdefault(number, np.zeros((FIGURES, len(self.machine.blocks)), np.int64))
                 for row, figure in enumerate(figures):
@@ -328,24 +288,20 @@ def from_unit(addresses: Ints, selected: Bools, unit: int) -> Ints:
     return relative
 
 
-def _per_iteration(tag: Tag | None, axis: int) -> int:
-    return (tag.per_iteration(axis) or 0) if tag else 0
-
-
 def _period(change: int, unit: int) -> int:
     """Return after how many changes a number repeats, modulo a unit, which is a power of two."""
     return unit // (change & -change) if change else 1
 
 
-def _figures(requests: MemoryRequests, width: int) -> Ints:
-    figures = np.zeros((FIGURES, len(requests.lanes)), np.int64)
+def _figures(requests: WarpRequests, width: int) -> Ints:
+    figures = np.zeros((FIGURES, len(requests.addresses)), np.int64)
     if requests.space == LOCAL:
-        figures[3] = local_sectors(requests.lanes, requests.selected, width)
+        figures[3] = local_sectors(requests.addresses, requests.selected, width)
     else:
-        if requests.target is not None:
-            counted = copy_sectors(requests.lanes, requests.target, requests.selected)
+        if requests.source is not None:
+            counted = copy_sectors(requests.addresses, requests.source, requests.selected)
         else:
-            counted = global_sectors(requests.lanes, requests.selected, width)
+            counted = global_sectors(requests.addresses, requests.selected, width)
         figures[2] = counted.tags
         if requests.space != TAGS:
             figures[:2] = counted.actual, counted.ideal

@@ -15,11 +15,11 @@ from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, executed
 from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulated_profile import kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of, counts_of
-from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs, wrong_output
+from ncu_swizzle.engines.executed import ExecutedLaunch, executed_launch, why_unknown, with_outputs
 from ncu_swizzle.engines.settings import unheard
 from ncu_swizzle.reports.model import CheckedOutput, Profile, warnings_about
 from ncu_swizzle.smem.operations import Bools, Ints
@@ -46,19 +46,8 @@ def with_check(
     launch: Launch,
     settings: EmulationSettings,
 ) -> Profile:
-    """Return a launch's profile with what it leaves in memory checked: what each output holds, and notes.
-
-    What differs is a finding, unless an instruction that is not bit-exact reaches it: then a note.
-    """
-    notes: list[str] = []
-    outputs: tuple[CheckedOutput, ...] = ()
-    try:
-        outputs = tuple(checked_outputs(file, captured, binary, launch, settings))
-    except NcuSwizzleError as error:
-        notes.append(f"outputs were not checked: {error}")
-    notes += [str(each) for each in outputs if each.wrong and each.inexact]
-    wrongs = [wrong_output(str(each)) for each in outputs if each.wrong and not each.inexact]
-    return with_outputs(profile, outputs, notes, wrongs)
+    """Return a launch's profile with what it leaves in memory checked."""
+    return with_outputs(profile, lambda: checked_outputs(file, captured, binary, launch, settings))
 
 
 def checked_outputs(
@@ -75,7 +64,7 @@ def checked_outputs(
     if size > MOST_BYTES:
         raise NcuSwizzleError(f"its buffers have {size:,} bytes, more than {MOST_BYTES:,}")
     launch = with_buffers(launch, binary, outputs)
-    ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
+    ran = executed_launch(binary, code_of(binary, settings), launch, executed.Manner(timeout_s=settings.limit_s))
     for output in outputs:
         where = ran.execution.memory.span(output.buffer.address, output.buffer.size)
         changed = output.after.sha256 not in ("", output.before.sha256)
@@ -91,7 +80,7 @@ def left_by(
     outputs = tuple(outputs_of(whole, binary))
     launch = with_buffers(launch, binary, outputs)
     try:
-        ran = executed_launch(binary, code_of(binary, settings), launch, timeout_s=settings.limit_s)
+        ran = executed_launch(binary, code_of(binary, settings), launch, executed.Manner(timeout_s=settings.limit_s))
     except (MemoryFault, Stuck, Circling) as error:
         return Left(fault=str(error))
     except NcuSwizzleError as error:

@@ -18,8 +18,7 @@ from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.cubin.lines import as_listed
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate import tensor_map
-from ncu_swizzle.emulate.addresses import EXTERNALS
-from ncu_swizzle.emulate.code import Code, Span
+from ncu_swizzle.emulate.code import EXTERNALS, Code, Span
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Buffer, Launch
 from ncu_swizzle.emulate.tensor_map import TENSOR_MAP_BYTES
 from ncu_swizzle.kernels import check, fills

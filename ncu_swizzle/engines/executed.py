@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
-from ncu_swizzle.emulate.device_memory import THREAD_BITS, DeviceMemory
+from ncu_swizzle.emulate.device_memory import KEPT, THREAD_BITS, DeviceMemory
 from ncu_swizzle.emulate.execution import Execution, execute
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
@@ -29,7 +29,7 @@ from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import fills, references
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.limits import along_axes
-from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Finding, Profile, violation
+from ncu_swizzle.reports.model import OUTPUT_RULE, CheckedOutput, Profile, violation
 from ncu_swizzle.smem.operations import Ints
 
 
@@ -60,13 +60,18 @@ class ExecutedTarget(ExecutedLaunch):
 
     target: Target
 
+    @property
+    def reads_kept(self) -> bool:
+        """Whether a launch has read what one before has left in variables of the module."""
+        return any(KEPT in writers for writers in self.execution.memory.read.values())
+
     def relaunched(self, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
         """Launch again on the same memory, with the buffers as they were before the first launch.
 
         Variables of the module keep what they hold. Raises one of `emulate.faults`.
         """
         memory = self.execution.memory
-        self.execution.settle()
+        self.execution.settle(self.launch.memory)
         for argument in self.target.family.arguments:
             if argument.shape:
                 where = self.where(argument)
@@ -147,34 +152,29 @@ def compiled(target: Target, settings: EmulationSettings) -> ReadyTarget:
     return ReadyTarget(target=version.target, binary=version.binary, code=code_of(version.binary, settings))
 
 
-def executed(
-    version: ReadyTarget,
-    inputs: Mapping[str, np.ndarray],
-    *,
-    blocks: Ints | None = None,
-    timeout_s: float = CHECK_S,
-    apart: int = 0,
-) -> ExecutedTarget:
-    """Execute a target on these inputs: some blocks, (B, 3), or all; `apart` as in `concrete_launch`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Manner:
+    """How a launch is executed, on which nothing that a right kernel computes depends."""
 
-    Raises one of `emulate.faults`, with the source line, and UsageError.
-    """
-    binary, code = version.binary, version.code
-    launch = concrete_launch(version.target, binary.cubin, binary.symbol, inputs, apart)
-    ran = executed_launch(binary, code, launch, blocks=blocks, timeout_s=timeout_s)
-    return ExecutedTarget(target=version.target, binary=binary, code=code, launch=launch, execution=ran.execution)
+    blocks: Ints | None = None  # (B, 3), one after the other; all by default
+    apart: int = 0  # bytes by which all buffers are moved
+    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
+    timeout_s: float = CHECK_S
 
 
-def executed_launch(
-    binary: Binary, code: Code, launch: Launch, *, blocks: Ints | None = None, timeout_s: float
-) -> ExecutedLaunch:
-    """Execute a launch on what it says of memory: some blocks, (B, 3), or all.
+def executed(version: ReadyTarget, inputs: Mapping[str, np.ndarray], how: Manner | None = None) -> ExecutedTarget:
+    """Execute a target on these inputs. Raises one of `emulate.faults`, with the source line, and UsageError."""
+    how, binary = how or Manner(), version.binary
+    launch = concrete_launch(version.target, binary.cubin, binary.symbol, inputs, how.apart)
+    return ExecutedTarget(target=version.target, **vars(executed_launch(binary, version.code, launch, how)))
 
-    Raises one of `emulate.faults`, with the source line.
-    """
+
+def executed_launch(binary: Binary, code: Code, launch: Launch, how: Manner) -> ExecutedLaunch:
+    """Execute a launch on what it says of memory. Raises one of `emulate.faults`, with the source line."""
     memory = DeviceMemory.holding(launch.buffers, launch.memory)
+    memory.backwards = how.backwards
     try:
-        execution = execute(code, launch, memory, Clock(timeout_s=timeout_s), blocks)
+        execution = execute(code, launch, memory, Clock(timeout_s=how.timeout_s), how.blocks)
     except ProgramFailed as error:
         line = line_of(binary, getattr(error, "offset", -1))
         error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
@@ -209,7 +209,7 @@ def run(
         if array.shape != wanted:
             raise UsageError(f"{name} has shape {list(array.shape)}, not {list(wanted)}", f"reshape {name}")
         held[name] = array.astype(fills.numpy_dtype(buffers[name].dtype))
-    return executed(compiled(target, settings), held, timeout_s=settings.limit_s)
+    return executed(compiled(target, settings), held, Manner(timeout_s=settings.limit_s))
 
 
 def outputs_of(ran: ExecutedTarget) -> dict[str, np.ndarray]:
@@ -267,7 +267,7 @@ def check_outputs(target: Target, settings: EmulationSettings, seed: int = 0) ->
     rng = np.random.default_rng(seed)
     inputs = fills.inputs(target.family, target.problem, rng)
     expected = references.expected_outputs(target.family, target.problem, inputs, rng)
-    ran = executed(compiled(target, settings), inputs, blocks=sampled_blocks(target))
+    ran = executed(compiled(target, settings), inputs, Manner(blocks=sampled_blocks(target)))
     return tuple(_compared(ran, argument, *expected[argument.name]) for argument in ran.outputs)
 
 
@@ -322,41 +322,37 @@ def _first_wrong(
 
 
 def with_check(profile: Profile, target: Target, settings: EmulationSettings) -> Profile:
-    """Return a profile with its outputs checked: their errors, a note on each, and a finding for each wrong one.
-
-    Raises what `check_outputs` raises if the settings ask for it: otherwise a note says why nothing was checked.
-    """
-    wrongs: list[Finding] = []
-    outputs: tuple[CheckedOutput, ...] = ()
-    notes: list[str] = []
-    try:
-        outputs = check_outputs(target, settings)
-    except TimeLimit as error:
-        notes.append(f"outputs were not checked: {error}")
-    except MemoryFault as error:
-        wrongs.append(wrong_output(f"no output is right: {error}"))
-    except NcuSwizzleError as error:
-        if settings.check:
-            raise
-        notes.append(f"outputs were not checked: {error}")
-    return with_outputs(
-        profile, outputs, notes, [*wrongs, *(wrong_output(str(each)) for each in outputs if each.wrong)]
-    )
+    """Return a profile with its outputs checked. Raises what `check_outputs` raises if the settings ask for it."""
+    return with_outputs(profile, lambda: check_outputs(target, settings), asked=settings.check)
 
 
 def with_outputs(
-    profile: Profile, outputs: tuple[CheckedOutput, ...], notes: Sequence[str], wrongs: Sequence[Finding]
+    profile: Profile, check: Callable[[], Iterable[CheckedOutput]], *, asked: bool | None = None
 ) -> Profile:
-    """Return a profile with checked outputs, and what was noted and found."""
+    """Return a profile with checked outputs: their errors, notes, and a finding for each that is wrong.
+
+    What cannot be checked is noted, or raised if it was `asked` for. Of a launch that was described, so that it is
+    known whether, a fault is a finding; one that was captured may access what was not. An output that differs is noted
+    alone if what is not bit-exact reaches it: the reference has to be the GPU's, and no tolerance.
+    """
+    outputs: tuple[CheckedOutput, ...] = ()
+    notes, wrongs = [], []
+    try:
+        outputs = tuple(check())
+    except NcuSwizzleError as error:
+        if isinstance(error, MemoryFault) and asked is not None:
+            wrongs.append(f"no output is right: {error}")
+        elif asked and not isinstance(error, TimeLimit):
+            raise
+        else:
+            notes.append(f"outputs were not checked: {error}")
+    for each in outputs:
+        if each.wrong:
+            (notes if each.inexact and not each.tolerance else wrongs).append(str(each))
     return replace(
         profile,
         checked=outputs,
         errors={each.name: each.error for each in outputs if each.error is not None},
         notes=(*profile.notes, *(f"{profile.kernel.name}: {note}." for note in notes)),
-        findings=(*profile.findings, *wrongs),
+        findings=(*profile.findings, *(violation(wrong, None, OUTPUT_RULE, codes.WRONG_OUTPUT) for wrong in wrongs)),
     )
-
-
-def wrong_output(message: str) -> Finding:
-    """Return the finding that an output is not as its reference."""
-    return violation(message, None, OUTPUT_RULE, codes.WRONG_OUTPUT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -22,14 +23,13 @@ from ncu_swizzle.emulate.device_memory import UNTOUCHED
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
 from ncu_swizzle.engines import executed
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT
-from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_target
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, emulate_cubin
 from ncu_swizzle.engines.executed import ExecutedTarget, ReadyTarget
 from ncu_swizzle.kernels import fills
 from ncu_swizzle.kernels.family import Argument, Parameter, Target
-from ncu_swizzle.reports.model import violations
-from ncu_swizzle.smem.operations import Ints
+from ncu_swizzle.reports.model import Profile, violations
 
-CASES = 4
+CASES, RACES_AT = 4, 2  # and the one whose launch is searched for races, too
 DRAWS = 20  # of sizes, until one has a block
 ELEMENTWISE = 8  # an element may be off by so many times the tolerance, relative to itself or to its row
 MOST_APART = 1 << 13  # steps of ALIGNMENT by which the second version's buffers are moved
@@ -107,44 +107,42 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
     Raises UsageError for kernels with other buffers or without outputs, and what compiling raises.
     """
     outputs = _refuse_unlike(before, after)
-    versions = [(version, executed.compiled(version, settings)) for version in (before, after)]
-    cubins = b"".join(ready.binary.cubin.data for _, ready in versions)
-    rng = np.random.default_rng(list(hashlib.sha256(cubins).digest()))
+    versions = [executed.compiled(version, settings) for version in (before, after)]
+    rng = np.random.default_rng(list(hashlib.sha256(b"".join(each.binary.cubin.data for each in versions)).digest()))
     seeds = rng.integers(1 << 32, size=CASES)
     done: list[ComparedRun] = []
     inexact: dict[str, None] = {}
-    outcome, reasons, costs = Judged.SAME, list[str](), Costs()
+    distinct: dict[str, set[bytes]] = {name: set() for name in outputs}
+    outcome, reasons, costs = Judged.SAME, "", Costs()
     try:
-        distinct: dict[str, set[bytes]] = {}
         for number, (sizes, seed) in enumerate(zip(_sizes(before, rng), seeds.tolist(), strict=True)):
-            old, new = (ready.resized(target.sized(sizes), settings) for target, ready in versions)
+            old, new = (each.resized(each.target.sized(sizes), settings) for each in versions)
             inputs = _drawn(old.target, seed, number)
             # Results may depend neither on where buffers lie, each bit of addresses takes both values in the first two,
-            # nor on the order of blocks.
+            # nor on the order of blocks, or of lanes that change one word atomically.
             moved = int(seeds[0]) ^ (MOST_APART - 1) * (number == 1) ^ seed * (number > 1)
-            apart = moved % MOST_APART * ALIGNMENT
-            first = _reference(old, inputs)
             x, y, z = (*new.target.launch.grid, 1, 1)[:3]
-            second = _attempt(new, inputs, apart, rng.permutation(numbered((x, y, z))) if number else None)
+            how = executed.Manner(apart=moved % MOST_APART * ALIGNMENT, backwards=number % 2 == 1)
+            order = rng.permutation(numbered((x, y, z))) if number else None
+            first, second = _reference(old, inputs), _attempt(new, inputs, replace(how, blocks=order))
             done.append(_compare(first, second, outputs, seed))
             if number == 0:  # what a kernel keeps in variables of its own shows when it is launched on something else
-                others = _drawn(old.target, seed + 1, number)
-                _compare(first.relaunched(others), _attempt(second, others), outputs, seed + 1)
+                _compare_again(first, second, _drawn(old.target, seed + 1, number), outputs, seed + 1)
             for name in outputs:
-                distinct.setdefault(name, set()).add(first.array(_argument(first.target, name)).tobytes()[:4096])
+                distinct[name].add(first.array(_argument(first.target, name)).tobytes()[:4096])
                 inexact |= dict.fromkeys(second.execution.reasons(second.where(_argument(second.target, name))))
+            if number == RACES_AT:
+                _judge_launches(old, new, settings)
         if all(len(each) == 1 for each in distinct.values()):
             raise _Unclear(f"no output of {before.name} depends on its inputs: there is no work to compare")
-        costs = _judge_launches(before, after, settings)
-    except _Refused as error:
-        outcome, reasons = Judged.REFUSED, [str(error)]
-    except _Unclear as error:
-        outcome, reasons = Judged.UNKNOWN, [str(error)]
+        costs = _judge_launches(versions[0], versions[1], settings)
+    except (_Refused, _Unclear) as error:
+        outcome, reasons = Judged.REFUSED if isinstance(error, _Refused) else Judged.UNKNOWN, str(error)
     return Judgement(
         before=before.name,
         after=after.name,
         outcome=outcome,
-        reasons=tuple(reasons),
+        reasons=(reasons,) if reasons else (),
         cases=tuple(done),
         costs=costs,
         inexact=tuple(inexact),
@@ -210,46 +208,64 @@ def _drawn(target: Target, seed: int, number: int) -> dict[str, np.ndarray]:
     return drawn
 
 
-def _reference(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
-    """Execute the first version, which must run and be known. Raises _Unclear."""
-    target = version.target
+FAULTS: dict[type[NcuSwizzleError], str] = {
+    MemoryFault: "an access outside of the buffers",
+    Stuck: "it hangs",
+    Circling: "it hangs",
+    TimeLimit: "it does not end in time, as the first version does",
+}
+
+
+@contextmanager
+def _verdicts(target: Target, faults: type[Exception]) -> Iterator[None]:
+    """Turn what executing a version raises into a verdict: `faults` is that on a fault or a hang."""
     try:
-        ran = executed.executed(version, inputs)
+        yield
     except EnvironmentLacking:
         raise
     except NcuSwizzleError as error:
+        if said := next((said for kind, said in FAULTS.items() if isinstance(error, kind)), ""):
+            raise faults(f"{said}: {error}") from error
         raise _Unclear(f"{target.name} cannot be executed: {error}") from error
+
+
+def _reference(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
+    """Execute the first version, which must run and be known. Raises _Unclear."""
+    with _verdicts(version.target, _Unclear):
+        ran = executed.executed(version, inputs)
     for argument in ran.outputs:
-        written = ran.execution.memory.by[ran.where(argument)] != UNTOUCHED
-        if not ran.execution.memory.known[ran.where(argument)][written].all():
-            raise _Unclear(f"{argument.name} of {target.name} is not all known: {executed.why_unknown(ran)}")
+        if (ran.written(argument) & ~ran.known(argument)).any():
+            raise _Unclear(f"{argument.name} of {version.target.name} is not all known: {executed.why_unknown(ran)}")
     return ran
 
 
-def _attempt(
-    version: ReadyTarget | ExecutedTarget, inputs: Mapping[str, np.ndarray], apart: int = 0, blocks: Ints | None = None
-) -> ExecutedTarget:
-    """Execute the second version, or launch it again; `blocks`, (B, 3), one after the other.
+def _attempt(version: ReadyTarget, inputs: Mapping[str, np.ndarray], how: executed.Manner) -> ExecutedTarget:
+    """Execute the second version. Raises _Refused for a fault or a hang, _Unclear."""
+    with _verdicts(version.target, _Refused):
+        try:
+            return executed.executed(version, inputs, how)
+        except (Stuck, Circling):
+            if how.blocks is None:
+                raise
+        # A block may wait for another with a lower number: GPUs start these first.
+        return executed.executed(version, inputs, replace(how, blocks=None))
 
-    Raises _Refused for a fault or a hang, _Unclear.
+
+def _compare_again(
+    first: ExecutedTarget, second: ExecutedTarget, inputs: Mapping[str, np.ndarray], outputs: Sequence[str], seed: int
+) -> None:
+    """Launch both versions again in the same memory on other inputs, and compare what they leave.
+
+    Raises _Refused, and _Unclear if the second one reads what its first launch left in variables of the module, as it
+    may be another number in another launch; the first version alone may do so.
     """
-    target = version.target
-    try:
-        if isinstance(version, ExecutedTarget):
-            return version.relaunched(inputs)
-        return executed.executed(version, inputs, apart=apart, blocks=blocks)
-    except MemoryFault as error:
-        raise _Refused(f"an access outside of the buffers: {error}") from error
-    except (Stuck, Circling) as error:
-        if blocks is not None:  # one may wait for another with a lower number: GPUs start these first
-            return _attempt(version, inputs, apart)
-        raise _Refused(f"it hangs: {error}") from error
-    except TimeLimit as error:
-        raise _Refused(f"it does not end within {executed.CHECK_S:g} s, and {target.name} should: {error}") from error
-    except EnvironmentLacking:
-        raise
-    except NcuSwizzleError as error:
-        raise _Unclear(f"{target.name} cannot be executed: {error}") from error
+    with _verdicts(first.target, _Unclear):
+        first = first.relaunched(inputs)
+    with _verdicts(second.target, _Refused):
+        second = second.relaunched(inputs)
+    _compare(first, second, outputs, seed)
+    if second.reads_kept and not first.reads_kept:
+        raise _Unclear("it reads what an earlier launch left in variables: another launch may do something else")
 
 
 def _compare(first: ExecutedTarget, second: ExecutedTarget, outputs: Sequence[str], seed: int) -> ComparedRun:
@@ -307,31 +323,30 @@ def _differences(found: np.ndarray, right: np.ndarray, compared: np.ndarray) -> 
 # ---------------------------------------------------------------------------------------------- launches
 
 
-def _judge_launches(before: Target, after: Target, settings: EmulationSettings) -> Costs:
+def _judge_launches(old: ReadyTarget, new: ReadyTarget, settings: EmulationSettings) -> Costs:
     """Return what launches take; raise _Refused for a race, or another fault, that only the second version has, and
     _Unclear if it is not known whether it has one.
     """
     settings = replace(settings, races=True)
-    try:
-        old, new = (emulate_target(version, settings) for version in (before, after))
-    except (MemoryFault, Stuck, Circling) as error:
-        raise _Refused(f"the described launch fails: {error}") from error
-    except TimeLimit as error:
-        raise _Unclear(f"counting the described launch takes too long: {error}") from error
-    known = Counter(each.code for each in violations(old.profile))
-    for each in violations(new.profile):
+    launches: list[Emulated] = []
+    for version, faults in ((old, _Unclear), (new, _Refused)):
+        with _verdicts(version.target, faults):
+            launches.append(emulate_cubin(version.target, version.binary.cubin.data, settings=settings))
+    before, after = (each.profile for each in launches)
+    known = Counter(each.code for each in violations(before))
+    for each in violations(after):
         known[each.code] -= 1
         if known[each.code] < 0:
             where = f" at {each.line[0]}:{each.line[1]}" if each.line else ""
             raise _Refused(f"{each.code}{where}: {each.message}")
-    doubts = {each.code for each in old.profile.unknowns}
-    for doubt in new.profile.unknowns:
+    doubts = {each.code for each in before.unknowns}
+    for doubt in after.unknowns:
         if doubt.code in (codes.UNCHECKED_ORDER, codes.UNCHECKED_BOUNDS) and doubt.code not in doubts:
-            raise _Unclear(f"it is not known, and is of {before.name}: {doubt.reason} ({doubt.code})")
+            raise _Unclear(f"it is not known, and is of {old.target.name}: {doubt.reason} ({doubt.code})")
     return Costs(
-        wavefronts=(old.profile.total.wavefronts, new.profile.total.wavefronts),
-        sectors=(_sectors(old), _sectors(new)),
-        cycles=(_cycles(old), _cycles(new)),
+        wavefronts=(before.total.wavefronts, after.total.wavefronts),
+        sectors=(_sectors(launches[0]), _sectors(launches[1])),
+        cycles=(_cycles(before), _cycles(after)),
     )
 
 
@@ -342,6 +357,7 @@ def _sectors(version: Emulated) -> int | None:
     return sum(row.traffic.sectors or 0 for row in version.counts.rows)
 
 
-def _cycles(version: Emulated) -> int | None:
-    simulated = version.profile.simulated
-    return None if simulated is None or simulated.cycles is None else round(simulated.cycles.point)
+def _cycles(profile: Profile) -> int | None:
+    return (
+        None if profile.simulated is None or profile.simulated.cycles is None else round(profile.simulated.cycles.point)
+    )

@@ -44,7 +44,7 @@ SHAPES: dict[int, tuple[Index, ...]] = {
     0: ((32, 1, 1),),
     1: ((64, 1, 1), (256, 1, 1)),
     2: ((16, 16, 1), (32, 8, 1), (32, 32, 1)),
-    3: ((8, 8, 4), (32, 4, 2)),
+    3: ((256, 1, 1), (8, 8, 4), (32, 4, 2)),  # cooperative groups read all axes to number a block's threads
 }
 
 

@@ -28,7 +28,7 @@ from ncu_swizzle.capture.launches import (
 )
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.addresses import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ncu_swizzle.emulate.code import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
 from ncu_swizzle.engines import emulated_profile, emulation
 from ncu_swizzle.engines.emulated_launch import GLOBALS, Binary, captured_image
@@ -336,7 +336,7 @@ class ChosenLaunches:
         self,
         finish: Callable[[Emulated], Any],
         numbers: Sequence[int] | None = None,
-        meanwhile: Callable[[], object] = lambda: None,
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[int, ItemOutcome]]:
         """Yield the number of each of the chosen, and what `finish` makes of it, as they end: on several cores.
 

@@ -24,11 +24,10 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.events import Hazard
+from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.emulate.results import Written, results
-from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
@@ -44,7 +43,6 @@ from ncu_swizzle.reports.model import Profile
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
 BLOCKS = 16  # whose results are compared
-SHARED = 1 << 18  # bytes of shared memory, more than any block has
 SEED = 1  # of random inputs
 _rebuilt = partial(Claim, about=About.REBUILT)
 _trace = partial(Claim, about=About.TRACE)
@@ -72,23 +70,19 @@ def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
     Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
     """
     try:
-        first, second = (_written_by(version, timeout_s) for version in (old, new))
+        first, second = (_executed(version, timeout_s) for version in (old, new))
     except (ProgramFailed, Contended):
         return False
-    if first.address.shape != second.address.shape or (first.address != second.address).any():
-        return True
-    return bool((first.known & second.known & (first.value != second.value)).any())
+    return bool(difference(first, second))
 
 
-def _written_by(version: Executable, timeout_s: float) -> Written:
-    """Return what some blocks of a version write to global memory for random inputs; raise what executing raises."""
+def _executed(version: Executable, timeout_s: float) -> Execution:
+    """Execute some blocks of a version on random inputs; raise what executing raises."""
     grid = version.launch(None).grid
     total = math.prod(grid)
     chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
     blocks = np.stack(coordinates(chosen, grid), axis=1)
-    # Shared memory begins with zeros in both versions: what is never written then looks alike wherever it lies.
-    world = World(number=0, decisive=np.array([0, 1], np.uint32), shared=np.zeros(SHARED, np.uint8))
-    return results(version.code, version.launch(SEED), blocks, Clock(timeout_s=timeout_s), world).written
+    return left_behind(version.code, version.launch(SEED), blocks, 0, Clock(timeout_s=timeout_s))
 
 
 # What the checker says of a patch: the one place where a fix asks `certify`, which alone decides what is proved.

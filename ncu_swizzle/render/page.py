@@ -248,6 +248,12 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     return _render("kernels.html", page=page, data=page.data, **script_parts())
 
 
+def search_ahead(profiles: Sequence[Profile]) -> bool:
+    """Search for one of the mappings that `render_all` will show if these are all; return whether there was one."""
+    worst = pairing.worst([compare([profile]) for profile in profiles], MOST_PARTS)
+    return attribution.search_mapping(profiles[index] for index in worst)
+
+
 def declared_tiles(profile: Profile) -> Sequence[Tile]:
     """Return the tiles of a launch for its bank maps: declared ones of a shipped kernel, else what the emulator saw."""
     declared = declared_of(profile.kernel.family, profile.kernel.name, profile.problem)

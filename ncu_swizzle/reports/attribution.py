@@ -16,7 +16,7 @@ from ncu_swizzle.reports.counts import Instruction, SavedRequests
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.smem import floors, operations
 from ncu_swizzle.smem.judge import Constraints
-from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_together
+from ncu_swizzle.smem.observed import Advice, ObservedTile, advise, observed_tiles, search_next, search_together
 from ncu_swizzle.smem.operations import ATOMIC, COPY
 
 # Which of the lines that an instruction was inlined through are the user's own.
@@ -174,9 +174,16 @@ def advice(profile: Profile) -> tuple[Advice, ...]:
 
 def search_mappings(profiles: Iterable[Profile], jobs: int) -> None:
     """Search for the mappings of profiles' tiles together, on several cores, before they are shown one by one."""
-    search_together(
-        [(tile, constraints(profile)) for profile in profiles for tile in tiles(profile) if tile.excessive], jobs
-    )
+    search_together(list(_wanted(profiles)), jobs)
+
+
+def search_mapping(profiles: Iterable[Profile]) -> bool:
+    """Search for the mapping of one of profiles' tiles; return whether there was one left to search for."""
+    return search_next(_wanted(profiles))
+
+
+def _wanted(profiles: Iterable[Profile]) -> Iterator[tuple[ObservedTile, Constraints]]:
+    return ((tile, constraints(profile)) for profile in profiles for tile in tiles(profile) if tile.excessive)
 
 
 def most_ways(profile: Profile) -> Mapping[int, int]:

@@ -26,31 +26,70 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Profiles and their tables. Unknown values are NA.
+    """Profiles and their tables, made when they are read: of many launches, a page has those of the worst.
 
-    labels      one per profile, distinct
-    metrics     index: title; columns: "unit", then one per label
-    accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
-                degree
-    memory      one row per opcode that accesses global memory and profile: access, label, executed, sectors,
-                ideal, excessive, excessive_bytes, tags; and one for LDL and STL each with local_sectors
-    stalls      index: reason, sorted by the change from first to second, largest first; one column per label, in
-                percent of that profile's samples, NaN for a profile without samples
-    lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
-                wavefronts, ideal, excessive, degree, samples
-    title       the kernel's short name if this is one of several comparisons; else empty
+    `labels` are distinct; `notes` are the caller's warnings, such as a missing reference; `title` is the kernel's short
+    name if this is one of several comparisons. In the tables unknown values are NA.
     """
 
     profiles: tuple[Profile, ...]
     labels: tuple[str, ...]
-    metrics: pd.DataFrame
-    accesses: pd.DataFrame
-    memory: pd.DataFrame
-    stalls: pd.DataFrame
-    lines: pd.DataFrame
-    verdict: str
-    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     title: str = ""
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """Index: title; columns: "unit", then one per label."""
+        from ncu_swizzle.reports import side_by_side  # pandas
+
+        return side_by_side.metrics(self.named)
+
+    @cached_property
+    def accesses(self) -> pd.DataFrame:
+        """One row per access kind and profile: access, label, executed, wavefronts, ideal, excessive, degree."""
+        from ncu_swizzle.reports import side_by_side  # pandas
+
+        return side_by_side.accesses(self.named)
+
+    @cached_property
+    def memory(self) -> pd.DataFrame:
+        """One row per opcode that accesses global memory and profile, and one for LDL and STL each.
+
+        Columns: access, label, executed, sectors, ideal, excessive, excessive_bytes, tags; local_sectors for those two.
+        """
+        from ncu_swizzle.reports import side_by_side  # pandas
+
+        return side_by_side.memory(self.named)
+
+    @cached_property
+    def stalls(self) -> pd.DataFrame:
+        """Index: reason, by the change from first to second, largest first; one column per label.
+
+        In percent of that profile's samples, NaN for a profile without samples.
+        """
+        from ncu_swizzle.reports import side_by_side  # pandas
+
+        return side_by_side.stalls(self.named)
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """One row per source line and profile that has samples or wavefronts.
+
+        Columns: label, file, line, executed, wavefronts, ideal, excessive, degree, samples.
+        """
+        from ncu_swizzle.reports import side_by_side  # pandas
+
+        return side_by_side.lines(self.named)
+
+    @cached_property
+    def verdict(self) -> str:
+        """What the profiles show, in one sentence."""
+        return verdict(self.named)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """The caller's notes, and what casts doubt on the comparison."""
+        return (*self.notes, *warnings_of(self.named))
 
     @property
     def speedup(self) -> float | None:
@@ -87,31 +126,13 @@ class Comparison:
 def compare(
     profiles: Sequence[Profile], notes: Sequence[str] = (), labels: Sequence[str] = (), title: str = ""
 ) -> Comparison:
-    """Put the profiles side by side; raise NotComparable if there are none.
-
-    `notes` are the caller's warnings, such as a missing reference; `labels` name the profiles, by default by their
-    kernels.
-    """
+    """Put the profiles side by side, labelled by their kernels by default; raise NotComparable if there are none."""
     if not profiles:
         raise NotComparable(
             "there are no profiles to compare", Hint(Typed("ncu-swizzle list"), " shows what can be profiled")
         )
-    from ncu_swizzle.reports import side_by_side  # pandas, which is loaded while ncu measures
-
     labels = tuple(labels) or distinct([profile.kernel.name for profile in profiles])
-    named = list(zip(labels, profiles, strict=True))
-    return Comparison(
-        profiles=tuple(profiles),
-        labels=labels,
-        metrics=side_by_side.metrics(named),
-        accesses=side_by_side.accesses(named),
-        memory=side_by_side.memory(named),
-        stalls=side_by_side.stalls(named),
-        lines=side_by_side.lines(named),
-        verdict=verdict(named),
-        warnings=(*notes, *warnings_of(named)),
-        title=title,
-    )
+    return Comparison(profiles=tuple(profiles), labels=labels, notes=tuple(notes), title=title)
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:

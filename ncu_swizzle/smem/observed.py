@@ -5,7 +5,9 @@ Every mapping is tried on the recorded requests before it is named.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -207,6 +209,16 @@ def search_together(wanted: Sequence[tuple[ObservedTile, Constraints]], jobs: in
     if jobs > 1 and len(keys) > 1:
         for number, outcome in pool.outcomes(_search_one, None, keys, jobs):
             _searched[keys[number]] = outcome
+
+
+def search_next(wanted: Iterable[tuple[ObservedTile, Constraints]]) -> bool:
+    """Search for the mapping of the first tile that was not searched for; return whether there was one."""
+    for tile, limits in itertools.islice(wanted, SUGGESTED):
+        if (tile, limits) not in _searched:
+            with contextlib.suppress(UsageError):  # which `suggestion` raises again
+                tile.suggestion(limits)
+            return True
+    return False
 
 
 def _search_one(_: None, key: tuple[ObservedTile, Constraints], hear: object) -> Suggestion:  # noqa: ARG001

@@ -128,11 +128,6 @@ class Opcode:
         return self.copy in (Copy.BULK, Copy.TENSOR, Copy.STORE) and bool(self.writes & Memory.SHARED)
 
     @cached_property
-    def copies_to_global(self) -> bool:
-        """Whether it may be a copy from shared to global memory."""
-        return self.copy in (Copy.BULK, Copy.TENSOR) and bool(self.writes & Memory.GLOBAL)
-
-    @cached_property
     def names_pairs(self) -> bool:
         """Whether each of its address operands names two registers."""
         return self.copies_to_shared or self.shared is Shared.TCGEN05

@@ -70,13 +70,21 @@ assert not below(os.getpid())
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_what_is_done_meanwhile_is_done_once_the_workers_are_busy() -> None:
-    heard: list[str] = []
-    hear, meanwhile = (lambda what, _: heard.append(what)), (lambda: heard.append("meanwhile"))
-    assert len(list(pool.outcomes(work, "did", ["a", "b"], 2, hear, meanwhile=meanwhile))) == 2
-    assert heard[0] == "meanwhile"
-    assert len(list(pool.outcomes(work, "did", ["a"], 2, hear, meanwhile=meanwhile))) == 1
-    assert heard.count("meanwhile") == 1, "in this process there is nothing to wait for"
+def test_what_is_done_meanwhile_is_done_while_the_workers_are_busy(tmp_path: Path) -> None:
+    there, parts = tmp_path / "there", iter([True, True, False])
+    calls: list[bool] = []
+
+    def meanwhile() -> bool:
+        calls.append(more := next(parts, False))
+        if not more:
+            there.touch()
+        return more
+
+    found = list(pool.outcomes(work, "did", [str(there), "b"], 2, meanwhile=meanwhile))
+    assert {outcome.value for _, outcome in found} == {f"did {there}", "did b"}
+    assert 3 <= len(calls) <= 5, "what has no more to do is asked again after an outcome only"
+    assert len(list(pool.outcomes(work, "did", ["a"], 2, meanwhile=meanwhile))) == 1
+    assert len(calls) <= 5, "in this process there is nothing to wait for"
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -9,7 +9,6 @@ from bench.figures import census
 from ncu_swizzle.emulate.code import PRED, UPRED, UREG, Sass, parse_instruction
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, numbers_in
 from ncu_swizzle.emulate.operands import MAKERS, compiled_step
-from ncu_swizzle.emulate.program import Support
 from ncu_swizzle.emulate.values import Value
 from tests.support.emulation import machine
 
@@ -27,7 +26,7 @@ def test_nearly_all_instructions_are_emulated_or_unknown_on_purpose() -> None:
     for arch, sources in census.loaded().items():
         total = sum(sources.values(), Counter[str]())
         kinds = census.supported(total)
-        known = sum(count for text, count in total.items() if kinds[text] is not Support.NOT_KNOWN)
+        known = sum(count for text, count in total.items() if kinds[text] is not census.Support.NOT_KNOWN)
         assert known >= LEAST * total.total(), arch
 
 

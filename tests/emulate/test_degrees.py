@@ -34,6 +34,10 @@ VERDICTS = {
     "halved_tree": [("LDS", FREE, 1), ("LDS", FREE, 1), ("STS", FREE, 1)],
     "some": [("STS", FREE, 1)],
     "some_wide": [("STS", DEPENDS, 4)],
+    "some_copy": [("LDGSTS", DEPENDS, 12)],
+    "some_copy_every_other": [("LDGSTS", DEPENDS, 12)],
+    "some_copy_through": [("LDGSTS", DEPENDS, 32)],
+    "nobody": [],
     "by_data": [("STS", UNKNOWN, 0)],
     "apart": [("STS", UNKNOWN, 0)],
     "left": [("STS", UNKNOWN, 0)],
@@ -62,6 +66,11 @@ def test_who_takes_part_is_named() -> None:
     (access,) = said("some_wide")
     assert access.depends_on == (WHO,)
     assert [(case.least, case.most) for case in access.cases] == [(1, 1)]
+
+
+def test_of_copies_it_is_said_what_usual_ones_take() -> None:
+    usual = {name: [(case.least, case.most) for case in said(name)[0].cases] for name in VERDICTS if "copy" in name}
+    assert usual == {"some_copy": [(1, 1)], "some_copy_every_other": [(8, 8)], "some_copy_through": [(1, 1)]}
 
 
 def test_what_is_unknown_has_a_reason() -> None:

@@ -109,7 +109,7 @@ def test_marks_reach_outputs_through_arithmetic_branches_and_memory() -> None:
 def test_marks_outlive_a_launch() -> None:
     values = np.linspace(0.1, 1, 32).astype(np.float32)
     first, _ = run("marked", values.tobytes(), 512, 2)
-    first.settle()
+    first.settle({})
     code = kernel("execution", "passed_on")
     parameters = struct.pack("<QQi", IN, OUT, 1)
     for offset, marked in ((0, True), (128, False)):
@@ -117,7 +117,7 @@ def test_marks_outlive_a_launch() -> None:
         launch = Launch(grid=(1, 1, 1), block=(32, 1, 1), parameters=parameters)
         second = execute(code, launch, first.memory, Clock())
         assert bool(second.reasons(first.memory.span(IN, 128))) is marked
-        second.settle()
+        second.settle({})
 
 
 def test_what_only_the_hardware_knows_is_unknown() -> None:

@@ -5,7 +5,9 @@ import itertools
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from random import Random
 
 import numpy as np
@@ -140,6 +142,33 @@ def test_conversions(lanes: list[Lane]) -> None:
         real = float(np.uint32(number).view(np.float32))
         if not math.isnan(real):
             assert signed(truncated) == int(max(-(2.0**31), min(real, 2.0**31 - 1)))
+
+
+ROUNDED: dict[str, Callable[[Fraction], int]] = {
+    "": round, ".FLOOR": math.floor, ".CEIL": math.ceil, ".TRUNC": math.trunc
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_every_bfloat16_is_rounded_to_an_integer_as_fractions_are(rounding: str) -> None:
+    words = np.arange(1 << 16, dtype=np.uint32)
+    m = machine([(number, 0, 0) for number in range(64)], grid=(64, 1, 1), block=(1024, 1, 1))
+    m.registers[2] = Value(words.reshape(-1, 32) | np.uint32(0xABCD0000))
+    results = {}
+    for sass in (f"FRND.BF16{rounding} R0, R2", f"F2I.S16.BF16{rounding}.NTZ R0, R2"):
+        step = compiled_step(parse_instruction(Sass(0, sass)))
+        assert step is not None
+        step(m)
+        results[sass[0:4]] = m.registers[0].bits.ravel().tolist()
+    for word, real, whole in zip(words.tolist(), results["FRND"], results["F2I."], strict=True):
+        number = struct.unpack("<f", struct.pack("<I", word << 16))[0]
+        if math.isfinite(number):
+            exact = ROUNDED[rounding](Fraction(number))
+            # An integer of at most 8 bits is a bfloat16, and every bfloat16 from 2^7 on is an integer.
+            assert real == struct.unpack("<I", struct.pack("<f", math.copysign(exact, number)))[0] >> 16
+            assert signed(whole) == min(max(exact, -(1 << 15)), (1 << 15) - 1)
+        else:
+            assert real == (0x7FFF if math.isnan(number) else word)
 
 
 def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_are_told_apart() -> None:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.emulate.operations import rounding
 from ncu_swizzle.emulate.operations.rounding import compiled, multiply_add, multiply_add_doubles
-from ncu_swizzle.emulate.products import KINDS
-from ncu_swizzle.emulate.sums import Accumulation, fused_registers, fused_sum, in_registers, of_sums
+from ncu_swizzle.emulate.products import KINDS, Accumulation, fused_registers, in_registers, of_sums
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA
 from tests.support.products import FORMS, KEPT, MODES, Form, digest, executed_sums, inputs, words_of
+from tests.support.sums import fused_sum
 
 RECORDED: dict[str, list[str]] = json.loads((DATA / "emulate" / "products.json").read_text("utf-8"))["kept"]
 QUICK = ("mma_16x8x16_f16_f32", "wgmma_64x8x32_e4m3_e4m3_f32")

@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.requests import SharedRequests, count_accesses
+from ncu_swizzle.emulate.requests import WarpRequests, count_accesses
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
@@ -33,8 +33,8 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
     free, conflicted = 4 * LANE, 8 * LANE
     mine = np.stack([free, conflicted]).astype(np.uint32)
     blocks = np.array([0, 0, 1, 1, 2, 2])
-    once = SharedRequests(addresses=mine, selected=np.ones((2, 32), bool), source=None, blocks=blocks, count=3)
-    each = SharedRequests(
+    once = WarpRequests(addresses=mine, selected=np.ones((2, 32), bool), source=None, blocks=blocks, count=3)
+    each = WarpRequests(
         addresses=np.tile(mine, (3, 1)), selected=np.ones((6, 32), bool), source=None, blocks=blocks, count=3
     )
     short, long = (count_accesses("ld.shared.b32", [seen], 3) for seen in (once, each))
@@ -46,7 +46,7 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
 def test_requests_that_a_loop_took_back_count_nothing() -> None:
     log = RequestLog(machine(), ())
     addresses, selected = np.zeros((1, 32), np.uint32), np.ones((1, 32), bool)
-    none = SharedRequests(addresses=addresses, selected=selected, source=None, blocks=np.array([0]), count=0)
+    none = WarpRequests(addresses=addresses, selected=selected, source=None, blocks=np.array([0]), count=0)
     log.seen[0] = {(0,): none}
     assert log.counts() == {}
 

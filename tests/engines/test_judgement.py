@@ -1,7 +1,6 @@
 """What the judge says of kernels that do the work of another one, and of those that look as if they did."""
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from ncu_swizzle.engines.executed import ReadyTarget
 from ncu_swizzle.engines.judgement import Judged
 from ncu_swizzle.kernels.family import Target
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
 from tests.support.process import Typed
 
 pytestmark = NEEDS_ALL
-TOLD = tomllib.loads((ROOT / "bench" / "attacks" / "cheats.toml").read_text("utf-8"))
+TOLD = results.TOLD
 QUICK = "zeros"
 KERNELS = [
     pytest.param(expected, each, id=each["name"], marks=() if each["name"] == QUICK else pytest.mark.slow)
@@ -30,7 +28,8 @@ KERNELS = [
 
 @pytest.mark.parametrize(("expected", "each"), KERNELS)
 def test_only_what_does_the_work_is_accepted(tmp_path: Path, expected: str, each: dict[str, str]) -> None:
-    found = results.judged(tmp_path, results.source(each["body"], each.get("more", "")))
+    work = each.get("work", "")
+    found = results.judged(tmp_path, results.source(each["body"], each.get("more", ""), work), work)
     assert (found.outcome is Judged.SAME) is (expected == "same"), found.reasons
     assert bool(found.reasons) is (expected == "cheat")
 

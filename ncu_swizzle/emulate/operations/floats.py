@@ -484,7 +484,7 @@ def _as_double(magnitude: Bits, minus: Bits, mode: str) -> Bits:
 @operation("F2I", "UF2I")
 def f2i(ins: SassInstruction) -> Compute | None:
     """A float as an integer, saturated out of range."""
-    if not _modifiers(ins, *INTEGERS, "F16", "F32", "F64", "NTZ"):
+    if not _modifiers(ins, *INTEGERS, *FORMATS, "F64", "NTZ"):
         return None
     (is_signed, size), step = _integer_type(ins), _step(ins)
     least, most = (-(2.0 ** (size - 1)), 2.0 ** (size - 1)) if is_signed else (0.0, 2.0**size)
@@ -529,7 +529,7 @@ def _real(ins: SassInstruction) -> Reals:
 def f2f(ins: SassInstruction) -> Compute | None:
     """A number in another format; FRND: rounded to an integer, in its own."""
     names, rounds = _formats(ins), ins.opcode.endswith("FRND")
-    if rounds and (not _modifiers(ins, "F16", "F32", "F64") or len(set(names)) > 1):
+    if rounds and (not _modifiers(ins, *FORMATS, "F64") or len(set(names)) > 1):
         return None
     if not rounds and (not _modifiers(ins, *FORMATS, "F64", "SAT") or len(names) != 2):
         return None

@@ -181,6 +181,21 @@ def idp(ins: SassInstruction) -> Compute | None:
     return apply(products, raw(a), raw(b), integer(c))
 
 
+@operation("VABSDIFF4")
+def vabsdiff4(ins: SassInstruction) -> Compute | None:
+    """The differences of four pairs of bytes without their signs: packed, or their sum and c (.ACC)."""
+    if len(ins.operands) != 4 or (not ins.has("ACC") and ins.operands[3].text != "RZ"):
+        return None
+    kind = "U8" if ins.has("U8") else "S8"
+
+    def differences(_: Machine, a: Value, b: Value, c: Value) -> tuple[Value]:
+        apart = [np.abs(_field(a.bits, at, kind) - _field(b.bits, at, kind)) for at in range(0, 32, 8)]
+        total = c.bits + sum(apart) if ins.has("ACC") else sum(byte << 8 * k for k, byte in enumerate(apart))
+        return (computed((total & TOP).astype(np.uint32), a, b, c),)
+
+    return apply(differences, *map(raw, ins.operands[1:]))
+
+
 def _field(bits: Bits, start: int, kind: str) -> Bits:
     """Return the 8 or 16 bits from `start` on as int64."""
     size = int(kind[1:])

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from ncu_swizzle.emulate.addresses import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ncu_swizzle.emulate.code import CONSTANT, FLOAT, INTEGER, Operand, SassInstruction
+from ncu_swizzle.emulate.code import (
+    CONSTANT,
+    FLOAT,
+    INTEGER,
+    LOCAL_WINDOW,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+    Operand,
+    SassInstruction,
+)
 from ncu_swizzle.emulate.dependence import block_axis, same_at_multiples
 from ncu_swizzle.emulate.machine import LANES, Machine, coordinates
 from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw

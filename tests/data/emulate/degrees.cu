@@ -61,6 +61,19 @@ KERNEL(halved_tree) {
 KERNEL(some) { if (in[threadIdx.x]) s[threadIdx.x] = 1; }
 KERNEL(some_wide) { if (in[threadIdx.x]) ((float4*)s)[threadIdx.x & 255] = make_float4(1, 2, 3, 4); }
 
+// Copies by cp.async, past L1 and through it, of lanes that data choose; the second reads every other chunk.
+#define COPIED(how, width, from)                                                                                       \
+    unsigned to = (unsigned)__cvta_generic_to_shared(s) + (threadIdx.x & 255) * width;                                 \
+    if (in[threadIdx.x])                                                                                               \
+        asm volatile("cp.async." how ".shared.global [%0], [%1], %2;" ::"r"(to), "l"(in + (from)), "n"(width));        \
+    asm volatile("cp.async.wait_all;")
+KERNEL(some_copy) { COPIED("cg", 16, threadIdx.x * 4); }
+KERNEL(some_copy_every_other) { COPIED("cg", 16, threadIdx.x * 8); }
+KERNEL(some_copy_through) { COPIED("ca", 4, threadIdx.x); }
+
+// No block of 128 threads in a row has such threads.
+KERNEL(nobody) { if (threadIdx.y == 1) s[threadIdx.x] = n; }
+
 KERNEL(by_data) { s[in[threadIdx.x] & mask] = 1; }
 
 // Lanes that have gone round a loop as often as the memory at one address said, and others that have not, meet: what
