@@ -20,7 +20,6 @@ from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.includers import CheckoutFiles
 from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, renamed
 from ncu_swizzle.certify.ptx import Module, parse
-from ncu_swizzle.certify.replay import replayed
 from ncu_swizzle.certify.verdict import KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
@@ -215,6 +214,8 @@ class Versions:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
                 verdict = replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=SHAPE))
             elif verdict.outcome is ProofOutcome.REFUTED:
+                from ncu_swizzle.certify.replay import replayed  # with what executes launches
+
                 verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
             yield verdict
         checking.progress(name_of(symbol), Done(1))

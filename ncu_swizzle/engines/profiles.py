@@ -16,7 +16,7 @@ from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import EMULATOR, Context, Engine, Progress, Request, silent
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.naming import TargetOrFile
-from ncu_swizzle.kernels.options import LAUNCHES
+from ncu_swizzle.kernels.options import is_launches
 from ncu_swizzle.kernels.toolchain import INSTALL, Toolchain
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import EXECUTED, IDEAL, WAVEFRONTS, Profile
@@ -229,11 +229,6 @@ def profiles_of(entry: TargetOrFile, engine: Engine, context: Context) -> Sequen
 
         return saved_profiles(entry, ReplaySettings.of(context.request), context.progress)
     return saved_profiles(entry)
-
-
-def is_launches(path: Path | str) -> bool:
-    """Return whether a file holds captured launches, which are emulated."""
-    return str(path).endswith(LAUNCHES)
 
 
 def saved_profiles(

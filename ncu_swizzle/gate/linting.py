@@ -30,7 +30,6 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel, JudgedKernel
-from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, EMULATOR, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
@@ -58,7 +57,7 @@ from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target,
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Skipped, Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription, is_launches
 from ncu_swizzle.kernels.project import NONE, project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
