@@ -115,6 +115,8 @@ class KernelFacts:
             yield binary("ule", binary("mul", binary("mul", x, y), z), const(MOST_THREADS, 32))
         elif kind == "ctaid":
             yield binary("ult", leaf, atom(f"nctaid.{axis}", 32))
+        elif name == "special:%laneid":
+            yield binary("ult", leaf, const(32, leaf.width))
         elif kind == "nctaid":
             yield binary("slt", const(0, 32), leaf)
         elif name.startswith(SHARED):
@@ -145,11 +147,7 @@ class KernelFacts:
         if condition is None:
             return []
         successors = run.graph.blocks[source].successors
-        opcode = run.graph.blocks[source].instructions[-1].opcode
-        if opcode == "brx":
-            places = [n for n, successor in enumerate(successors) if successor == target]
-            return [equal(condition, const(places[0], condition.width))] if len(places) == 1 else []
-        if opcode == "bra":
+        if run.graph.blocks[source].instructions[-1].opcode == "bra":
             return [] if successors[0] == successors[-1] else [condition if successors[0] == target else ~condition]
         return [~condition]  # it was not left by ret
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from ncu_swizzle.certify.graph import Graph
+from ncu_swizzle.certify.graph import ENDS, Graph
 from ncu_swizzle.certify.ptx import Module, PtxInstruction, Unfollowed
 from ncu_swizzle.certify.terms import (
     OBJECT,
@@ -132,7 +132,7 @@ class FlowState:
 class SymbolicFlow(ABC):
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
-    `resized`: the versions have other amounts of shared memory. `names` are those of shared arrays in the old version,
+    `names` are those of shared arrays in the old version,
     by the name here. `maps` are the tensor maps among the kernel's parameters.
     """
 
@@ -150,7 +150,7 @@ class SymbolicFlow(ABC):
         self.parameters = {name: f"parameter {n}" for n, name in enumerate(module.functions[kernel].parameters)}
         self.maps = {atom(f"{OBJECT}parameter {n}", 64): tile for n, tile in maps}
         self.split: set[tuple[int, str]] = set()
-        self.resized = False
+        self.resized = False  # whether the versions have other amounts of shared memory
         self.check: Callable[[], None] = lambda: None  # called again and again: raises if it has taken too long
         shared = [symbol.name for symbol in module.shared()]
         extern = [symbol.name for symbol in module.shared() if symbol.size == 0]
@@ -229,11 +229,7 @@ class SymbolicFlow(ABC):
         last = block.instructions[-1] if block.instructions else None
         taken = block.successors
         condition: Term | None = None
-        if last is not None and last.opcode == "brx":
-            condition = self._value(last.operands[0], 32)
-            if condition.is_const and condition.value < len(taken):
-                taken = [taken[condition.value]]
-        elif last is not None and last.guard and last.opcode in ("bra", "ret", "exit", "trap"):
+        if last is not None and last.guard and last.opcode in ENDS:
             condition = self._guard(last)
             if condition.is_const and last.opcode == "bra":
                 taken = [taken[0] if condition.value else taken[-1]]

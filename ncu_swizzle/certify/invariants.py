@@ -6,12 +6,10 @@ hold at the start of a turn, it holds at the start of the next.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Phi
-from ncu_swizzle.certify.mappings import swizzle
 from ncu_swizzle.certify.solver import SolverAnswer
 from ncu_swizzle.certify.terms import (
     Term,
@@ -120,8 +118,6 @@ class _Guesses:
         yield ~equal(variable, const(0, width))
         yield from self._beside_parameters(variable)
         yield from self._beside_others(variable)
-        if variable.name.endswith(":a"):
-            yield from self._between_versions(variable)
 
     def _bounded(self, variable: Term, growth: int, start: Term | None) -> Iterator[Term]:
         """Yield that a variable stays below a bound that the program compares with, and in step with its start."""
@@ -166,35 +162,3 @@ class _Guesses:
             if same and growth % step == 0 and variable.width <= other.width:
                 # Stated of the wider one; it is checked wherever it stands.
                 yield equal(other - begins, scale(sext(variable - start, other.width), growth // step))
-
-    def _between_versions(self, variable: Term) -> Iterator[Term]:
-        """Yield how a variable of the new version may follow from the same one of the old version."""
-        width, name = variable.width, variable.name[:-1] + "b"
-        old = next((each for each in self.variables if each.name == name and each.width == width), None)
-        if old is None:
-            return
-        pairs = list(zip(self._phi(old).incoming, self._phi(variable).incoming, strict=False))
-        values = [(one, other) for (_, one), (_, other) in pairs]
-        for numerator, denominator in sorted(_ratios(values, width)):
-            if numerator > 0 and numerator & (numerator - 1) == 0:
-                turns = binary("ashr", old, const(numerator.bit_length() - 1, width))
-                yield equal(variable, scale(turns, denominator))
-        for bits in range(2, 13):
-            yield equal(old & const((1 << bits) - 1, width), const(0, width))
-        if width >= 32:
-            for high, bits, low in itertools.product(range(2, 12), range(1, 6), range(5)):
-                if low < high:
-                    yield equal(variable, swizzle(high, bits, low).of(old))
-        if constants := [(one, other) for one, other in values if one.is_const and other.is_const]:
-            yield either(equal(old, one) & equal(variable, other) for one, other in dict.fromkeys(constants))
-
-
-def _ratios(pairs: list[tuple[Term, Term]], width: int) -> set[tuple[int, int]]:
-    """Return coefficients that a value has in the old version and in the new one."""
-    found: set[tuple[int, int]] = set()
-    for one, other in pairs:
-        new = dict(other.coefficients())
-        factors = [(factor, new.get(part, factor)) for part, factor in one.coefficients()]
-        factors += [(one.constant, other.constant)] if one.constant else []
-        found |= {(signed(old, width), signed(now, width)) for old, now in factors if old != now}
-    return found

@@ -15,7 +15,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from typing import Any
 
 ATOM, APPLY, CONST, LINEAR = "atom", "apply", "const", "linear"
 SHARED = "sym:"  # the address of a shared array
@@ -71,7 +72,7 @@ class Term:
     __slots__ = ("args", "atoms", "id", "op", "symbols", "width")
 
     op: str
-    args: tuple[object, ...]
+    args: tuple[Any, ...]
     width: int
     id: int
     atoms: frozenset[Term]  # its leaves, applications among them, but not what those are applied to
@@ -85,8 +86,7 @@ class Term:
     @property
     def value(self) -> int:
         """A constant's value, without a sign."""
-        assert isinstance(self.args[0], int)
-        return self.args[0]
+        return int(self.args[0])
 
     @property
     def is_const(self) -> bool:
@@ -106,18 +106,14 @@ class Term:
     def coefficients(self) -> Iterator[tuple[Term, int]]:
         """Yield the terms of a sum and their coefficients; any other term counts once."""
         if self.op == LINEAR:
-            pairs = self.args[0]
-            assert isinstance(pairs, tuple)
-            yield from pairs
+            yield from self.args[0]
         elif self.op != CONST:
             yield self, 1
 
     @property
     def constant(self) -> int:
         """The constant of a sum, or the value of a constant."""
-        number = self.args[1] if self.op == LINEAR else self.args[0] if self.op == CONST else 0
-        assert isinstance(number, int)
-        return number
+        return int(self.args[1] if self.op == LINEAR else self.args[0] if self.op == CONST else 0)
 
     def __add__(self, other: Term) -> Term:
         return add(self, other)
@@ -137,7 +133,7 @@ class Term:
     def __invert__(self) -> Term:
         if self.is_const:
             return const(~self.value, self.width)
-        return _term(self, 0) if self.op == "not" else _make("not", self.width, self)
+        return next(self.terms()) if self.op == "not" else _make("not", self.width, self)
 
 
 _MADE: dict[tuple[object, ...], Term] = {}
@@ -160,12 +156,6 @@ def _make(op: str, width: int, *args: object) -> Term:
     term.symbols = frozenset((term,)) if term.is_atom(SHARED) else symbols
     _MADE[key] = term
     return term
-
-
-def _term(term: Term, position: int) -> Term:
-    found = term.args[position]
-    assert isinstance(found, Term)
-    return found
 
 
 def signed(value: int, width: int) -> int:
@@ -294,7 +284,7 @@ def zext(term: Term, width: int) -> Term:
     if term.is_const:
         return const(term.value, width)
     if term.op == "zext":
-        return zext(_term(term, 0), width)
+        return zext(term.args[0], width)
     return _make("zext", width, term)
 
 
@@ -307,7 +297,7 @@ def rebased(address: Term) -> Term:
     """
     total = const(address.constant, address.width)
     for part, factor in address.coefficients():
-        sum_ = _term(part, 0) if part.op == "zext" and factor == 1 else part
+        sum_ = part.args[0] if part.op == "zext" and factor == 1 else part
         bases = [leaf for leaf, count in sum_.coefficients() if leaf.is_atom(SHARED) and count == 1]
         if sum_ is not part and len(bases) == 1 and not (offset := sum_ - bases[0]).symbols:
             # As a sign extension it would be one that the program makes, of a sum that is said not to wrap.
@@ -325,21 +315,13 @@ def sext(term: Term, width: int) -> Term:
     if term.is_const:
         return const(signed(term.value, term.width), width)
     if term.op in ("sext", "zext"):
-        return (sext if term.op == "sext" else zext)(_term(term, 0), width)
+        return (sext if term.op == "sext" else zext)(term.args[0], width)
     return _make("sext", width, term)
 
 
 def narrowed(term: Term, width: int) -> Term:
     """Return a term's low bits, or all of them with zeros in front."""
     return extract(term, width - 1, 0) if term.width > width else zext(term, width)
-
-
-def _bits(term: Term) -> tuple[int, int]:
-    """Return the highest and the lowest bit that is extracted."""
-    high, low = term.args[1:]
-    assert isinstance(high, int)
-    assert isinstance(low, int)
-    return high, low
 
 
 def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rule for each operation
@@ -350,8 +332,8 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rul
     if term.is_const:
         return const(term.value >> low, width)
     if term.op == "extract":
-        offset = _bits(term)[1]
-        return extract(_term(term, 0), high + offset, low + offset)
+        offset = term.args[2]
+        return extract(term.args[0], high + offset, low + offset)
     if low == 0:
         if term.op == LINEAR and not any(leaf.is_atom(WINDOW) for leaf in term.atoms):  # whose bytes `concat` joins
             total = const(term.constant, width)
@@ -359,17 +341,17 @@ def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rul
                 total = add(total, scale(extract(part, high, 0), coefficient))
             return total
         if term.op in ("mul", "and", "or", "xor"):
-            return binary(term.op, *(extract(part, high, 0) for part in (_term(term, 0), _term(term, 1))))
+            return binary(term.op, *(extract(part, high, 0) for part in (term.args[0], term.args[1])))
         if term.op in ("zext", "sext"):
-            inner = _term(term, 0)
+            inner = term.args[0]
             extend = zext if term.op == "zext" else sext
             return extract(inner, high, 0) if width <= inner.width else extend(inner, width)
     if term.op == "concat":
-        split = _term(term, 1).width
+        split = term.args[1].width
         if high < split:
-            return extract(_term(term, 1), high, low)
+            return extract(term.args[1], high, low)
         if low >= split:
-            return extract(_term(term, 0), high - split, low - split)
+            return extract(term.args[0], high - split, low - split)
     return _make("extract", width, term, high, low)
 
 
@@ -378,9 +360,9 @@ def concat(high: Term, low: Term) -> Term:
     if high.is_const and low.is_const:
         return const(high.value << low.width | low.value, width)
     if high.op == low.op == "extract" and high.args[0] is low.args[0]:
-        (top, middle), (below, bottom) = _bits(high), _bits(low)
+        (_, top, middle), (_, below, bottom) = high.args, low.args
         if middle == below + 1:
-            return extract(_term(high, 0), top, bottom)
+            return extract(high.args[0], top, bottom)
     return _make("concat", width, high, low)
 
 
@@ -416,19 +398,16 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
         for part, coefficient in term.coefficients():
             result = add(result, scale(rebuilt(part, replace, memo), coefficient))
     else:
-        parts = [rebuilt(part, replace, memo) for part in term.terms()]
-        if term.op in OPERATIONS:
-            result = binary(term.op, *parts)
-        elif term.op in ("zext", "sext"):
-            result = (zext if term.op == "zext" else sext)(parts[0], term.width)
-        elif term.op == "extract":
-            result = extract(parts[0], *_bits(term))
-        elif term.op == "not":
-            result = ~parts[0]
-        else:
-            result = (choose if term.op == "ite" else concat)(*parts)
+        made: Callable[..., Term] = _MADE_BY.get(term.op) or partial(binary, term.op)
+        numbers = term.args[1:] if term.op == "extract" else (term.width,) if term.op in ("zext", "sext") else ()
+        result = made(*(rebuilt(part, replace, memo) for part in term.terms()), *numbers)
     memo[term] = result
     return result
+
+
+_MADE_BY: dict[str, Callable[..., Term]] = {
+    "ite": choose, "zext": zext, "sext": sext, "extract": extract, "concat": concat, "not": operator.invert,
+}  # fmt: skip
 
 
 def leaves(term: Term) -> set[Term]:

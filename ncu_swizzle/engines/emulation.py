@@ -14,7 +14,7 @@ from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLi
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
-from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
 from ncu_swizzle.cycles.simulated import Simulated
@@ -305,11 +305,20 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
             error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.thread_time())
-        table = python_kernels.lines(binary.cubin.data, binary.symbol)
-        stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
-        line = f", {stack[0][0]}:{stack[0][1]}" if stack else ""
-        error.args = (f"{binary.symbol}{line}: {error}",)
+        name_line(error, binary)
         raise
+
+
+def name_line(error: ProgramFailed, binary: Binary) -> None:
+    """Name the kernel, and the source line of the instruction that an error is about, if it is known."""
+    line = line_of(binary, getattr(error, "offset", -1))
+    error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+
+
+def line_of(binary: Binary, offset: int) -> Location | None:
+    """Return the source line of an instruction, outside of the toolkit's headers; None if it is not known."""
+    stack = [*source_stack(binary, python_kernels.lines(binary.cubin.data, binary.symbol), offset)]
+    return next((each for each in stack if not is_library(each[0])), stack[0] if stack else None)
 
 
 def save_cubin(emulated: Emulated, folder: Path) -> None:

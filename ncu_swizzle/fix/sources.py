@@ -136,7 +136,7 @@ def _fixed_targets(query: FixQuery, targets: Sequence[Target], progress: Progres
 
 def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
-    settings = replace(EmulationSettings.of(query.request), races=True)  # no patch may add one
+    settings = EmulationSettings.of(query.request)
     sources = query.description.sources
     project = edits.project_of(targets[0].source, sources.config, sources.trust, query.within)
     targets = [_sampled(edits.with_headers(target, project)) for target in targets]

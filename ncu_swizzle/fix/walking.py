@@ -35,6 +35,8 @@ MATRIX = ("load_matrix_sync", "store_matrix_sync")
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 TRANSPARENT = ("parenthesized_expression", "init_statement")
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+SCOPES = ("compound_statement", "if_statement", "switch_statement", *LOOPS)
+PREPROCESSED = ("preproc_if", "preproc_el")
 DEPTH = 12  # of calls in calls
 CALLS = 4000  # that are walked through, at most
 PASSES = 3  # through a loop whose pointers change
@@ -88,50 +90,34 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ statements
 
-    def _statement(self, node: Node, frame: CallFrame) -> Values:  # noqa: PLR0912
+    def _statement(self, node: Node, frame: CallFrame) -> Values:
         """Walk through a statement; return what it returns."""
-        if node.id in self._statements:
-            for array in self._statements[node.id]:
-                self._array(array, frame)
+        for array in (declared := self._statements.get(node.id, ())):
+            self._array(array, frame)
+        if declared:
             return ()
-        returned: Values = ()
         match node.type:
-            case "compound_statement" if node.parent.type != "gnu_statement":
-                inner = CallFrame(outer=frame)
-                return tuple(value for child in node.named_children for value in self._statement(child, inner))
-            case kind if kind in LOOPS:
-                inner = CallFrame(outer=frame)
-                for _ in range(PASSES):
-                    before = self._growing
-                    returned += tuple(v for child in node.named_children for v in self._statement(child, inner))
-                    if before == self._growing:
-                        break
-                return returned
             case "declaration":
                 for declarator in node.every("declarator"):
                     self._declared(node, declarator, frame)
             case "return_statement":
                 return self._returned(node, frame)
-            case "expression_statement":
-                if name := pointer_to_array(node):
-                    right = node.named_children[0].part("right")
-                    self._bind(name, self._value(right, frame), right, frame)
-                else:
-                    for child in node.named_children:
-                        self._used(child, frame)
-            case "if_statement" | "switch_statement":  # what its condition declares is known in it alone
-                inner = CallFrame(outer=frame)
-                return tuple(value for child in node.named_children for value in self._statement(child, inner))
-            case kind if kind.endswith(("_statement", "_clause")):
-                for child in node.named_children:
-                    returned += self._statement(child, frame)
+            case "expression_statement" if name := pointer_to_array(node):
+                right = node.named_children[0].part("right")
+                self._bind(name, self._value(right, frame), right, frame)
+            case kind if kind in SCOPES or kind.endswith(("_statement", "_clause")) or kind.startswith(PREPROCESSED):
+                inner, returned = CallFrame(outer=frame) if kind in SCOPES else frame, list[Value]()
+                for _ in range(PASSES if kind in LOOPS else 1):
+                    before = self._growing
+                    returned += (value for child in node.named_children for value in self._statement(child, inner))
+                    if before == self._growing:
+                        break
+                return tuple(returned)
             case kind if kind.endswith(("_definition", "_specifier", "_declaration")) or kind.startswith("preproc"):
-                if kind.startswith("preproc_if") or kind.startswith("preproc_el"):
-                    for child in node.named_children:
-                        returned += self._statement(child, frame)
+                pass
             case _:
                 self._used(node, frame)
-        return returned
+        return ()
 
     def _declared(self, node: Node, declarator: Node, frame: CallFrame) -> None:
         """Walk through one name of a declaration."""
@@ -259,7 +245,7 @@ class Walk:
             case "sizeof_expression" | "decltype" | "lambda_expression" | "comment":
                 return ()
             case "compound_statement":
-                return self._statement(node, CallFrame(outer=frame))
+                return self._statement(node, frame)
         return self._children(node, frame)
 
     def _children(self, node: Node, frame: CallFrame) -> Values:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.emulate.constant_banks import bank_0
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Machine, bank_0
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
