@@ -31,14 +31,13 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
-from ncu_swizzle.engines import counts_cache, emulation
-from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines import emulated_profile, emulation
+from ncu_swizzle.engines.emulated_launch import GLOBALS, Binary, captured_image
 from ncu_swizzle.engines.emulated_profile import CAPTURED, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels import toolchain
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.check import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import LaunchId, Profile
@@ -353,7 +352,7 @@ class ChosenLaunches:
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
             self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, emulation.check,
-            disassembler, [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
+            disassembler, [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 
