@@ -24,12 +24,11 @@ from bench.oracles.umma_oracle import Side, operand_bytes
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import RequestLog, access_width, memory_operands
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, UPRED, Code, Operand, SassInstruction
-from ncu_swizzle.emulate.constant_banks import bank_0
 from ncu_swizzle.emulate.copies import ToShared, map_at
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.effects import operand_number
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Machine, bank_0
 from ncu_swizzle.emulate.operands import Step
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock

@@ -7,38 +7,25 @@ place within it, in both versions: loads return the same values. No mapping need
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.certify import solver, terms
+from ncu_swizzle.certify import terms
 from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
-from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint, TensorMap
-from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
+from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
 from ncu_swizzle.certify.solver import SolverAnswer
-from ncu_swizzle.certify.terms import (
-    LINEAR,
-    SHARED,
-    Term,
-    atom,
-    binary,
-    both,
-    const,
-    either,
-    equal,
-    scale,
-    sext,
-    signed,
-)  # fmt: skip
-from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
+from ncu_swizzle.certify.terms import LINEAR, SHARED, Term, atom, binary, both, const, either, signed
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess
 
-SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
+THREADS = ("'1", "'2")  # what distinguishes the atoms of two threads
 MOST_PAIRS = 20_000  # of accesses
 BETWEEN = 16  # bytes that the distance of a fragment's rows is a multiple of; its first one is aligned to 32
-# What is assumed: one level after the other, until the proof succeeds.
+# What is assumed of the old version: one level after the other, until the proof succeeds.
 LEVELS = (
     frozenset[Assumption](),
     frozenset({Assumption.IN_BOUNDS}),
@@ -66,19 +53,18 @@ class MappedAccess:
     reached: list[Term]  # conditions under which it is executed
     line: Location | None
 
-    def renamed(self, rename: Callable[[Term], Term], levels: Sequence[Sequence[Term]]) -> _View:
-        """Return the access as one of two threads makes it."""
-        return _View(self, rename(self.before), rename(self.after), [[*map(rename, level)] for level in levels])
+    def in_thread(self, tag: str, known: Iterable[Term]) -> MappedAccess:
+        """Return the access as one of two threads makes it, with all that is known there."""
+        rename = instance(tag)
+        return replace(self, before=rename(self.before), after=rename(self.after), reached=[*map(rename, known)])
 
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """An access as one of two threads makes it: its atoms renamed; what is known, by how much is assumed."""
-
-    access: MappedAccess
-    before: Term
-    after: Term
-    levels: list[list[Term]]
+    def meets_otherwise(self, other: MappedAccess) -> Term:
+        """Return whether two accesses overlap in one version, at another distance in the other one."""
+        distances = self.before - other.before, self.after - other.after
+        last, span = const(self.width - 1, 64), const(self.width + other.width - 1, 64)
+        return ~distances[0].equals(distances[1]) & either(
+            binary("ult", distance + last, span) for distance in distances
+        )
 
 
 @dataclass(eq=False)
@@ -102,43 +88,29 @@ class ArrayAccesses:
         reached: list[Term],
         line: Location | None,
     ) -> None:
-        """Enter an access, all rows of a fragment's, or any chunk of a box."""
+        """Enter an access, all rows of a fragment's, or any chunk of a box, where the version's tensor map puts it."""
         old, new = memory
         if old.tile is not None and new.tile is not None:
-            self._enter_box((old.tile, new.tile), offsets, reached, line, old.write)
-            return
+            if offsets[0] is not offsets[1] or (old.tile.box, old.tile.row) != (new.tile.box, new.tile.row):
+                raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
+            chunk = atom("chunk", 64)
+            reached = [*reached, binary("ult", chunk, const(old.tile.box // CHUNK, 64))]
+            start = offsets[0] + chunk.scaled(CHUNK)
+            offsets = old.tile.placed(start), new.tile.placed(start)
+            self.period = max(self.period, old.tile.period, new.tile.period)
         for row in range(old.reaches):
             before, after = (
-                offset + scale(each.stride, row) if each.stride is not None else offset
+                offset + each.stride.scaled(row) if each.stride is not None else offset
                 for offset, each in zip(offsets, memory, strict=True)
             )
             align = old.align if row == 0 else min(old.align, BETWEEN)
             self.accesses.append(MappedAccess(before, after, old.width or 1, align, old.write, reached, line))
 
-    def _enter_box(
-        self,
-        tiles: tuple[TensorMap, TensorMap],
-        offsets: tuple[Term, Term],
-        reached: list[Term],
-        line: Location | None,
-        write: bool,
-    ) -> None:
-        """Enter each chunk of a box that TMA moves as a separate access, where the version's map puts it."""
-        if offsets[0] is not offsets[1] or (tiles[0].box, tiles[0].row) != (tiles[1].box, tiles[1].row):
-            raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
-        chunk = atom("chunk", 64)
-        inside = binary("ult", chunk, const(tiles[0].box // CHUNK, 64))
-        before, after = (tile.placed(offsets[0] + scale(chunk, CHUNK)) for tile in tiles)
-        self.accesses.append(MappedAccess(before, after, CHUNK, CHUNK, write, [*reached, inside], line))
-        self.period = max(self.period, *(tile.period for tile in tiles))
-
     def distinct(self) -> list[MappedAccess]:
         """Return the accesses without those that are the same again."""
         accesses: dict[tuple[object, ...], MappedAccess] = {}
-        for access in self.accesses:
-            accesses.setdefault(
-                (access.before, access.after, access.width, access.write, frozenset(access.reached)), access
-            )
+        for each in self.accesses:
+            accesses.setdefault((each.before, each.after, each.width, each.write, frozenset(each.reached)), each)
         return list(accesses.values())
 
 
@@ -150,11 +122,9 @@ class Arrays:
     sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]]
     dynamic: tuple[int, int] | None
     same_layout: bool
-    certificate: bool
     check_time: Callable[[], None]
     assumed: set[Assumption] = field(default_factory=set)
-    level: int = 0  # of LEVELS: what was needed once is assumed from then on
-    queries: list[Query] = field(default_factory=list)
+    _level: frozenset[Assumption] = LEVELS[0]  # what is assumed of the old version at present
     _arrays: dict[Term, ArrayAccesses] = field(default_factory=dict)
 
     def of(self, symbol: Term) -> ArrayAccesses:
@@ -171,40 +141,56 @@ class Arrays:
             array.unmapped = reason, line
 
     def check(self) -> list[ArrayAccesses]:
-        """Return the arrays that are mapped, all of them checked. Raises Refuted, or Unfollowed."""
+        """Return the arrays that are mapped, all of them checked, with as few assumptions as are needed.
+
+        Raises Refuted, or Unfollowed.
+        """
+        shown = len(self.facts.solver.shown)
+        for self._level in LEVELS[:-1]:
+            with contextlib.suppress(Refuted, Unfollowed):
+                return self._checked()
+            del self.facts.solver.shown[shown:]
+        self._level = LEVELS[-1]
+        return self._checked()
+
+    def _checked(self) -> list[ArrayAccesses]:
         mapped = [array for array in self._arrays.values() if self._is_mapped(array)]
         for array in self._arrays.values():
-            if array.escaped and array in mapped:
-                reason, at = array.escaped
-                raise Unfollowed(f"the address of {array.name} does not stay in accesses: {reason}", at)
-            if array.escaped and not self.same_layout:
-                reason, at = array.escaped
-                raise Unfollowed(f"{array.name} may be at another address, which is seen: {reason}", at)
-            if array.escaped:
-                self.assumed.add(Assumption.LAYOUT)
-        for array in self._arrays.values():
-            if array.unmapped and array in mapped:
-                raise Unfollowed(*array.unmapped)
-            self._check_alignment(array)
+            self._check_use(array, array in mapped)
         for array in mapped:
             accesses = array.distinct()
             for access in accesses:
                 self._check_bounds(array, access)
-            if not self._follows_mapping(array, accesses):
-                self._check_pairs(array, accesses)
-        if mapped or not self.same_layout:
-            others = (array for array in self._arrays.values() if array not in mapped)
-            self.level = max(self.level, *(int(not self._stays_inside(array)) for array in others), 0)
+            self._check_pairs(array, accesses)
+        if self._level == LEVELS[0] and (mapped or not self.same_layout):
+            for array in self._arrays.values():
+                if array not in mapped:
+                    self._check_inside(array)
+        self.assumed |= self._level
         return mapped
 
-    def _stays_inside(self, array: ArrayAccesses) -> bool:
-        """Return whether an array that is not mapped is known to be accessed in bounds: what is next to it may move."""
+    def _check_use(self, array: ArrayAccesses, mapped: bool) -> None:
+        """Refuse what must not be done with an array that is mapped, or that may be at another address."""
+        if array.escaped:
+            reason, at = array.escaped
+            if mapped:
+                raise Unfollowed(f"the address of {array.name} does not stay in accesses: {reason}", at)
+            if not self.same_layout:
+                raise Unfollowed(f"{array.name} may be at another address, which is seen: {reason}", at)
+            self.assumed.add(Assumption.LAYOUT)
+        if array.unmapped and mapped:
+            raise Unfollowed(*array.unmapped)
+        self._check_alignment(array)
+
+    def _check_inside(self, array: ArrayAccesses) -> None:
+        """Refuse an array that is not mapped and may be accessed out of bounds, as what is next to it may move."""
         if array.unmapped or (array.accesses and self._bytes(array, 0) is None):
-            return False
-        inside = (
-            ~both([*each.reached, ~self._in_bounds(array, each.before, each.width, 0)]) for each in array.distinct()
+            raise Unfollowed(f"whether {array.name} is accessed in bounds is not known")
+        outside = (
+            both([*each.reached, ~self._in_bounds(array, each.before, each.width, 0)]) for each in array.distinct()
         )
-        return self.level > 0 or self.facts.always(both(inside), [])
+        if not self.facts.always(~either(outside), []):
+            raise Unfollowed(f"{array.name} may be accessed out of bounds")
 
     def _is_mapped(self, array: ArrayAccesses) -> bool:
         """Return whether an access may have another offset in the new version, or the array has become smaller."""
@@ -212,9 +198,8 @@ class Arrays:
         if array.accesses and old is not None and new is not None and new < old:
             return True
         moved = (access for access in array.accesses if access.before is not access.after)
-        return any(
-            self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
-        )
+        moves = (self._known(array, each, ~each.before.equals(each.after)) for each in moved)
+        return any(self.facts.solver.ask(conditions)[0] is not SolverAnswer.NEVER for conditions in moves)
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
@@ -246,40 +231,16 @@ class Arrays:
             raise Unfollowed("how many bytes of dynamic shared memory a launch has is not known")
         return binary("ule", offset, const(size - width, 64)) if size >= width else const(0, 1)
 
-    # Questions, with as few assumptions as are needed.
+    # Questions.
 
-    def _levels(self, array: ArrayAccesses, access: MappedAccess, known: Sequence[Term]) -> list[list[Term]]:
-        """Return what holds of an access: what is known, and by level, what is assumed of the old version."""
-        bounds = [*known, self._in_bounds(array, access.before, access.width, 0)]
-        levels = [[*known], bounds, [*bounds, *_unwrapped(access.before)]]
-        return [[*level, *self.facts.about([*level, access.before, access.after])] for level in levels]
-
-    def _ask(
-        self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
-    ) -> tuple[SolverAnswer, list[int]]:
-        levels = self._levels(array, access, [*access.reached, condition])
-        return self._least(levels, wanted, says, access.line)
-
-    def _least(
-        self, levels: Sequence[Sequence[Term]], wanted: Sequence[Term], says: str, line: Location | None
-    ) -> tuple[SolverAnswer, list[int]]:
-        """Ask, assuming as little as is needed. What is shown goes to the certificate, if that says something."""
-        answer: tuple[SolverAnswer, list[int]] = (SolverAnswer.UNKNOWN, [])
-        for level in range(self.level, len(levels)):
-            if level > self.level and levels[level] == levels[level - 1]:
-                continue
-            answer = self.facts.solver.ask(levels[level], wanted)
-            if answer[0] is SolverAnswer.NEVER:
-                self.level = level
-                if says:
-                    self.keep(says, line, levels[level])
-                break
-        return answer
-
-    def keep(self, says: str, line: Location | None, conditions: Sequence[Term]) -> None:
-        """Keep a query that was answered, for the certificate."""
-        if self.certificate:
-            self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
+    def _known(self, array: ArrayAccesses, access: MappedAccess, *conditions: Term) -> list[Term]:
+        """Return some conditions, and all that is known of an access, or is assumed of it in the old version."""
+        known = [*access.reached, *conditions]
+        if Assumption.IN_BOUNDS in self._level:
+            known.append(self._in_bounds(array, access.before, access.width, 0))
+        if Assumption.NO_WRAP in self._level:
+            known += _unwrapped(access.before)
+        return [*known, *self.facts.about([*known, access.before, access.after])]
 
     def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
         """Check that an access stays in the array, and as aligned as it was.
@@ -287,94 +248,51 @@ class Arrays:
         The old version's may touch the array next to it otherwise: that it does not is shown, or else assumed.
         """
         self.check_time()
-        outside = ~both(
-            self._in_bounds(array, each, access.width, n) for n, each in enumerate((access.before, access.after))
-        )
-        if access.align > 1:
-            low = const(access.align - 1, 64)
-            misaligned = [equal(each & low, const(0, 64)) for each in (access.before, access.after)]
-            outside = either([outside, misaligned[0] & ~misaligned[1]])
-        wanted = _leaves([*access.reached, access.before, access.after])
+        both_versions = access.before, access.after
+        outside = ~both(self._in_bounds(array, each, access.width, n) for n, each in enumerate(both_versions))
+        before, after = ((each & const(access.align - 1, 64)).equals(const(0, 64)) for each in both_versions)
+        outside = outside | (before & ~after)
+        wanted = _leaves([*access.reached, *both_versions])
         says = "an access stays in its array, as aligned as it was"
-        answer, values = self._ask(array, access, outside, wanted, says)
+        answer, values = self.facts.solver.ask(self._known(array, access, outside), wanted, says, access.line)
         if answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
         if answer is SolverAnswer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
-            raise _refuted(what, array, [access], dict(zip(wanted, values, strict=True)), [""])
-
-    def _follows_mapping(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> bool:
-        """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
-        samples: set[tuple[int, int]] = set()
-        for access in accesses:
-            apart = const(1, 1)
-            for turn in range(SAMPLES):
-                answer, values = self._ask(array, access, apart, [access.before, access.after])
-                if answer is not SolverAnswer.POSSIBLE:
-                    break
-                samples.add((values[0], values[1]))
-                row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
-                apart &= ~equal(binary("lshr", access.before, row), binary("lshr", const(values[0], 64), row))
-        return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
-
-    def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
-        if access.width > mapping.together:
-            return False
-        last = const(access.width - 1, 64)
-        moved = [
-            equal(mapping.of(access.before + each), access.after + each) for each in dict.fromkeys((const(0, 64), last))
-        ]
-        says = f"an access moves by {mapping.name}"
-        return self._ask(array, access, ~both(moved), says=says)[0] is SolverAnswer.NEVER
+            raise _refuted(what, array, {"": access}, dict(zip(wanted, values, strict=True)))
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""
         if len(accesses) ** 2 // 2 > MOST_PAIRS:
             raise Unfollowed(f"{len(accesses):,} accesses to an array are too many")
-        first, second = list[_View](), list[_View]()
-        for access in accesses:
-            inside = self._in_bounds(array, access.after, access.width, 1)  # which was checked
-            levels = self._levels(array, access, [*access.reached, inside])
-            for views, tag in ((first, "'1"), (second, "'2")):
-                views.append(access.renamed(instance(tag), levels))
-        for number, one in enumerate(first):
-            others = [each for each in second[number:] if one.access.write or each.access.write]
+        # That they stay inside in the new version was checked.
+        known = [self._known(array, each, self._in_bounds(array, each.after, each.width, 1)) for each in accesses]
+        one, other = (
+            [each.in_thread(tag, conditions) for each, conditions in zip(accesses, known, strict=True)]
+            for tag in THREADS
+        )
+        for number, first in enumerate(one):
+            others = [each for each in other[number:] if first.write or each.write]
             for start in range(0, len(others), TOGETHER):
-                self._check_meetings(array, one, others[start : start + TOGETHER])
+                self._check_meetings(array, first, others[start : start + TOGETHER])
 
-    def _check_meetings(self, array: ArrayAccesses, one: _View, others: Sequence[_View]) -> None:
+    def _check_meetings(self, array: ArrayAccesses, one: MappedAccess, others: Sequence[MappedAccess]) -> None:
         """Check that an access meets each of some others in both versions alike."""
         self.check_time()
-        apart = [(other, found) for other in others if (found := _meet_otherwise(one, other)) is not None]
-        if not apart:
-            return
-        levels = [
-            [*one.levels[level], either(both([found, *each.levels[level]]) for each, found in apart)]
-            for level in range(len(LEVELS))
-        ]
-        wanted = _leaves([one.before, one.after, *levels[-1]])
-        line = one.access.line
-        answer, values = self._least(levels, wanted, "accesses meet in both versions alike", line)
+        meetings = [both([one.meets_otherwise(each), *each.reached]) for each in others]
+        conditions = [*one.reached, either(meetings)]
+        wanted = _leaves([one.before, one.after, *conditions])
+        answer, values = self.facts.solver.ask(conditions, wanted, "accesses meet in both versions alike", one.line)
         if answer is SolverAnswer.UNKNOWN and len(others) > 1:
             self._check_meetings(array, one, others[::2])
             self._check_meetings(array, one, others[1::2])
         elif answer is SolverAnswer.UNKNOWN:
-            raise Unfollowed("whether two accesses meet alike is not decided in time", line)
+            raise Unfollowed("whether two accesses meet alike is not decided in time", one.line)
         elif answer is SolverAnswer.POSSIBLE:
-            found_ = dict(zip(wanted, values, strict=True))
-            met = next(each for each, found in apart if _evaluated(both([found, *each.levels[-1]]), found_))
+            found = dict(zip(wanted, values, strict=True))
+            other = next(each for each, meet in zip(others, meetings, strict=True) if _evaluated(meet, found))
             what = "two accesses meet in one version and not, or not alike, in the other"
-            raise _refuted(what, array, [one.access, met.access], found_, ["'1", "'2"])
-
-
-def _meet_otherwise(one: _View, other: _View) -> Term | None:
-    """Return that two accesses overlap in one version, at another distance in the other one; None if it is equal."""
-    distances = one.before - other.before, one.after - other.after
-    if distances[0] is distances[1]:
-        return None
-    last, span = const(one.access.width - 1, 64), const(one.access.width + other.access.width - 1, 64)
-    meet = either(binary("ult", distance + last, span) for distance in distances)
-    return ~equal(*distances) & meet
+            raise _refuted(what, array, dict(zip(THREADS, (one, other), strict=True)), found)
 
 
 def _unwrapped(offset: Term) -> list[Term]:
@@ -384,14 +302,14 @@ def _unwrapped(offset: Term) -> list[Term]:
     shared memory has, it is not assumed: a hash wraps on purpose, unsigned, whatever it is cast to.
     """
     found: list[Term] = []
-    for part in terms.subterms(offset):
+    for part in offset.subterms():
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
             constant = signed(inner.constant, 32)
             summands = [(term, signed(factor, 32)) for term, factor in inner.coefficients()]
             if all(abs(number) <= SHARED_BYTES for number in (constant, *(factor for _, factor in summands))):
-                wide = (scale(sext(term, 64), factor) for term, factor in summands)
-                found.append(equal(part, sum(wide, const(constant, 64))))
+                wide = (term.sext(64).scaled(factor) for term, factor in summands)
+                found.append(part.equals(sum(wide, const(constant, 64))))
     return found
 
 
@@ -399,45 +317,43 @@ def _unwrapped(offset: Term) -> list[Term]:
 
 
 def _refuted(
-    what: str, array: ArrayAccesses, accesses: Sequence[MappedAccess], found: Mapping[Term, int], tags: Sequence[str]
+    what: str, array: ArrayAccesses, accesses: Mapping[str, MappedAccess], found: Mapping[Term, int]
 ) -> Refuted:
-    """Return the counterexample of a solver's values; names of an access's own ones end with its tag."""
+    """Return the counterexample of a solver's values. Names of an access's own atoms end with its tag."""
     values: dict[str, int] = {}
     seen: list[MovedAccess] = []
-    for access, tag in zip(accesses, tags, strict=True):
-        others = tuple({*tags} - {tag})
+    for tag, access in accesses.items():
+        others = tuple({*accesses} - {tag})
         own = {
-            atom(leaf.name.removesuffix(tag), leaf.width): value
+            leaf.name.removesuffix(tag): signed(value, leaf.width)
             for leaf, value in found.items()
             if leaf.is_atom() and not (others and leaf.name.endswith(others))
         }
-        named = {_shown(leaf): signed(value, leaf.width) for leaf, value in own.items()}
-        values |= named
-        x, y, z = (named.get(f"tid.{axis}", 0) for axis in "xyz")
-        before, after = (signed(_evaluated(term, own), 64) for term in (access.before, access.after))
+        values |= own
+        before, after = (signed(_evaluated(offset, found), 64) for offset in (access.before, access.after))
+        thread = own.get("tid.x", 0), own.get("tid.y", 0), own.get("tid.z", 0)
         seen.append(
             MovedAccess(
-                thread=(x, y, z), line=access.line, width=access.width, write=access.write, before=before, after=after
+                thread=thread, line=access.line, width=access.width, write=access.write, before=before, after=after
             )
         )
-    x, y, z = (values.get(f"ctaid.{axis}", 0) for axis in "xyz")
     counterexample = Counterexample(
         what=what,
         array=array.name,
         accesses=tuple(seen),
-        block=(x, y, z),
-        values={name: value for name, value in values.items() if not name.startswith((SHARED, "tid.", "ctaid."))},
+        block=(values.get("ctaid.x", 0), values.get("ctaid.y", 0), values.get("ctaid.z", 0)),
+        # A parameter's name is without its place and size.
+        values={
+            re.sub(r"^param:(parameter \d+)\+0\.\d+$", r"\1", name): value
+            for name, value in values.items()
+            if not name.startswith((SHARED, "tid.", "ctaid."))
+        },
     )
     return Refuted(counterexample)
 
 
 def _leaves(of: Sequence[Term]) -> list[Term]:
     return terms.in_order({leaf for term in of for leaf in term.atoms})
-
-
-def _shown(leaf: Term) -> str:
-    """Return an atom's name; a parameter's without its place and size."""
-    return re.sub(r"^param:(parameter \d+)\+0\.\d+$", r"\1", leaf.name)
 
 
 def _evaluated(term: Term, values: Mapping[Term, int]) -> int:

@@ -22,16 +22,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.certify import invariants, terms
-from ncu_swizzle.certify.arrays import LEVELS, Arrays, Refuted
+from ncu_swizzle.certify.arrays import Arrays, Refuted
 from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, common_base
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Unfollowed, parse
-from ncu_swizzle.certify.solver import Solver, SolverAnswer
+from ncu_swizzle.certify.solver import Solver, SolverAnswer, script
 from ncu_swizzle.certify.symbolic import DESCRIBED, FROM_NUMBER, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome, Query
 
 ANY = "a pointer may be to a mapped array or to another one"
 DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
@@ -39,8 +39,8 @@ MOST_UNROLLED = 40  # loops
 MOST_TURNS = 70  # of a loop that is unrolled
 MOST_SPLITS = 16  # rounds of finding the phis in which the versions differ
 CPU_S = 30.0  # of one kernel
-# Where an address is compared by its offset from an array, or said not to be null: no space begins so low, or so high,
-# that this far below it or beyond, addresses wrap around.
+# Where an address is compared by its offset from an array: no space begins so low, or so high, that this far below it
+# or beyond, addresses wrap around.
 BELOW, NEAR = 1 << 20, 1 << 40
 _TERMS = threading.Lock()  # terms are the process's: one comparison at a time
 
@@ -57,16 +57,17 @@ def certify(
 ) -> KernelVerdict:
     """Return the verdict on a kernel in two PTX modules, of unoptimised code (`nvcc -Xcicc -O0 -ptx -lineinfo`).
 
-    `kernel` is its symbol in the old module, "" for the only one; the new one has the same symbol, or is the only one
-    of its module. `block` is the shape of blocks, None for any shape; `dynamic` the bytes of dynamic shared memory in
-    each version; `maps` the tensor maps among its parameters. With `certificate` the verdict has the queries. Raises
-    ValueError for text that is not PTX, and EnvironmentLacking without a solver.
+    `kernel` is its symbol in both, "" for the first one; `block` the shape of blocks, None for any shape; `dynamic` the
+    bytes of dynamic shared memory in each version; `maps` the tensor maps among its parameters. With `certificate` the
+    verdict has the queries. Raises ValueError for text that is not PTX, and EnvironmentLacking without a solver.
     """
     modules = parse(before), parse(after)
-    names = _kernels(modules, kernel)
-    block = block or modules[0].functions[names[0]].threads
+    kernel = kernel or next(iter(modules[0].kernels), "")
+    if any(kernel not in module.kernels for module in modules):
+        raise ValueError(f"a version has no kernel {kernel}")
+    block = block or modules[0].functions[kernel].threads
     verdict = KernelVerdict(
-        kernel=names[0],
+        kernel=kernel,
         outcome=ProofOutcome.UNPROVED,
         block=block,
         dynamic=dynamic[0] if dynamic and any(array.size == 0 for array in modules[0].shared()) else None,
@@ -75,26 +76,13 @@ def certify(
         terms.forget()
         try:
             comparison = KernelComparison(
-                modules=modules, kernels=names, block=block, dynamic=dynamic, maps=maps, certificate=certificate
+                modules=modules, kernel=kernel, block=block, dynamic=dynamic, maps=maps, certificate=certificate
             )
             return comparison.verdict(verdict)
         except Unfollowed as error:
             return replace(verdict, obstacle=ProofObstacle(reason=str(error), line=error.line))
         except RecursionError:
             return replace(verdict, obstacle=ProofObstacle(reason="its expressions are too deep"))
-
-
-def _kernels(modules: tuple[Module, Module], kernel: str) -> tuple[str, str]:
-    """Return the kernel's symbols. Raises ValueError if there is none, or more than one to choose from."""
-    entries = [module.kernels for module in modules]
-    old = kernel or (entries[0][0] if len(entries[0]) == 1 else "")
-    if old not in entries[0]:
-        raise ValueError(f"the old version has no kernel {kernel}" if kernel else "which of its kernels is meant?")
-    if old in entries[1]:
-        return old, old
-    if len(entries[1]) != 1:
-        raise ValueError(f"the new version has no kernel {old}")
-    return old, entries[1][0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +104,7 @@ class KernelComparison:
     """Two versions of a kernel, compared."""
 
     modules: tuple[Module, Module]
-    kernels: tuple[str, str]
+    kernel: str
     block: Shape | None
     dynamic: tuple[int, int] | None
     maps: tuple[Maps, Maps]
@@ -141,25 +129,30 @@ class KernelComparison:
             one, other = old.symbols[name], new.symbols[name]
             if one.space in ("global", "const") and (one.size, one.initial) != (other.size, other.initial):
                 raise Unfollowed(f"{name} has other contents in the new version")
-        if reason := refusal(old, new, *self.kernels):
+        if reason := refusal(old, new, self.kernel):
             raise Unfollowed(reason)
 
     def verdict(self, verdict: KernelVerdict) -> KernelVerdict:
-        """Return the verdict; loops that step through local arrays are unrolled."""
+        """Return the verdict; loops that step through local arrays are unrolled, and it is tried again."""
         unrolled: list[tuple[int, int]] = []
-        try:
-            attempt = self._attempt(unrolled, verdict)
-            while attempt.outcome is not ProofOutcome.PROVED and self._ran and (wish := self._to_unroll()) is not None:
-                while wish is not None and len(unrolled) < MOST_UNROLLED:
-                    unrolled.append(wish)
-                    self._run(unrolled, only_old=True)
-                    wish = self._to_unroll()
-                attempt = self._attempt(unrolled, verdict)
-                if len(unrolled) >= MOST_UNROLLED:
-                    break
-        except Different as error:
-            return replace(verdict, obstacle=self._obstacle(error))
-        return attempt
+        while True:
+            try:
+                return self._proved(unrolled, verdict)
+            except (Refuted, Unfollowed) as error:
+                failure = error
+            if isinstance(failure, Different) or not self._unroll(unrolled):
+                break
+        if isinstance(failure, Refuted):
+            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=failure.counterexample)
+        return replace(verdict, obstacle=self._obstacle(failure))
+
+    def _unroll(self, unrolled: list[tuple[int, int]]) -> bool:
+        """Add the loops that index local memory, those of unrolled loops among them; return whether there are any."""
+        count = len(unrolled)
+        while self._ran and len(unrolled) < MOST_UNROLLED and (wish := self._to_unroll()) is not None:
+            unrolled.append(wish)
+            self._run(unrolled, only_old=True)
+        return len(unrolled) > count
 
     def _to_unroll(self) -> tuple[int, int] | None:
         """Return a loop that indexes local memory, and its number of turns, if constants decide it."""
@@ -172,37 +165,36 @@ class KernelComparison:
                 return header, turns
         return None
 
-    def _attempt(self, unrolled: Sequence[tuple[int, int]], verdict: KernelVerdict) -> KernelVerdict:
-        try:
-            self._find_splits(unrolled)
-            obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
-            invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
-            arrays = Arrays(
-                facts=self.facts,
-                sizes=self._sizes,
-                dynamic=self.dynamic,
-                same_layout=self._same_layout,
-                certificate=self.certificate,
-                check_time=self._check_time,
-            )
-            self._compare(obligations, arrays)
-            arrays.assumed |= {Assumption.TABLES} if self.old.tables or self.new.tables else set()
-            arrays.assumed |= {Assumption.MESSAGES} if self.old.messages != self.new.messages else set()
-            arrays.assumed |= {Assumption.TENSOR_MAPS} if self.maps[0] != self.maps[1] else set()
-            mapped = arrays.check()
-        except Refuted as error:
-            return replace(verdict, outcome=ProofOutcome.REFUTED, counterexample=error.counterexample)
-        except Different:
-            raise
-        except Unfollowed as error:
-            return replace(verdict, obstacle=self._obstacle(error))
+    def _proved(self, unrolled: Sequence[tuple[int, int]], verdict: KernelVerdict) -> KernelVerdict:
+        """Return the verdict of a proof. Raises Refuted, or Unfollowed."""
+        self.solver.shown.clear()
+        self._find_splits(unrolled)
+        obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
+        invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
+        arrays = Arrays(
+            facts=self.facts,
+            sizes=self._sizes,
+            dynamic=self.dynamic,
+            same_layout=self._same_layout,
+            check_time=self._check_time,
+        )
+        self._compare(obligations, arrays)
+        mapped = arrays.check()
+        needed = {
+            Assumption.TABLES: self.old.tables or self.new.tables,
+            Assumption.MESSAGES: self.old.messages != self.new.messages,
+            Assumption.TENSOR_MAPS: self.maps[0] != self.maps[1],
+        }
         return replace(
             verdict,
             outcome=ProofOutcome.PROVED,
-            mapped=tuple(array.symbol.name.removeprefix(SHARED) for array in mapped),
-            assumptions=tuple(each for each in Assumption if each in arrays.assumed | LEVELS[arrays.level]),
+            mapped=tuple(array.name for array in mapped),
+            assumptions=tuple(each for each in Assumption if each in arrays.assumed or needed.get(each)),
             accesses=sum(len(array.accesses) for array in mapped),
-            queries=tuple(arrays.queries),
+            queries=tuple(
+                Query(says=says, line=line, smt=script(conditions))
+                for says, line, conditions in (self.solver.shown if self.certificate else ())
+            ),
         )
 
     def _obstacle(self, error: Unfollowed) -> ProofObstacle:
@@ -224,12 +216,12 @@ class KernelComparison:
 
     def _run(self, unrolled: Sequence[tuple[int, int]], only_old: bool = False) -> None:
         versions = []
-        for n, (module, kernel) in enumerate(zip(self.modules, self.kernels, strict=True)):
+        for n, module in enumerate(self.modules):
             names = {symbol.name: symbol.name for symbol in module.shared()} if n == 0 else self.names
-            graph = graph_of(module, kernel)
+            graph = graph_of(module, self.kernel)
             for header, turns in unrolled:
                 graph = graph.unrolled(header, turns)
-            run = SymbolicRun(graph, module, kernel, self.block, "ba"[n], names, self.maps[n])
+            run = SymbolicRun(graph, module, self.kernel, self.block, "ba"[n], names, self.maps[n])
             # Sizes that the launch decides are the same unless it is known that they differ.
             run.resized = not self._same_layout or bool(self.dynamic and self.dynamic[0] != self.dynamic[1])
             run.split, run.check = self._split, self._check_time
@@ -290,7 +282,7 @@ class KernelComparison:
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.always(terms.equal(one, other), conditions)
+        return self.facts.always(one.equals(other), conditions)
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -313,7 +305,7 @@ class KernelComparison:
             for offset, number, at in run.compared:
                 near = terms.binary("ult", offset + terms.const(BELOW, 64), terms.const(NEAR, 64))
                 says = "an address that is compared is near its array"
-                self._show(arrays, near, number, at, says, "an address that is compared may be far from its array")
+                self._show(near, number, at, says, "an address that is compared may be far from its array")
         for each in obligations:
             self._check_time()
             if each.memory is not None and (each.one.symbols or each.other.symbols):
@@ -327,29 +319,28 @@ class KernelComparison:
                 self._check_origin(each.memory[0], each.line)
             if each.one.width != each.other.width:
                 raise Unfollowed(f"{each.what} has another width in the new version", each.line)
-            same, otherwise = terms.equal(each.one, each.other), f"{each.what} may differ between the versions"
-            self._show(arrays, same, each.block, each.line, f"{each.what} is the same", otherwise)
+            same, otherwise = each.one.equals(each.other), f"{each.what} may differ between the versions"
+            self._show(same, each.block, each.line, f"{each.what} is the same", otherwise)
 
     def _symbols(self, *of: Term) -> list[Term]:
         """Return the shared arrays whose addresses some terms may have come from."""
         return [leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)]
 
-    def _show(self, arrays: Arrays, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
+    def _show(self, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
         """Refuse what may not hold in a block."""
         if holds is terms.const(1, 1):
             return
         conditions = [*self.facts.reaching(block), ~holds]
         conditions += self.facts.about(conditions)
-        if self.solver.ask(conditions)[0] is not SolverAnswer.NEVER:
+        if self.solver.ask(conditions, says=says, line=line)[0] is not SolverAnswer.NEVER:
             raise Unfollowed(otherwise, line)
-        arrays.keep(says, line, conditions)
 
     def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
         if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed(FROM_NUMBER, at)
-        if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
+        if any(leaf.is_atom("undef:") for leaf in memory.address.leaves()):
             raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in memory.address.atoms)
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):

@@ -13,11 +13,10 @@ from ncu_swizzle.certify.verdict import Location
 Key = TypeVar("Key")
 DEEPEST = 30  # calls within calls
 MOST_BLOCKS = 4_000
-ENDS = ("bra", "brx", "ret", "exit", "trap")
+ENDS = ("bra", "ret", "exit", "trap")
 EXTERNAL = "external"  # a call of what the module does not have: its results, "|", its arguments
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*(?:#\d+)?(?:\.[xyz](?!\w))?")
 _INLINED = re.compile(rf"(?<![\w~])(?:\d++~)*+{_NAME.pattern}")  # with the calls that lead to it
-_NUMBERED = re.compile(r"(%[A-Za-z_]+)\d+(?:#\d+)?")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -197,10 +196,8 @@ class _Inliner:
             raise Unfollowed(f"{function.name} is called recursively, or through more than {DEEPEST} calls")
 
         def renamed(name: str) -> str:
-            stem = _NUMBERED.fullmatch(name)
-            width = function.registers.get(name) or (function.registers.get(stem[1]) if stem else None)
-            if width is not None:
-                self._registers[path + name] = width
+            if name in function.registers:
+                self._registers[path + name] = function.registers[name]
                 return path + name
             if name in bound:
                 return bound[name]
@@ -218,7 +215,8 @@ class _Inliner:
             if head == "call":
                 self._call(item, path, renamed)
                 continue
-            targets = tuple(path + target for target in item.targets)
+            if head == "brx":  # which no compiler writes without optimisation
+                raise Unfollowed("an indexed branch is not followed", item.line)
             opcode = head if head in ENDS else item.opcode
             if head == "ret" and end:
                 opcode, operands = "bra", (end,)
@@ -227,7 +225,7 @@ class _Inliner:
             else:
                 operands = tuple(_NAME.sub(lambda found: renamed(found[0]), operand) for operand in operands)
             guard = renamed(item.guard) if item.guard else ""
-            instruction = PtxInstruction(opcode, operands, guard, item.negated, item.line, targets, item.inline, path)
+            instruction = PtxInstruction(opcode, operands, guard, item.negated, item.line, item.inline, path)
             self._items.append(instruction)
 
     def _call(self, item: PtxInstruction, path: str, renamed: Callable[[str], str]) -> None:
@@ -277,8 +275,6 @@ class _Inliner:
         if not block or block[-1].opcode not in ENDS:
             return following  # the kernel's last block ends it
         last = block[-1]
-        if last.opcode == "brx":
-            return [labels[target] for target in last.targets]
         if last.opcode == "bra":
             return [labels[last.operands[0]], *(following if last.guard else ())]
         return following if last.guard else []

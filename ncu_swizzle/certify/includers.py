@@ -13,21 +13,19 @@ from pathlib import Path
 from ncu_swizzle.kernels import git, halves, limits
 
 # Which units read a file is the compiler's to say, which `units` asks; here is only who is worth asking. So nothing
-# decides like a preprocessor. What may be an include is one, also in comments, strings and branches that are not taken;
-# a name that is not beside its file means every file of that name; and an include that a macro names may mean any.
+# decides like a preprocessor. Whatever stands in quotes or angle brackets may be included, also in comments and in
+# branches that are not taken; a name that is not beside its file means every file of that name; and an include that a
+# macro names may mean any.
 
 MOST_FILES = 100_000  # of any kind in the checkout
 MOST_BYTES = 256 << 20  # of those that are read
 LISTING_S = 60.0
-# A line that goes on; only some compilers read a trigraph, or allow for spaces behind the backslash.
-_JOINTS = tuple(re.compile(rf"{joint}\n") for joint in (r"\\", r"\\[ \t\v\f]*", r"(?:\\|\?\?/)[ \t\v\f]*"))
+_JOINT = re.compile(r"(?:\\|\?\?/)[ \t\v\f]*\n")  # only some compilers read a trigraph, or allow for spaces
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
-_DIRECTIVE = re.compile(
-    r"""
-    (?:\#|%:|\?\?=) [ \t\v\f\0]* (?P<word> include_next|include|import|embed ) (?![A-Za-z0-9_$]) [ \t\v\f\0]*
-    (?: "(?P<beside>[^"\n]*)" | <(?P<other>[^<>\n]*)> | (?P<macro>[A-Za-z_$\x80-\U0010ffff]|\\[uU]) )
-    """,
-    re.VERBOSE,
+_NAMED = re.compile(r'(?="([^"\n]*)"|<([^<>\n]*)>)')  # from any mark on, as one may be an odd one
+_COMPUTED = re.compile(
+    r"(?:#|%:|\?\?=)[ \t\v\f\0]*(?:include_next|include|import|embed)(?![A-Za-z0-9_$])[ \t\v\f\0]*"
+    r"(?:[A-Za-z_$\x80-\U0010ffff]|\\[uU])"
 )
 
 
@@ -133,14 +131,8 @@ def _meant(name: str, beside: bool, file: Path, named: dict[str, list[Path]]) ->
 
 def included(text: str) -> Included:
     """Return what a text may include."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    names, computed = set[tuple[str, bool]](), False
-    joined = dict.fromkeys((text, *(joint.sub("", text) for joint in _JOINTS)))
+    text = _JOINT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    skips = "include_next" in text  # what is beside its file
+    names = {(beside or other, bool(beside) and not skips) for beside, other in _NAMED.findall(text)}
     # With comments and without, as what looks like the start of one may be within a string.
-    for each in dict.fromkeys((*joined, *(_COMMENT.sub(" ", one) for one in joined))):
-        for directive in _DIRECTIVE.finditer(each):
-            beside = directive["beside"] is not None and directive["word"] != "include_next"
-            if directive["macro"] is None:
-                names.add((directive["beside"] or directive["other"] or "", beside))
-            computed = computed or directive["macro"] is not None
-    return Included(frozenset(names), computed)
+    return Included(frozenset(names), any(_COMPUTED.search(each) for each in (text, _COMMENT.sub(" ", text))))

@@ -6,25 +6,12 @@ hold at the start of a turn, it holds at the start of the next.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Phi
-from ncu_swizzle.certify.mappings import swizzle
 from ncu_swizzle.certify.solver import SolverAnswer
-from ncu_swizzle.certify.terms import (
-    Term,
-    binary,
-    const,
-    either,
-    equal,
-    scale,
-    sext,
-    signed,
-    substituted,
-    subterms,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import Term, binary, const, either, signed, substituted
 
 CONSTANTS = 1 << 20  # bounds of loops that are smaller are tried
 MOST_CANDIDATES = 400  # of one variable
@@ -77,7 +64,7 @@ class _Guesses:
     def __init__(self, facts: KernelFacts, variables: list[Term]) -> None:
         self.facts, self.variables = facts, variables
         conditions = [term for run in facts.runs for term in run.conditions if term is not None]
-        compared = [t for c in conditions for t in subterms(c) if t.op in ("eq", "slt", "sle", "ult", "ule")]
+        compared = [t for c in conditions for t in c.subterms() if t.op in ("eq", "slt", "sle", "ult", "ule")]
         sides = (side for comparison in compared for side in comparison.terms() if side.is_const)
         bounds = {signed(side.value, side.width) for side in sides}
         self._bounds = {value for value in bounds if abs(value) < CONSTANTS}
@@ -110,18 +97,16 @@ class _Guesses:
         for bits in range(1, min(18, width)):
             yield binary("ule", variable, const((1 << bits) - 1, width))
         if start is not None:
-            yield equal(variable, start)
+            yield variable.equals(start)
             for relation in ("sle", "ule"):
                 yield binary(relation, start, variable)
                 yield binary(relation, variable, start)
         for growth in self._growths(variable) or {1}:
             yield from self._bounded(variable, growth, start)
-        yield equal(variable & (variable - const(1, width)), const(0, width))  # it is doubled, or halved
-        yield ~equal(variable, const(0, width))
+        yield (variable & (variable - const(1, width))).equals(const(0, width))  # it is doubled, or halved
+        yield ~variable.equals(const(0, width))
         yield from self._beside_parameters(variable)
         yield from self._beside_others(variable)
-        if variable.name.endswith(":a"):
-            yield from self._between_versions(variable)
 
     def _bounded(self, variable: Term, growth: int, start: Term | None) -> Iterator[Term]:
         """Yield that a variable stays below a bound that the program compares with, and in step with its start."""
@@ -132,9 +117,9 @@ class _Guesses:
         if start is not None:
             distance = variable - start if growth > 0 else start - variable
             if (lowest := growth & -growth) > 1:
-                yield equal(distance & number(lowest - 1), number(0))
+                yield (distance & number(lowest - 1)).equals(number(0))
             if start.is_const and abs(growth) != lowest:
-                yield equal(binary("urem", distance, number(abs(growth))), number(0))
+                yield binary("urem", distance, number(abs(growth))).equals(number(0))
         for bound in self._bounds:
             if growth > 0:
                 yield binary("sle", variable, number(bound + growth - 1))
@@ -165,36 +150,4 @@ class _Guesses:
             same = other is not variable and self._phi(other).block == self._phi(variable).block
             if same and growth % step == 0 and variable.width <= other.width:
                 # Stated of the wider one; it is checked wherever it stands.
-                yield equal(other - begins, scale(sext(variable - start, other.width), growth // step))
-
-    def _between_versions(self, variable: Term) -> Iterator[Term]:
-        """Yield how a variable of the new version may follow from the same one of the old version."""
-        width, name = variable.width, variable.name[:-1] + "b"
-        old = next((each for each in self.variables if each.name == name and each.width == width), None)
-        if old is None:
-            return
-        pairs = list(zip(self._phi(old).incoming, self._phi(variable).incoming, strict=False))
-        values = [(one, other) for (_, one), (_, other) in pairs]
-        for numerator, denominator in sorted(_ratios(values, width)):
-            if numerator > 0 and numerator & (numerator - 1) == 0:
-                turns = binary("ashr", old, const(numerator.bit_length() - 1, width))
-                yield equal(variable, scale(turns, denominator))
-        for bits in range(2, 13):
-            yield equal(old & const((1 << bits) - 1, width), const(0, width))
-        if width >= 32:
-            for high, bits, low in itertools.product(range(2, 12), range(1, 6), range(5)):
-                if low < high:
-                    yield equal(variable, swizzle(high, bits, low).of(old))
-        if constants := [(one, other) for one, other in values if one.is_const and other.is_const]:
-            yield either(equal(old, one) & equal(variable, other) for one, other in dict.fromkeys(constants))
-
-
-def _ratios(pairs: list[tuple[Term, Term]], width: int) -> set[tuple[int, int]]:
-    """Return coefficients that a value has in the old version and in the new one."""
-    found: set[tuple[int, int]] = set()
-    for one, other in pairs:
-        new = dict(other.coefficients())
-        factors = [(factor, new.get(part, factor)) for part, factor in one.coefficients()]
-        factors += [(one.constant, other.constant)] if one.constant else []
-        found |= {(signed(old, width), signed(now, width)) for old, now in factors if old != now}
-    return found
+                yield (other - begins).equals((variable - start).sext(other.width).scaled(growth // step))

@@ -61,9 +61,9 @@ def kernels_apart(before: Module, after: Module) -> str:
     return ""
 
 
-def refusal(before: Module, after: Module, symbol: str, new_symbol: str) -> str:
+def refusal(before: Module, after: Module, symbol: str) -> str:
     """Return why two versions of a kernel are not launched alike, in words; empty if they are."""
-    old, new = before.parts[symbol], after.parts[new_symbol]
+    old, new = before.parts[symbol], after.parts[symbol]
     if old.parameters != new.parameters:
         return "the kernel's parameters differ"
     if old.bounds != new.bounds:

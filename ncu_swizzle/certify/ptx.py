@@ -36,7 +36,6 @@ class PtxInstruction:
     guard: str = ""  # a predicate; empty if it is always executed
     negated: bool = False
     line: Location | None = None
-    targets: tuple[str, ...] = ()  # labels that an indexed branch may take
     inline: bool = False  # of an asm statement, which the compiler takes as it is
     path: str = ""  # once calls are inlined: those that lead to it
 
@@ -62,7 +61,7 @@ class PtxInstruction:
 
 # Without a result, although their first operand is not in brackets.
 NO_RESULT = frozenset(
-    """bar barrier bra brx ret exit trap brkpt call discard fence griddepcontrol membar nanosleep pmevent prefetch
+    """bar barrier bra ret exit trap brkpt call discard fence griddepcontrol membar nanosleep pmevent prefetch
     setmaxnreg cp""".split()  # noqa: SIM905
 )
 
@@ -89,7 +88,7 @@ class PtxFunction:
     returns: tuple[str, ...]
     threads: tuple[int, int, int] | None = None  # that .reqntid states
     body: list[PtxInstruction | str] = field(default_factory=list)  # a str is a label
-    registers: dict[str, int] = field(default_factory=dict)  # bits by name, or by the stem of numbered ones
+    registers: dict[str, int] = field(default_factory=dict)  # bits
     objects: set[str] = field(default_factory=set)  # .param and .local variables
 
 
@@ -327,7 +326,6 @@ class _FunctionReader:
         self._starts = [0]  # where each scope's instructions begin
         self._count, self._inline = 0, False
         self._line: Location | None = None
-        self._targets: dict[str, tuple[str, ...]] = {}
 
     def read(self, statement: str) -> bool:
         """Take a statement; return False if it is the function's last brace."""
@@ -355,16 +353,11 @@ class _FunctionReader:
                 body[at] = own[item]
             elif item.opcode.startswith("bra") and item.operands[0] in own:
                 body[at] = replace(item, operands=(own[item.operands[0]],))
-            elif item.targets:
-                body[at] = replace(item, targets=tuple(own.get(target, target) for target in item.targets))
 
     def _labelled(self, statement: str) -> None:
         while label := _LABEL.match(statement):
             statement = statement[label.end() :]
-            if statement.startswith(".branchtargets"):
-                self._targets[label[1]] = tuple(split(statement.split(None, 1)[1]))
-                return
-            if statement.startswith((".callprototype", ".calltargets")):
+            if statement.startswith((".callprototype", ".calltargets", ".branchtargets")):
                 return
             self.function.body.append(self._renamed(label[1]))
         if statement.startswith("."):
@@ -389,9 +382,10 @@ class _FunctionReader:
             line = Location(self._files.get(found[1], found[1]), int(found[2]))
             self._line = line if line.line else self._line
         elif (found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", statement, re.DOTALL)) and found[1] in BITS:
-            for name in split(found[2]):
-                stem = name.partition("<")[0]
-                self.function.registers[self._named(stem) if "<" not in name else stem] = BITS[found[1]]
+            for declared in split(found[2]):
+                stem, _, numbers = declared.rstrip("> ").partition("<")
+                for name in [f"{stem}{n}" for n in range(int(numbers))] if numbers else [stem]:
+                    self.function.registers[self._named(name)] = BITS[found[1]]
         elif found := re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.\w+\s+([\w$]+)", statement):
             self.function.objects.add(self._named(found[1]))
         else:
@@ -409,5 +403,4 @@ class _FunctionReader:
         match = _OPCODE.fullmatch(text)
         opcode, rest = (match["opcode"], match["operands"]) if match else (UNREAD, text)
         operands = tuple(" ".join(part.split()) for part in split(rest))
-        targets = self._targets.get(operands[1], ()) if opcode.startswith("brx") else ()
-        self.function.body.append(PtxInstruction(opcode, operands, guard, negated, self._line, targets, self._inline))
+        self.function.body.append(PtxInstruction(opcode, operands, guard, negated, self._line, self._inline))

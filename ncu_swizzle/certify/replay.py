@@ -7,10 +7,11 @@ random data. A change is refuted if the new version then stores something else, 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import thread_time
@@ -34,29 +35,9 @@ from ncu_swizzle.smem.access import MOST_THREADS
 REPLAY_S = 10.0  # of all launches of both versions
 BUFFER = 1 << 20  # bytes behind every pointer
 OTHERWISE = (1024, 64, 7)  # what integers are that the counterexample leaves open, in one launch after the other
+Shape = tuple[int, int, int]
 _NUMBER = re.compile(r"parameter (\d+)$")
 _TARGET = re.compile(r"^\.target sm_(\d+)", re.MULTILINE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayLaunch:
-    """One launch of both versions: its shape, the block that is executed, and values of integers by parameter."""
-
-    block: tuple[int, int, int]
-    at: tuple[int, int, int]  # the block
-    grid: tuple[int, int, int]
-    values: Mapping[int, int]
-    otherwise: int = OTHERWISE[0]
-
-    @classmethod
-    def of(cls, found: Counterexample, shape: tuple[int, int, int], otherwise: int) -> ReplayLaunch:
-        """Return the launch that a counterexample is about."""
-        columns, rows, layers = (
-            max(index + 1, min(found.values.get(f"nctaid.{axis}", 1), 1 << 15))
-            for axis, index in zip("xyz", found.block, strict=True)
-        )
-        named = {int(match[1]): value for name, value in found.values.items() if (match := _NUMBER.search(name))}
-        return cls(block=shape, at=found.block, grid=(columns, rows, layers), values=named, otherwise=otherwise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +54,10 @@ class Assembled:
         arch = ARCH if old else ""  # the emulator executes no older code
         return Cubin(self.toolchain.assemble(self.ptx.encode(), "kernel.ptx", arch, level=0), "kernel.ptx")
 
-    def launch(self, shape: ReplayLaunch, dynamic: int | None) -> Launch:
-        """Return the launch with integers as they are given; what buffers hold is drawn.
+    def launch(
+        self, grid: Shape, block: Shape, dynamic: int | None, given: Mapping[int, int], otherwise: int
+    ) -> Launch:
+        """Return a launch with integers as they are given by number, or else the other one; what buffers hold is drawn.
 
         `dynamic` are the bytes of dynamic shared memory, None for as many as there can be.
         """
@@ -84,18 +67,18 @@ class Assembled:
         attributes = self.cubin.attributes(self.symbol)
         for number, slot in enumerate(attributes.parameters):
             kind = kinds[number] if number < len(kinds) else "struct"
-            value = shape.values.get(number, shape.otherwise)
             if slot.size == emulated_launch.POINTER and kind in ("pointer", ""):
                 values.append(ArgumentValue(size=BUFFER, name=f"parameter {number}"))
-            elif slot.size in (4, 8) and kind in "usb":
-                values.append(ArgumentValue(scalar=(value % (1 << 8 * slot.size)).to_bytes(slot.size, "little")))
+                continue
+            scalar = bytes(slot.size)
+            if slot.size in (4, 8) and kind in "usb":
+                scalar = (given.get(number, otherwise) % (1 << 8 * slot.size)).to_bytes(slot.size, "little")
             elif slot.size == 4 and kind == "f":
-                values.append(ArgumentValue(scalar=struct.pack("<f", 1.0)))
-            else:
-                values.append(ArgumentValue(scalar=bytes(slot.size)))
+                scalar = struct.pack("<f", 1.0)
+            values.append(ArgumentValue(scalar=scalar))
         shared = MOST_SHARED - attributes.static_shared if dynamic is None else dynamic
-        launch_shape = LaunchShape(grid=shape.grid, block=shape.block, shared=shared)
-        return replace(emulated_launch.launch(self.cubin, self.symbol, launch_shape, values), buffers=())
+        shape = LaunchShape(grid=grid, block=block, shared=shared)
+        return replace(emulated_launch.launch(self.cubin, self.symbol, shape, values), buffers=())
 
     def executed(self, launch: Launch, blocks: Collection[tuple[int, ...]], number: int, limit_s: float) -> Execution:
         """Execute some blocks on the memory of a draw, with zeros in shared memory. Raises one of `faults`."""
@@ -104,25 +87,28 @@ class Assembled:
         return left_behind(code, launch, np.array(sorted(blocks), np.int64), number, Clock(timeout_s=limit_s))
 
 
-def _shown(
-    before: Assembled, after: Assembled, launch: ReplayLaunch, dynamic: tuple[int, int] | None, until: float
-) -> str:
-    """Return what differs in a launch; empty if nothing does in time, or if it is not one that a proof is about."""
-    for number in range(2):  # data are floats, or integers
-        try:
-            old = before.executed(
-                before.launch(launch, dynamic and dynamic[0]), {launch.at}, number, until - thread_time()
-            )
-        except NcuSwizzleError:  # the old version fails there, or the emulator cannot execute it
-            continue
-        try:
-            new = after.executed(
-                after.launch(launch, dynamic and dynamic[1]), {launch.at}, number, until - thread_time()
-            )
-        except MemoryFault as error:
-            return str(error)
-        if found := difference(old, new):
-            return found
+def _shown(found: Counterexample, block: Shape, versions: Sequence[Assembled], dynamic: Sequence[int | None]) -> str:
+    """Return what differs in launches like the counterexample; empty if nothing does in time."""
+    columns, rows, layers = (
+        max(index + 1, min(found.values.get(f"nctaid.{axis}", 1), 1 << 15))
+        for axis, index in zip("xyz", found.block, strict=True)
+    )
+    given = {int(match[1]): value for name, value in found.values.items() if (match := _NUMBER.search(name))}
+    until = thread_time() + REPLAY_S
+    for otherwise, number in itertools.product(OTHERWISE, range(2)):  # data are floats, or integers
+        seen: list[Execution] = []
+        for version, shared in zip(versions, dynamic, strict=True):
+            launch = version.launch((columns, rows, layers), block, shared, given, otherwise)
+            try:
+                seen.append(version.executed(launch, {found.block}, number, until - thread_time()))
+            except NcuSwizzleError as error:  # the old version fails there, or the emulator cannot execute it
+                if seen and not isinstance(error, MemoryFault):
+                    raise
+                if seen:
+                    return str(error)
+                break
+        if len(seen) == len(versions) and (text := difference(*seen)):
+            return text
     return ""
 
 
@@ -133,18 +119,14 @@ def replayed(
 
     `dynamic` are the bytes of dynamic shared memory of each version, if they are known.
     """
-    counterexample, shape = verdict.counterexample, verdict.block
+    found, shape = verdict.counterexample, verdict.block
     reason = "a counterexample was found, but not confirmed by the emulator"
-    if counterexample is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
-        launches = (ReplayLaunch.of(counterexample, shape, otherwise) for otherwise in OTHERWISE)
-        old, new = (Assembled(text, verdict.kernel, toolchain) for text in (before, after))
-        until = thread_time() + REPLAY_S
+    if found is not None and shape is not None and math.prod(shape) <= MOST_THREADS:
+        versions = [Assembled(text, verdict.kernel, toolchain) for text in (before, after)]
         try:
-            if shown := next(filter(None, (_shown(old, new, launch, dynamic, until) for launch in launches)), ""):
-                return replace(
-                    verdict, counterexample=replace(counterexample, what=f"{counterexample.what}; emulated, {shown}")
-                )
+            if shown := _shown(found, shape, versions, dynamic or (None, None)):
+                return replace(verdict, counterexample=replace(found, what=f"{found.what}; emulated, {shown}"))
         except NcuSwizzleError as error:
             reason = f"{reason}: {error}"
-    line = counterexample.accesses[0].line if counterexample and counterexample.accesses else None
+    line = found.accesses[0].line if found and found.accesses else None
     return replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=reason, line=line))

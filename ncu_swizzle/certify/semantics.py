@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 
 from ncu_swizzle.certify.ptx import BITS, PtxInstruction
-from ncu_swizzle.certify.terms import Term, apply, binary, choose, const, extract, scale, sext, zext
+from ncu_swizzle.certify.terms import Term, apply, binary, choose, const
 
 # What computes its results from its operands alone: the same operands give the same results, in any thread. What works
 # together with other lanes (mma, shfl, vote) does not.
@@ -23,12 +24,19 @@ def is_integer(kind: str) -> bool:
     return kind[:1] in ("u", "s", "b") and kind[1:].isdigit()
 
 
+def is_plain(instruction: PtxInstruction) -> bool:
+    """Return whether it computes with whole numbers, without a modifier that would change what its name says."""
+    modifiers = [part for part in instruction.parts[1:] if part not in BITS]
+    compares = instruction.parts[0] == "setp" and len(modifiers) == 1
+    return (compares or modifiers in ([], ["lo"])) and (is_integer(instruction.type) or instruction.type == "pred")
+
+
 def computed(instruction: PtxInstruction, value: Operands) -> list[Term]:
     """Return the results of an instruction of `PURE`, in the order of its results."""
     parts, kind = instruction.parts, instruction.type
     width, results = BITS.get(kind, 32), instruction.results()
     rule = _RULES.get(parts[0])
-    if rule is not None and (is_integer(kind) or kind == "pred") and not {"sat", "cc", "relu"} & set(parts):
+    if rule is not None and is_plain(instruction):
         found = rule(instruction, lambda position, asked=width: value(position, asked))
         if found is not None:
             return found[: len(results)] if isinstance(found, list) else [found]
@@ -56,25 +64,12 @@ def _of_two(of: Callable[[Term, Term], Term]) -> Rule:
     return lambda _, value: of(value(1), value(2))
 
 
-def _mul(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
-    one, other = value(1), value(2)
-    if "wide" in instruction.parts:
-        extend = sext if _is_signed(instruction) else zext
-        one, other = (extend(term, 2 * term.width) for term in (one, other))
-    return binary("mul", one, other) if {"lo", "wide"} & set(instruction.parts) else None
-
-
-def _mad(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
-    product = _mul(instruction, value)
-    return product + value(3, product.width) if product else None
-
-
 def _shift(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None:
     term, count = value(1), value(2, 32)
     op = "shl" if instruction.parts[0] == "shl" else "ashr" if _is_signed(instruction) else "lshr"
     if term.width < 32 and not count.is_const:
         return None
-    by = const(min(count.value, term.width), term.width) if count.is_const else zext(count, term.width)
+    by = const(min(count.value, term.width), term.width) if count.is_const else count.zext(term.width)
     return binary(op, term, by)
 
 
@@ -88,31 +83,29 @@ def _cvt(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None
         return None
     to, width = BITS[types[0]], BITS[types[1]]
     source = value(1, width)
-    return extract(source, to - 1, 0) if to < width else (sext if types[1].startswith("s") else zext)(source, to)
+    return (
+        source.extract(to - 1, 0) if to < width else (Term.sext if types[1].startswith("s") else Term.zext)(source, to)
+    )
 
 
 _ORDER = {"lt": "lt", "le": "le", "gt": "lt", "ge": "le", "lo": "lt", "ls": "le", "hi": "lt", "hs": "le"}
 
 
-def compared(instruction: PtxInstruction, one: Term, other: Term, signed: bool, value: Operands) -> list[Term] | None:
-    """Return the results of a setp of these operands; None if it does not compare integers."""
-    kind, combined = instruction.parts[1:3]
+def compared(kind: str, one: Term, other: Term, signed: bool) -> list[Term] | None:
+    """Return the results of a plain setp of these operands; None if it does not compare integers."""
     if kind in ("eq", "ne"):
-        holds = binary("eq", one, other) if kind == "eq" else ~binary("eq", one, other)
+        holds = one.equals(other) if kind == "eq" else ~one.equals(other)
     elif kind in _ORDER:
         sides = (other, one) if kind in ("gt", "ge", "hi", "hs") else (one, other)
         holds = binary(("s" if signed else "u") + _ORDER[kind], *sides)
     else:
         return None
-    results = [holds, ~holds]
-    if combined in ("and", "or", "xor"):
-        results = [binary(combined, each, value(3, 1)) for each in results]
-    return results
+    return [holds, ~holds]
 
 
 def _setp(instruction: PtxInstruction, value: Callable[..., Term]) -> list[Term] | None:
-    signed = _is_signed(instruction) and instruction.parts[1] not in ("lo", "ls", "hi", "hs")
-    return compared(instruction, value(1), value(2), signed, value)
+    kind = instruction.parts[1]
+    return compared(kind, value(1), value(2), _is_signed(instruction) and kind not in ("lo", "ls", "hi", "hs"))
 
 
 def _extreme(instruction: PtxInstruction, value: Callable[..., Term]) -> Term:
@@ -126,13 +119,14 @@ def _mov(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | list
     target, source = instruction.operands[0], value(1)
     names = target.count(",") + 1 if target.startswith("{") else 1
     each = source.width // names
-    return [extract(source, (n + 1) * each - 1, n * each) for n in range(names)]
+    return [source.extract((n + 1) * each - 1, n * each) for n in range(names)]
 
 
 _RULES: dict[str, Rule] = {
-    "add": _of_two(operator.add), "sub": _of_two(operator.sub), "and": _of_two(operator.and_),
-    "or": _of_two(operator.or_), "xor": _of_two(operator.xor), "not": lambda _, value: ~value(1),
-    "neg": lambda _, value: scale(value(1), -1), "min": _extreme, "max": _extreme, "mul": _mul, "mad": _mad,
+    "add": _of_two(operator.add), "sub": _of_two(operator.sub), "mul": _of_two(partial(binary, "mul")),
+    "mad": lambda _, value: binary("mul", value(1), value(2)) + value(3),
+    "and": _of_two(operator.and_), "or": _of_two(operator.or_), "xor": _of_two(operator.xor),
+    "not": lambda _, value: ~value(1), "neg": lambda _, value: value(1).scaled(-1), "min": _extreme, "max": _extreme,
     "div": _divide, "rem": _divide, "shl": _shift, "shr": _shift, "cvt": _cvt, "setp": _setp,
     "selp": lambda _, value: choose(value(3, 1), value(1), value(2)), "mov": _mov,
 }  # fmt: skip

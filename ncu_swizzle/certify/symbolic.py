@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ncu_swizzle.certify import semantics
 from ncu_swizzle.certify.flow import CHUNK, Effect, MemoryFootprint, SymbolicFlow, TensorMap, common_base
-from ncu_swizzle.certify.graph import EXTERNAL
+from ncu_swizzle.certify.graph import ENDS, EXTERNAL
 from ncu_swizzle.certify.ptx import BITS, SPACES, UNREAD, PtxInstruction, Unfollowed, elements, split
 from ncu_swizzle.certify.terms import (
     APPLY,
@@ -22,17 +22,9 @@ from ncu_swizzle.certify.terms import (
     binary,
     choose,
     const,
-    equal,
-    extract,
     joined,
-    leaves,
-    narrowed,
     rebased,
-    scale,
-    sext,
     window,
-    windows,
-    zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
@@ -48,22 +40,15 @@ RUNTIME = ("vprintf", "__assertfail", "malloc", "free")
 # Special registers. What a block or the launch decides is the same in both versions; what time or the place of a block
 # decides is read anew by each instruction; sizes of shared memory may differ between the versions.
 _SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
-_SIZES = re.compile(r"%(total_smem_size|aggr_smem_size|dynamic_smem_size|reserved_smem_\w+)")
 _FIXED = re.compile(
     r"%(laneid|lanemask_(eq|le|lt|ge|gt)|(n?clusterid|cluster_n?ctaid)\.[xyz]|cluster_n?ctarank"
     r"|is_explicit_cluster|nwarpid|nsmid|gridid)"
 )
-_TIMED = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?|smid|warpid|pm\d(_64)?|envreg\d+|current_graph_exec)")
-
+_SIZES = re.compile(r"%(total_smem_size|aggr_smem_size|dynamic_smem_size|reserved_smem_\w+)")
+_TIMED = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?|smid|warpid|envreg\d+)")
 
 _SUM = re.compile(r"([^+\s-]++)\s*+([+-]\s*+-?)\s*+(\w++)")  # compilers write %rd1+-4
-_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|[1-9]\d*|0[0-7]*)U?")
-
-
-def _integer(text: str) -> int:
-    """Return an integer; what begins with 0 is octal, as in C."""
-    sign, digits = ("-", text[1:]) if text[0] == "-" else ("", text.removeprefix("+"))
-    return int(sign + re.sub(r"^0(?=\d)", "0o", digits.rstrip("U")), 0)
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|[1-9]\d*|0)U?")  # octal and binary ones are not read
 
 
 class SymbolicRun(SymbolicFlow):
@@ -82,19 +67,17 @@ class SymbolicRun(SymbolicFlow):
         if operand in self.graph.registers:
             known = self._state.registers.get(operand)  # what nothing on the way here has set is the same in both
             known = known if known is not None else atom(f"undef:{operand}", self.graph.registers[operand])
-            return narrowed(known, width) if width else known
+            return known.narrowed(width) if width else known
         if operand.startswith("{"):
             parts = elements(operand)
             value = joined(self._value(part, width // len(parts)) for part in parts)
-            return narrowed(value, width) if width else value
+            return value.narrowed(width) if width else value
         if _INTEGER.fullmatch(operand):
-            return const(_integer(operand), width or 64)  # no instruction takes more of it
+            return const(int(operand.rstrip("U"), 0), width or 64)  # no instruction takes more of it
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
             return const(int(found[2], 16), width or (32 if found[1] in "fF" else 64))
-        if re.fullmatch(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?", operand):
-            return atom(f"number:{operand}", width or 32)
         if (found := _SUM.fullmatch(operand)) and _INTEGER.fullmatch(found[3]):
-            base, number = self._value(found[1], width), _integer(found[3])
+            base, number = self._value(found[1], width), int(found[3].rstrip("U"), 0)
             return base + const(-number if found[2].count("-") == 1 else number, base.width)
         if operand.startswith("!"):
             return ~self._value(operand[1:].strip(), width)
@@ -109,9 +92,7 @@ class SymbolicRun(SymbolicFlow):
                 return const(self.block[axis], width)
             if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
-            return narrowed(atom(name.removeprefix("%"), 32), width)
-        if name == "%laneid":
-            return narrowed(self._lane(), width)
+            return atom(name.removeprefix("%"), 32).narrowed(width)
         if _FIXED.fullmatch(name) or _SIZES.fullmatch(name):
             own = f":{self.version}" if self.resized and _SIZES.fullmatch(name) else ""
             return atom(f"special:{name}{own}", width)
@@ -120,38 +101,28 @@ class SymbolicRun(SymbolicFlow):
         # Time, or where a block runs: every read is another value, and the same one in both versions.
         return self._results(Effect(f"mov {name}", [], [], None, self._line), [width])[0]
 
-    def _lane(self) -> Term:
-        """Return the lane: the low bits of the thread's number in its block."""
-        x, y, z = (self._special(f"%tid.{axis}", 32) for axis in "xyz")
-        columns, rows = (self._special(f"%ntid.{axis}", 32) for axis in "xy")
-        if columns.is_const and columns.value % 32 == 0:
-            return x & const(31, 32)
-        return (binary("mul", binary("mul", z, rows) + y, columns) + x) & const(31, 32)
-
     def _symbol(self, name: str, width: int) -> Term:
         symbol = self.module.symbols.get(name)
         if symbol is not None and symbol.space == "shared":
-            return narrowed(atom(SHARED + self.names[name], 32), width)
+            return atom(SHARED + self.names[name], 32).narrowed(width)
         if name in self.parameters or name in self.graph.objects or (symbol is not None and symbol.space == "local"):
             return atom(OBJECT + self.parameters.get(name, name), width)
         if symbol is not None or name in self.module.functions:
             return atom(GLOBAL + name, width)
-        if name == "WARP_SZ":
-            return const(32, width)
         raise Unfollowed(f"{name} is not followed", self._line)
 
     def _address(self, operand: str, space: str, matrix: bool = False) -> Term:
         """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
         value = self._value(split(operand[1:-1])[0], 0)
         # An address in shared memory has 32 bits, whatever register it is in.
-        address = rebased(zext(narrowed(value, 32) if space == "shared" else value, 64))
+        address = rebased((value.narrowed(32) if space == "shared" else value).zext(64))
         if space == GENERIC:
-            own = next(iter(windows(address)), None)
+            own = next(iter(address.windows()), None)
             address = address - own if own is not None else address
             # What reads matrices is in shared memory, and the assembler takes an address in it for a generic one.
             if bool(address.symbols) != (own is window("shared")) and not (matrix and own is None):
                 raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
-        if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
+        if any(leaf.is_atom(WINDOW) for leaf in address.leaves()):
             raise Unfollowed("an address is made from one of another space", self._line)
         return address
 
@@ -163,7 +134,7 @@ class SymbolicRun(SymbolicFlow):
         for name, value in zip(names, values, strict=False):
             if (width := self.graph.registers.get(name)) is None:
                 continue  # "_", which is dropped
-            wide = sext(value, width) if is_signed and value.width < width else narrowed(value, width)
+            wide = value.sext(width) if is_signed and value.width < width else value.narrowed(width)
             kept = choose(guard, wide, self._value(name, width)) if guard is not None else wide
             self._state.registers[name] = kept
 
@@ -174,22 +145,16 @@ class SymbolicRun(SymbolicFlow):
     def _step(self, instruction: PtxInstruction) -> None:
         self._line = instruction.line or self._line
         parts, head = instruction.parts, instruction.parts[0]
-        if head in ("bra", "brx", "ret", "exit", "trap", "pragma") or instruction.opcode.startswith("."):
+        if head in (*ENDS, "pragma") or instruction.opcode.startswith("."):
             return
         if head == UNREAD:
             raise Unfollowed(f"{', '.join(instruction.operands)} is not read", self._line)
         if "cc" in parts or head in ("addc", "subc", "madc"):
             raise Unfollowed("a carry is not followed", self._line)
         guard = self._guard(instruction) if instruction.guard else None
-        if guard is not None and guard.is_const:
-            if not guard.value:
-                return
-            guard = None
         memory = any(operand.startswith("[") for operand in instruction.operands)
         if head == "cvta":
             self._set(instruction.operands, [self._converted(instruction)], guard)
-        elif head == "isspacep":
-            self._set(instruction.operands, [self._is_in_space(instruction)], guard)
         elif head in semantics.PURE and not memory:
             results = self._compared(instruction) or semantics.computed(
                 instruction, lambda position, width: self._value(instruction.operands[position], width)
@@ -208,52 +173,33 @@ class SymbolicRun(SymbolicFlow):
 
     def _compared(self, instruction: PtxInstruction) -> list[Term] | None:
         """Return the results of comparing two addresses of one array: of their offsets. Others let addresses escape."""
-        width = BITS.get(instruction.type, 32)
-        if instruction.parts[0] != "setp" or width < 32 or instruction.type.startswith("f"):
+        if instruction.parts[0] != "setp" or not semantics.is_plain(instruction):
             return None
+        width, kind = BITS[instruction.type], instruction.parts[1]
         one, other = (self._value(operand, width) for operand in instruction.operands[1:3])
         if not one.symbols and not other.symbols:
             return None
-        unordered = instruction.parts[1] in ("eq", "ne")
-        if width == 32:  # sums that wrap are equal if what is added is equal, and in any order
-            one, other = (rebased(zext(term, 64)) for term in (one, other))
-        base = common_base([one, other]) if unordered or width == 64 else None
-        if base is not None:
-            one, other = one - base, other - base
-            self.compared += [] if unordered else [(each, self._number, self._line) for each in (one, other)]
-        elif unordered and other is const(0, 64) and (base := common_base([one])) is not None:
-            # No address in the window of shared memory is null.
-            self.compared.append((one - base, self._number, self._line))
-            base, one = base if window("shared") in base.atoms else None, const(1, 64)
-
-        def value(position: int, asked: int) -> Term:
-            return self._value(instruction.operands[position], asked)
-
-        results = semantics.compared(instruction, one, other, True, value) if base is not None else None
-        if results is None:
-            for operand in instruction.operands[1:3]:
-                self._leak(self._value(operand, width), "it is compared")
-        return results
+        null = kind in ("eq", "ne") and other is const(0, 64)
+        base = common_base([one] if null else [one, other]) if width == 64 else None
+        if base is None or (null and window("shared") not in base.atoms):
+            self._leak(one, "it is compared")
+            self._leak(other, "it is compared")
+            return None
+        offsets = [one - base, other if null else other - base]
+        if null or kind not in ("eq", "ne"):  # sums that wrap are equal if what is added is equal
+            self.compared += [(each, self._number, self._line) for each in offsets]
+        # No address in the window of shared memory is null.
+        return semantics.compared(kind, const(1, 64) if null else offsets[0], offsets[1], signed=True)
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
-        value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
+        value = self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32).zext(64)
         space = _space(instruction.parts)
         if space == "global":
             return value
         if "to" in instruction.parts:
             return value - window(space)
         return value + window(space) if value.symbols or space != "shared" else apply(NUMBER, 64, value)
-
-    def _is_in_space(self, instruction: PtxInstruction) -> Term:
-        value, space = self._value(instruction.operands[1], 64), instruction.parts[1].partition("::")[0]
-        base = common_base([value])
-        own = windows(base) if base is not None else []
-        if base is not None and len(own) == 1:
-            self.compared.append((value - base, self._number, self._line))
-            return const(own[0] is window(space), 1)
-        self._leak(value, "its space is asked for")
-        return apply(instruction.opcode, 1, value)
 
     def _load_or_store(self, instruction: PtxInstruction, guard: Term | None) -> None:
         parts = instruction.parts
@@ -263,7 +209,7 @@ class SymbolicRun(SymbolicFlow):
         place, other = instruction.operands[:2] if store else instruction.operands[1::-1]
         address, names = self._address(place, _space(parts)), elements(other)
         total = len(names) * width // 8
-        values = [narrowed(self._value(name, width), width) for name in names] if store else []
+        values = [self._value(name, width).narrowed(width) for name in names] if store else []
         if (slot := self._slot(address, total, instruction)) is not None:
             for n, name in enumerate(names):
                 part = (slot[0], slot[1] + n * width // 8, width // 8)
@@ -313,17 +259,19 @@ class SymbolicRun(SymbolicFlow):
         bit = size.bit_length() - 1
         while len(values) > 1:
             pairs = itertools.zip_longest(values[::2], values[1::2], fillvalue=outside)
-            values = [choose(extract(offset, bit, bit), high, low) for low, high in pairs]
+            values = [choose(offset.extract(bit, bit), high, low) for low, high in pairs]
             bit += 1
         self.tables.add(tables[0])
-        inside = binary("ule", offset, const(len(data) - size, 64)) & equal(offset & const(size - 1, 64), const(0, 64))
+        inside = binary("ule", offset, const(len(data) - size, 64)) & (offset & const(size - 1, 64)).equals(
+            const(0, 64)
+        )
         return choose(inside, values[0], outside)
 
     def _check_tables(self) -> None:
         """Refuse tables that the kernel may write."""
         for effect in itertools.chain(*self.effects) if self.tables else ():
             terms = [*effect.values, *(memory.address for memory in effect.memory if memory.write)]
-            if any(leaf in self.tables for term in terms for leaf in leaves(term)):
+            if any(leaf in self.tables for term in terms for leaf in term.leaves()):
                 raise Unfollowed("a table of constants may be written", effect.line)
 
     def _external(self, instruction: PtxInstruction) -> None:
@@ -379,30 +327,27 @@ class SymbolicRun(SymbolicFlow):
         described = len(split(operand[1:-1])) > 1
         address = self._address(operand, GENERIC if described else space, head in ("ldmatrix", "stmatrix"))
         self._lose([address])
-        width: int | None = None
         write = head not in ("ldmatrix", "prefetch", "prefetchu", "applypriority") and parts[:2] != ["wmma", "load"]
+        width: int | None = None
         if counts or "mbarrier" in parts:
             width = 8
-        elif head in ("atom", "red", "st"):
+        elif head in ("atom", "red", "st") and instruction.type:
             count = next((int(part[1:]) for part in parts if part in ("v2", "v4", "v8")), 1)
-            width = BITS[instruction.type] * count // 8 if instruction.type and "x2" not in instruction.type else None
-            width = 4 if instruction.type in ("f16x2", "bf16x2") else width
+            width = BITS[instruction.type] * count // 8
         elif head in ("ldmatrix", "stmatrix"):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
-            stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
+            stride = self._value(operands[-1], 32).sext(64).scaled(bits // 8)
             return MemoryFootprint(address, length * bits // 8, space, write, 32, lines, stride)
         elif (box := self._box(instruction)) and space == "shared":
             return MemoryFootprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
-        elif head == "cp" and "mbarrier" not in parts:
-            size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
-            whole = size is not None and size.is_const and not any(part.startswith("multicast") for part in parts)
+        elif head == "cp":
             write = position != 1
-            if whole and size is not None:
-                align = 16 if "bulk" in parts else _alignment(size.value)
-                return MemoryFootprint(address, size.value, space, write, align)
-        return MemoryFootprint(address, width, space, write, _alignment(width))
+            size = self._value(operands[2], 32) if "tensor" not in parts and len(operands) > 2 else None
+            if size is not None and size.is_const and not any(part.startswith("multicast") for part in parts):
+                width = size.value
+        return MemoryFootprint(address, width, space, write, 16 if "bulk" in parts else _alignment(width))
 
     def _box(self, instruction: PtxInstruction) -> TensorMap | None:
         """Return the tensor map of a copy of one box; None if it is not known, or the copy is of another kind."""
@@ -431,7 +376,7 @@ class SymbolicRun(SymbolicFlow):
 
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
-        seen = leaves(value)
+        seen = value.leaves()
         symbols = {symbol for leaf in seen for symbol in leaf.symbols}
         if window("shared") in seen and not symbols:  # which could come back in an address
             raise Unfollowed("where shared memory begins is a value", self._line)

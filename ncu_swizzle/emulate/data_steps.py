@@ -118,7 +118,7 @@ class DataAccess(MemoryInstruction):
     def _change(self, m: Machine, cells: Cells, places: Ints, lanes: Bools, result: Bits, sure: Bools) -> None:
         """Store or update what lanes, (G, 32), access; an atomic's old words go to `result`, (words, G, 32)."""
         if self.does != ATOMIC:
-            order = storing_order(lanes, self.width)
+            order = storing_order(lanes, self.width, m.device.backwards)
             words = [[each[order] for each in narrow(value, lanes)] for value in self.stored(m)]
             bits, known = (np.stack(each) for each in zip(*words, strict=True))
             cells.store(places[order], self.width, bits, known)

@@ -32,14 +32,16 @@ FIRST_PAGES = 16  # that there is room for at first
 NO_PAGE = 1 << 52  # numbers from here on are of no address
 
 
-def storing_order(lanes: Bools, size: int) -> Ints:
+def storing_order(lanes: Bools, size: int, backwards: bool) -> Ints:
     """Return the order of stores of lanes, (G, 32), by which of lanes at the same place the one of an H100 remains.
 
     A warp stores 128 bytes at once: of the lanes of a pass the lowest one remains, and of passes the last one.
+    `backwards`: so that the first one remains.
     """
     columns = np.nonzero(lanes)[1]
     at_once = min(32, 128 // size)
-    return np.concatenate([np.flatnonzero(columns // at_once == one)[::-1] for one in range(32 // at_once)])
+    order = np.concatenate([np.flatnonzero(columns // at_once == one)[::-1] for one in range(32 // at_once)])
+    return order[::-1] if backwards else order
 
 
 @dataclass(eq=False)
@@ -77,7 +79,7 @@ class DeviceMemory(Cells):
     read: dict[int, set[int]] = field(default_factory=dict)  # by loading instruction: what wrote the bytes, as in `by`
     changes: int = 0  # stores of something new: threads that wait for one do not run in circles
     lost: str = ""  # why nothing is known any more
-    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
+    backwards: bool = False  # whether lanes take turns at a word the other way round
     zeros_in_shared: ClassVar[bool] = False  # whether shared memory begins with zeros, and not with what is unknown
 
     def __post_init__(self) -> None:
@@ -164,7 +166,7 @@ class DeviceMemory(Cells):
 
     def wrote(self, m: Machine, places: Ints, size: int, lanes: Bools) -> None:
         """Note that lanes, (G, 32), have written to their places."""
-        order = storing_order(lanes, size)
+        order = storing_order(lanes, size, self.backwards)
         rows, columns = (each[order] for each in np.nonzero(lanes))
         places = places[order]
         self.wrote_by(m, places, size, m.view_blocks()[rows], m.thread[m.view.warps[rows], columns])

@@ -17,13 +17,13 @@ from ncu_swizzle.emulate import atomics, operands
 from ncu_swizzle.emulate.arrivals import arrival
 from ncu_swizzle.emulate.blocks import Setting, numbered, run_batch
 from ncu_swizzle.emulate.code import Code, SassInstruction
-from ncu_swizzle.emulate.constant_banks import known_constants
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.data_steps import DataAccess, accesses_data, arriving_step, matrix_step
 from ncu_swizzle.emulate.device_memory import KEPT, MARKED_BEFORE, NO_PAGE, UNTOUCHED, DeviceMemory, DrawnMemory
 from ncu_swizzle.emulate.effects import REGISTERS, Effects, effects
 from ncu_swizzle.emulate.effects import results as written
 from ncu_swizzle.emulate.liveness import Demand, depending
+from ncu_swizzle.emulate.machine import known_constants
 from ncu_swizzle.emulate.operands import Step, Use, both
 from ncu_swizzle.emulate.products import exact, product_step
 from ncu_swizzle.emulate.program import PreparedCode, prepare

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
@@ -230,20 +230,30 @@ class Flow:
 
         `whole` follows a function's return to its callers.
         """
-        visited: set[int] = set()
-        waiting = [*first]
-        while waiting:
-            current = waiting.pop()
-            if current in visited or current == EXIT:
-                continue
-            visited.add(current)
-            if current == ANYWHERE:
-                waiting += self.anywhere
-            elif current not in ends:
-                waiting += self.successors(current, into_calls=whole)
-                if self.instructions[current].opcode == "CALL":
-                    waiting += self._called(current)
-        return frozenset(visited - {ANYWHERE})
+
+        def onward(number: int) -> tuple[int, ...]:
+            if number == ANYWHERE:
+                return self.anywhere
+            if number == EXIT or number in ends:
+                return ()
+            called = self._called(number) if self.instructions[number].opcode == "CALL" else ()
+            return (*self.successors(number, into_calls=whole), *called)
+
+        return frozenset(reachable(first, onward) - {ANYWHERE, EXIT})
+
+
+def reachable(
+    first: Iterable[int], onward: Callable[[int], Iterable[int]], within: Collection[int] | None = None
+) -> set[int]:
+    """Return these numbers and all that they lead to, as far as they are `within` some if that is given."""
+    visited: set[int] = set()
+    waiting = [*first]
+    while waiting:
+        number = waiting.pop()
+        if number not in visited and (within is None or number in within):
+            visited.add(number)
+            waiting += onward(number)
+    return visited
 
 
 def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:

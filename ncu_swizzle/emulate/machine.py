@@ -1,8 +1,9 @@
-"""The running blocks: their launch, their `State`, and the decisions by values that depend on the block."""
+"""The running blocks: their launch and its constants, their `State`, decisions by values that depend on the block."""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes, Clusters
+from ncu_swizzle.emulate.code import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP, Code
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, is_open, trailing_zeros
 from ncu_swizzle.emulate.effects import REGISTERS
 from ncu_swizzle.emulate.events import Event, EventLog, Kind, Watcher
@@ -19,7 +22,7 @@ from ncu_swizzle.emulate.registers import Guards, RegisterFile, WarpView
 from ncu_swizzle.emulate.requests import LOCAL_BYTES
 from ncu_swizzle.emulate.state import LocalWord, State
 from ncu_swizzle.emulate.values import Bits, Value
-from ncu_swizzle.smem.access import Index
+from ncu_swizzle.smem.access import ALLOCATED, Index
 from ncu_swizzle.smem.operations import LINE, Bools, Ints
 
 LANES = np.arange(32)
@@ -274,3 +277,63 @@ class Machine(State, RegisterFile, LaunchedGrid):
         if guard is not None and not (supposed and (guard.known is False or is_open(guard.tag))):
             self.decide(guard.tag)
         return self.selection(guard)
+
+
+# ---------------------------------------------------------------------------------------------- constant banks
+#
+# Bank 0 as the driver fills it with sizes, addresses and parameters, and what is unknown. Offsets are in bytes.
+
+STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvta.local adds
+LOCAL_WINDOW_AT = 0x20
+DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
+PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90
+RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
+
+
+def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
+    """Return the bank, and which of its bytes are known."""
+    size = max(code.parameter_offset + len(launch.parameters), PARAMETERS_SM90)
+    content, known = bytearray(size), np.zeros(size, bool)
+
+    def put(offset: int, layout: str, *values: float | bytes) -> None:
+        struct.pack_into(layout, content, offset, *values)
+        known[offset : offset + struct.calcsize(layout)] = True
+
+    at = code.launch_constants
+    put(at.block, "<3I", *launch.block)
+    put(at.grid, "<3I", *launch.grid)
+    put(at.stack, "<I", STACK_TOP)
+    if at.stack == STACK_AT:
+        put(LOCAL_WINDOW_AT, "<Q", LOCAL_WINDOW << 32)
+    if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
+        put(DYNAMIC_AT, "<I", launch.shared_dynamic)
+    if code.parameter_offset == PARAMETERS_SM90:
+        put(RESERVED_AT, "<Q", 0)
+    if cluster := at.cluster:
+        blocks = math.prod(launch.cluster)
+        if blocks > 1:
+            put(cluster.explicit, "<I", 1)
+        put(cluster.parameters, "<Q", PARAMETER_WINDOW + code.parameter_offset)
+        for back in {0, cluster.second}:
+            put(cluster.extents - back, "<3I", *launch.cluster)
+            put(cluster.clusters - back, "<3I", *(g // c for g, c in zip(launch.grid, launch.cluster, strict=True)))
+            put(cluster.size - back, "<I", blocks)
+            if cluster.second and launch.shared_dynamic % ALLOCATED == 0:
+                put(cluster.dynamic - back, "<I", launch.shared_dynamic)
+            for axis, extent in enumerate(launch.cluster):  # only exact inverses
+                if extent & extent - 1 == 0:
+                    put(cluster.inverses - back + 4 * axis, "<f", 1 / extent)
+    put(code.parameter_offset, f"{len(launch.parameters)}s", launch.parameters)
+    return bytes(content), known
+
+
+def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
+    """Return which bytes are known, for each of the module's banks with unknown bytes."""
+    unknown = {**dict.fromkeys(launch.constants, ()), **launch.unknown_constants}
+    masks = {}
+    for bank, spans in {**code.unknown_constants, **unknown}.items():
+        if spans:
+            mask = masks[bank] = np.ones(len(launch.constants.get(bank, code.constants.get(bank, b""))), bool)
+            for first, end in spans:
+                mask[first:end] = False
+    return masks

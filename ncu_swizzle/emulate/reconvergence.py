@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ncu_swizzle.emulate.code import BARRIER, INTEGER, SassInstruction
 from ncu_swizzle.emulate.effects import PHASE_CHECK, Effects, control_word, numbers_in
-from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow
+from ncu_swizzle.emulate.flow import ANYWHERE, EXIT, Flow, reachable
 from ncu_swizzle.emulate.machine import ALL_MASK
 from ncu_swizzle.emulate.registers import is_uniform
 
@@ -190,13 +190,4 @@ class Regions:
         first: Iterable[int], onward: dict[int, tuple[int, ...]], ends: set[int], within: set[int] | None = None
     ) -> set[int]:
         """Return the basic blocks that can be reached, up to and including `ends`."""
-        visited: set[int] = set()
-        waiting = [leader for leader in first if within is None or leader in within]
-        while waiting:
-            leader = waiting.pop()
-            if leader in visited:
-                continue
-            visited.add(leader)
-            if leader not in ends:
-                waiting += [other for other in onward[leader] if within is None or other in within]
-        return visited
+        return reachable(first, lambda leader: () if leader in ends else onward[leader], within)

@@ -17,14 +17,13 @@ from ncu_swizzle.emulate.accesses import Contended
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover, numbered
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, SassInstruction
-from ncu_swizzle.emulate.constant_banks import bank_0, known_constants
 from ncu_swizzle.emulate.contents import drawn_memory
 from ncu_swizzle.emulate.copies import counted_as_zeros, p0_miscount
 from ncu_swizzle.emulate.counts import Cause, Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.events import Hazards
 from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent, Stuck
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import Draw
+from ncu_swizzle.emulate.machine import Draw, bank_0, known_constants
 from ncu_swizzle.emulate.order_steps import fences_by_guard
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from ncu_swizzle.emulate.accesses import memory_operands
 from ncu_swizzle.emulate.code import INTEGER, REG, STEP, SassInstruction
 from ncu_swizzle.emulate.effects import REGISTERS, effects, numbers_in, operand_number, source_width
-from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.flow import Flow, reachable
 from ncu_swizzle.smem.opcodes import Memory, Opcode, Shared
 
 MOST_POLLING = 16  # instructions of a loop that waits for a flag
@@ -109,18 +110,9 @@ def awaits_others(flow: Flow, region: Collection[int]) -> bool:
 
 def _loop(flow: Flow, region: Collection[int], number: int) -> set[int]:
     """Return what runs between two executions of an instruction."""
-    onward = _reached(number, lambda at: flow.successors(at, into_calls=False), region)
-    return onward & _reached(number, lambda at: flow.before[at], region) if number in onward else set()
-
-
-def _reached(number: int, near: Callable[[int], Iterable[int]], region: Collection[int]) -> set[int]:
-    visited: set[int] = set()
-    waiting = [number]
-    while waiting:
-        new = {at for at in near(waiting.pop()) if at in region and at not in visited}
-        visited |= new
-        waiting += new
-    return visited
+    after = partial(flow.successors, into_calls=False)
+    onward = reachable(after(number), after, region)
+    return onward & reachable(flow.before[number], flow.before.__getitem__, region)
 
 
 def _waits(flow: Flow, number: int, loop: Collection[int], *, plain: bool) -> bool:

@@ -17,7 +17,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.code import INSTRUCTION, MEMORY, TENSOR, SassInstruction
 from ncu_swizzle.emulate.contents import forget_range, write_known
-from ncu_swizzle.emulate.copies import registers, starting_lanes, values_of_rows
+from ncu_swizzle.emulate.copies import Executing, in_warps, registers, starting_lanes, values_of_rows
 from ncu_swizzle.emulate.effects import HALVES, operand_number
 from ncu_swizzle.emulate.events import Kind
 from ncu_swizzle.emulate.machine import Machine
@@ -123,132 +123,109 @@ def first_free(taken: int, units: int) -> int | None:
     return next((first for first in places if not taken >> first & (1 << units) - 1), None)
 
 
-class _Allocation:
-    """UTCATOMSWS: takes columns (.FIND_AND_SET, which says whether there were enough) or gives some back (.AND)."""
+@executes("UTCATOMSWS")
+def _allocation(instruction: SassInstruction, _: Use) -> Step:
+    """Return the step that takes columns (.FIND_AND_SET, which says whether there were enough) or gives some back."""
+    guard = operands.guard_operands(instruction.guard)
+    takes, pair = instruction.has("FIND_AND_SET"), instruction.has("2CTA")
+    *targets, operand = instruction.operands
+    read = operands.raw(operand)
 
-    def __init__(self, instruction: SassInstruction) -> None:
-        self.guard = operands.guard_operands(instruction.guard)
-        self.takes, self.pair = instruction.has("FIND_AND_SET"), instruction.has("2CTA")
-        *self.results, source = instruction.operands
-        self.source = operands.raw(source)
-
-    def step(self, m: Machine) -> None:
-        condition = self.guard(m) if self.guard else None
+    def step(m: Machine) -> None:
+        condition = guard(m) if guard else None
         selected, doubtful = m.selection(condition)
-        source = first_lane(self.source(m), m.view.mask)
+        source = first_lane(read(m), m.view.mask)
         rows = np.flatnonzero(selected.any(axis=1))
         sure = source.certain and not doubtful.any()
-        if not self.takes:
+        if not takes:
             if sure:
                 np.bitwise_and.at(m.columns, m.view_blocks()[rows], values_of_rows(source, rows).astype(np.int64))
             return
         worked, place = np.ones((len(m.view.warps), 1), bool), np.zeros((len(m.view.warps), 1), np.uint32)
         for row, units in zip(rows.tolist(), values_of_rows(source, rows).tolist(), strict=True) if sure else ():
-            first = self._take(m, int(m.view_blocks()[row]), units)
+            first = _take(m, int(m.view_blocks()[row]), units, pair)
             worked[row], place[row] = first is not None, first or 0
-        success, column = (operand_number(operand) for operand in self.results)
+        success, column = map(operand_number, targets)
         m.put(success, Value(worked), condition)
         m.put(column, Value(place) if sure else unknown(m.now, uniform=True), condition)
 
-    def _take(self, m: Machine, block: int, units: int) -> int | None:
-        """Take columns, of both blocks of a pair the same ones; return the first unit, or None if too few are free."""
-        blocks = list(m.clusters.pair(block)) if self.pair and m.clusters.size > 1 else [block]
-        first = first_free(int(np.bitwise_or.reduce(m.columns[blocks])), units)
-        if first is not None:
-            m.columns[blocks] |= (1 << units) - 1 << first
-        return first
+    return step
 
 
-class _Commit:
-    """UTCBAR: an arrival at an mbarrier, or at those of several blocks (.MULTICAST), when earlier work is complete.
+def _take(m: Machine, block: int, units: int, pair: bool) -> int | None:
+    """Take columns, of both blocks of a pair the same ones; return the first unit, or None if too few are free."""
+    blocks = list(m.clusters.pair(block)) if pair and m.clusters.size > 1 else [block]
+    first = first_free(int(np.bitwise_or.reduce(m.columns[blocks])), units)
+    if first is not None:
+        m.columns[blocks] |= (1 << units) - 1 << first
+    return first
+
+
+@executes("UTCBAR")
+def _commit(instruction: SassInstruction, _: Use) -> Step:
+    """Return the step of an arrival at an mbarrier, or at those of several blocks, when earlier work is complete.
 
     That is when no thread can go on without it: see `waits`.
     """
+    memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
+    mask = [operands.raw(instruction.operands[-1])] if instruction.has("MULTICAST") else []
 
-    def __init__(self, instruction: SassInstruction) -> None:
-        self.guard = operands.guard_operands(instruction.guard)
-        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-        self.address = operands.address(memory)
-        self.mask = operands.raw(instruction.operands[-1]) if instruction.has("MULTICAST") else None
-
-    def step(self, m: Machine) -> None:
-        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
-        address = first_lane(self.address(m), m.view.mask)
-        mask = first_lane(self.mask(m), m.view.mask) if self.mask else None
-        if doubtful.any() or not address.certain or (mask is not None and not mask.certain):
-            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
-            m.note(Kind.JOIN, m.view.warps, "which mbarrier a tcgen05.commit is of")
-            return
-        rows = np.flatnonzero(selected.any(axis=1))
-        addresses = values_of_rows(address, rows)
-        which, blocks = _receivers(
-            m, m.view_blocks()[rows], addresses, None if mask is None else values_of_rows(mask, rows)
-        )
-        offsets = (addresses[which] & WINDOW).astype(np.int64)
+    def commit(m: Machine, warps: Executing) -> None:
+        addresses, *masks = warps.columns
+        which, blocks = _receivers(m, m.view_blocks()[warps.rows], addresses, masks[0] if masks else None)
+        offsets = addresses[which] & int(WINDOW)
         for offset in np.unique(offsets).tolist():
             one = offsets == offset
             here = blocks[one]
             m.mbarriers.commits.append((m.now, offset, tuple(here.tolist())))
             completed = np.array([m.mbarriers.phase(offset, block) or 0 for block in here.tolist()])
-            m.note(Kind.COUNT, m.view.warps[rows[which[one]]], (here, offset, completed, None))
+            m.note(Kind.COUNT, m.view.warps[warps.rows[which[one]]], (here, offset, completed, None))
+
+    def unknown(m: Machine) -> None:
+        m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+        m.note(Kind.JOIN, m.view.warps, "which mbarrier a tcgen05.commit is of")
+
+    return in_warps(instruction, [operands.address(memory), *mask], commit, unknown)
 
 
-def _receivers(m: Machine, mine: Ints, addresses: Bits, masks: Bits | None) -> tuple[Ints, Ints]:
+def _receivers(m: Machine, mine: Ints, addresses: Ints, masks: Ints | None) -> tuple[Ints, Ints]:
     """Return pairs of a row and a block that its arrival reaches: by its address, or by a mask of 16 ranks."""
     if masks is None:
         return np.arange(len(mine)), m.clusters.at(mine, addresses)
-    rows, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
+    rows, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size) & 1)
     return rows, m.clusters.base(mine[rows]) + ranks
 
 
-class _Request:
-    """UGETNEXTWORKID: clusterlaunchcontrol.try_cancel. The response names one of `taken`, or says that none is left."""
+@executes("UGETNEXTWORKID")
+def _request(instruction: SassInstruction, _: Use) -> Step:
+    """Return the step of clusterlaunchcontrol.try_cancel: it names one of `taken`, or says that none is left."""
+    memories = [operand for operand in instruction.operands if operand.kind == MEMORY]
+    everywhere = instruction.has("BROADCAST")
 
-    def __init__(self, instruction: SassInstruction) -> None:
-        self.guard = operands.guard_operands(instruction.guard)
-        memories = [operand for operand in instruction.operands if operand.kind == MEMORY]
-        self.target, self.barrier = (operands.address(memory) for memory in memories)
-        self.everywhere = instruction.has("BROADCAST")
-
-    def step(self, m: Machine) -> None:
-        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
-        target, barrier = (first_lane(read(m), m.view.mask) for read in (self.target, self.barrier))
-        if doubtful.any() or not (target.certain and barrier.certain):
-            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
-            forget_range(m, m.clusters.around(m.view_blocks()))
-            return
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            here = np.array([row])
-            block = m.view_blocks()[here]
-            blocks = m.clusters.around(block) if self.everywhere else block
-            start, at = (int(values_of_rows(value, here)[0] & WINDOW) for value in (target, barrier))
-            write_known(m, blocks, start, self._response(m, int(block[0])))
-            m.note(
-                Kind.COPY_IN, m.view.warps[here], (blocks, start, RESPONSE, blocks, at, starting_lanes(selected[here]))
-            )
+    def request(m: Machine, warps: Executing) -> None:
+        for k, (row, (target, barrier)) in enumerate(warps.each):
+            block = m.view_blocks()[row : row + 1]
+            blocks = m.clusters.around(block) if everywhere else block
+            start, at = target & int(WINDOW), barrier & int(WINDOW)
+            write_known(m, blocks, start, _response(m, int(block[0])))
+            by = starting_lanes(warps.lanes[k : k + 1])
+            m.note(Kind.COPY_IN, m.view.warps[row : row + 1], (blocks, start, RESPONSE, blocks, at, by))
             arrived = np.full(len(blocks), -RESPONSE)
             m.mbarriers.update(at, blocks, np.zeros_like(arrived), arrived)
 
-    @staticmethod
-    def _response(m: Machine, block: int) -> Bits:
-        """Return the bytes: x, y and z of a block to take over, in 32, 16 and 16 bits, and whether there is one."""
-        asked = int(m.requests[block])
-        m.requests[block] += 1
-        words = np.zeros(RESPONSE // WORD, np.uint32)
-        if asked < len(m.taken):
-            x, y, z = m.taken[asked]
-            words[:3] = x, y | z << 16, 1
-        return words.view(np.uint8)
+    def unknown(m: Machine) -> None:
+        m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+        forget_range(m, m.clusters.around(m.view_blocks()))
+
+    return in_warps(instruction, [operands.address(memory) for memory in memories], request, unknown)
 
 
-_OF_OPCODE: dict[str, type[_Allocation | _Commit | _Request]] = {
-    "UTCATOMSWS": _Allocation,
-    "UTCBAR": _Commit,
-    "UGETNEXTWORKID": _Request,
-}
-
-
-@executes(*_OF_OPCODE)
-def _executed(instruction: SassInstruction, _: Use) -> Step:
-    """Return the step of an instruction that allocates columns, commits, or asks for work."""
-    return _OF_OPCODE[instruction.opcode](instruction).step
+def _response(m: Machine, block: int) -> Bits:
+    """Return the bytes: x, y and z of a block to take over, in 32, 16 and 16 bits, and whether there is one."""
+    asked = int(m.requests[block])
+    m.requests[block] += 1
+    words = np.zeros(RESPONSE // WORD, np.uint32)
+    if asked < len(m.taken):
+        x, y, z = m.taken[asked]
+        words[:3] = x, y | z << 16, 1
+    return words.view(np.uint8)

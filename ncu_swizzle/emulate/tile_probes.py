@@ -36,13 +36,12 @@ from ncu_swizzle.emulate.operands import Step, both
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.probes import corners
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.stored_tiles import Stores, stores
-from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, decoded_map
+from ncu_swizzle.emulate.tensor_map import UNKNOWN_PHASE, BoxCopy, Tiled, decoded_map
 from ncu_swizzle.emulate.tensor_probes import TensorRecord, roundings
 from ncu_swizzle.emulate.tensor_probes import step_of as tensor_step_of
 from ncu_swizzle.emulate.tile_products import MatrixProduct, OperandSeen
-from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.emulate.values import join_halves, known_in
+from ncu_swizzle.emulate.tile_record import Stores, TileRecord, stores
+from ncu_swizzle.emulate.values import known_in
 from ncu_swizzle.smem.descriptors import CHUNK, K_BYTES, WARPS, Descriptor
 from ncu_swizzle.smem.opcodes import TABLE, Copy, Memory, Shared
 
@@ -128,26 +127,22 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
             return
         target, barrier, low, high = known[:4]
         extra = known[4] if len(readers) > 4 else None
-        addresses = join_halves(low.bits, high.bits)
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            map_address = int(addresses[min(row, len(addresses) - 1), 0])
+            address = value_of_row(low, row) | value_of_row(high, row) << 32
             corner = tuple(int(np.int32(np.uint32(value_of_row(value, row)))) for value in known[len(readers) :])
             start, waiting = value_of_row(target, row) & int(WINDOW), value_of_row(barrier, row) & int(WINDOW)
             here = np.array([row])
             arrivals = copy.counting_blocks(m, here, values_of_rows(barrier, here), extra).tolist()
+            tensor = _tensor_map(record, m, address)
             for index, block in enumerate(copy.blocks(m, here, values_of_rows(target, here), extra).tolist()):
-                content = map_at(m, map_address)
-                tensor = decoded_map(content) if content else None
-                if tensor is None or (tensor.interleave and not tensor.refused):
-                    kinds = "im2col, interleaved, with element strides, or not a parameter"
-                    record.leave(f"a tensor map is not understood ({kinds})", lost=True)
+                if tensor is None:
                     record.placed(m).overwrite(block, slice(start // CHUNK, None))
                     continue
                 counting = arrivals[min(index, len(arrivals) - 1)]
                 phase = m.mbarriers.phase(waiting, counting) if counting == block or copy.pair else None
                 box = BoxCopy(
                     offset=instruction.offset,
-                    map_at=map_address,
+                    map_at=address,
                     tensor=tensor,
                     corner=corner,
                     block=block,
@@ -162,6 +157,17 @@ def _copy_step(record: TileRecord, instruction: SassInstruction) -> Step:
                 record.check_reach(box)
 
     return step
+
+
+def _tensor_map(record: TileRecord, m: Machine, address: int) -> Tiled | None:
+    """Return a tensor map; None if it is not understood, which is recorded."""
+    content = map_at(m, address)
+    tensor = decoded_map(content) if content else None
+    if tensor is not None and (tensor.refused or not tensor.interleave):
+        return tensor
+    kinds = "im2col, interleaved, with element strides, or not a parameter"
+    record.leave(f"a tensor map is not understood ({kinds})", lost=True)
+    return None
 
 
 def _write_step(record: TileRecord, instruction: SassInstruction) -> Step:

@@ -186,27 +186,32 @@ class _Drawing:
                 merged.append([low, high])
         self.starts = [low for low, _ in merged]
         stage_of = list(range(len(merged)))
-        counted: dict[int, int] = {}  # by mbarrier: a span whose bytes it counts
-        written: dict[int, int] = {}  # by row: a span that it writes
-        for event, spans in zip(events, touched, strict=True):
-            if event.kind in WAITS or event.kind in ARRIVALS or event.kind is Kind.COMMIT:
-                for row, _ in self._here(event):
-                    written.pop(row, None)
-            for row, spans_of_row in spans.items():
-                together = {self._span(low) for low, _ in spans_of_row}
-                if event.kind is Kind.COPY_IN:
-                    together.add(counted.setdefault(int(event.data[4]), min(together)))
-                elif event.kind is Kind.ACCESS and SharedUse.of(self.instructions[event.number]).does == WRITE:
-                    together.add(written.setdefault(row, min(together)))
-                numbers = {stage_of[span] for span in together}
-                if len(numbers) > 1:
-                    stage_of = [min(numbers) if number in numbers else number for number in stage_of]
+        for together in self._together(events, touched):
+            numbers = {stage_of[span] for span in together}
+            if len(numbers) > 1:
+                stage_of = [min(numbers) if number in numbers else number for number in stage_of]
         order = {number: place for place, number in enumerate(dict.fromkeys(stage_of))}
         self.stage_of = [order[number] for number in stage_of]
         stages: list[list[Span]] = [[] for _ in order]
         for number, (low, high) in zip(self.stage_of, merged, strict=True):
             stages[number].append((low, high))
         return [tuple(spans) for spans in stages]
+
+    def _together(self, events: Sequence[Event], touched: Sequence[dict[int, list[Span]]]) -> Iterator[set[int]]:
+        """Yield the numbers of spans that one access touches, that an mbarrier counts, or that a warp has written."""
+        counted: dict[int, int] = {}  # by mbarrier: a span whose bytes it counts
+        written: dict[int, int] = {}  # by row: a span that it writes, since it last committed, waited or arrived
+        for event, spans in zip(events, touched, strict=True):
+            if event.kind in WAITS or event.kind in ARRIVALS or event.kind is Kind.COMMIT:
+                for row, _ in self._here(event):
+                    written.pop(row, None)
+            for row, spans_of_row in spans.items():
+                numbers = {self._span(low) for low, _ in spans_of_row}
+                if event.kind is Kind.COPY_IN:
+                    numbers.add(counted.setdefault(int(event.data[4]), min(numbers)))
+                elif event.kind is Kind.ACCESS and SharedUse.of(self.instructions[event.number]).does == WRITE:
+                    numbers.add(written.setdefault(row, min(numbers)))
+                yield numbers
 
     def _span(self, low: int) -> int:
         return bisect_right(self.starts, low) - 1

@@ -14,21 +14,20 @@ from ncu_swizzle.base.errors import Hint, NcuSwizzleError, ProgramFailed, TimeLi
 from ncu_swizzle.base.files import write_atomically
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin, open_cubin
-from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.cubin.names import demangle
 from ncu_swizzle.cubin.shared_arrays import SharedArray, embedded, entry_in, shared_arrays
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch, emulated_profile
-from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, Binary
+from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines.emulated_launch import GLOBALS, HEAP, MOST_SHARED, Binary
 from ncu_swizzle.engines.emulated_profile import profile_of_counts, source_stack, unknown_notes
-from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.check import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
@@ -37,7 +36,7 @@ from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
 
 if TYPE_CHECKING:
-    from ncu_swizzle.frontends.compiled import Built
+    from ncu_swizzle.frontends.contract import Built
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
@@ -156,7 +155,7 @@ def compiled(target: Target, settings: EmulationSettings) -> CompiledTarget:
     if kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.python:
-        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
+        from ncu_swizzle.frontends.contract import built  # what starts the frameworks' compilers
 
         made = built(target, ARCH, tools.timeout_s)
         return CompiledTarget(
@@ -279,14 +278,14 @@ def _counted(
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     checked = settings.exhaustive, settings.races
-    entry = counts_cache.key(binary, launch, checked, settings.toolchain) if settings.cached else ""
-    if entry and (cached := counts_cache.load(entry)):
+    entry = emulated_profile.key(binary, launch, checked, settings.toolchain) if settings.cached else ""
+    if entry and (cached := emulated_profile.load(entry)):
         on_progress(Done(1))
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
     if entry and time.thread_time() - start <= settings.limit_s:  # else part of it may have been cut off
-        counts_cache.save(entry, counts)
+        emulated_profile.save(entry, counts)
     return counts
 
 
@@ -306,11 +305,20 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, start
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
             error.hint = shared_hint(code, launch, binary.cubin, start + timeout_s - time.thread_time())
-        table = python_kernels.lines(binary.cubin.data, binary.symbol)
-        stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
-        line = f", {stack[0][0]}:{stack[0][1]}" if stack else ""
-        error.args = (f"{binary.symbol}{line}: {error}",)
+        name_line(error, binary)
         raise
+
+
+def name_line(error: ProgramFailed, binary: Binary) -> None:
+    """Name the kernel, and the source line of the instruction that an error is about, if it is known."""
+    line = line_of(binary, getattr(error, "offset", -1))
+    error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+
+
+def line_of(binary: Binary, offset: int) -> Location | None:
+    """Return the source line of an instruction, outside of the toolkit's headers; None if it is not known."""
+    stack = [*source_stack(binary, python_kernels.lines(binary.cubin.data, binary.symbol), offset)]
+    return next((each for each in stack if not is_library(each[0])), stack[0] if stack else None)
 
 
 def save_cubin(emulated: Emulated, folder: Path) -> None:

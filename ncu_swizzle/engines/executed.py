@@ -13,7 +13,6 @@ import numpy as np
 from ncu_swizzle.base import codes
 from ncu_swizzle.base.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.device_memory import KEPT, THREAD_BITS, DeviceMemory
@@ -21,11 +20,9 @@ from ncu_swizzle.emulate.execution import Execution, execute
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.engines import emulated_launch, emulation, module_image
+from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.engines.emulated_launch import GAP, Binary
-from ncu_swizzle.engines.emulated_profile import source_stack
-from ncu_swizzle.engines.emulation import EmulationSettings, code_of
-from ncu_swizzle.frontends import python_kernels
+from ncu_swizzle.engines.emulation import EmulationSettings, code_of, line_of
 from ncu_swizzle.kernels import fills, references
 from ncu_swizzle.kernels.family import Argument, Target
 from ncu_swizzle.kernels.limits import along_axes
@@ -85,22 +82,27 @@ class ExecutedTarget(ExecutedLaunch):
         buffer = next(each for each in self.launch.buffers if each.name == argument.name)
         return self.execution.memory.span(buffer.address, buffer.size)
 
+    def _of_elements(self, of_bytes: np.ndarray, argument: Argument) -> np.ndarray:
+        """Return what an array of the memory says of a buffer's bytes, (…, bytes of an element)."""
+        shape = fills.shape(argument, self.target.problem)
+        return of_bytes[self.where(argument)].reshape(*shape, -1)
+
     def array(self, argument: Argument) -> np.ndarray:
         """Return what a buffer holds, in its dtype and shape."""
-        content = self.execution.memory.content[self.where(argument)]
-        shape = fills.shape(argument, self.target.problem)
-        return content.view(fills.numpy_dtype(argument.dtype)).reshape(shape)
+        content = self._of_elements(self.execution.memory.content, argument)
+        return content.view(fills.numpy_dtype(argument.dtype))[..., 0]
 
     def known(self, argument: Argument) -> np.ndarray:
         """Return which elements of a buffer are known, in its shape."""
-        known = self.execution.memory.known[self.where(argument)]
-        shape = fills.shape(argument, self.target.problem)
-        return np.asarray(known.reshape(*shape, -1).all(axis=-1))
+        return np.asarray(self._of_elements(self.execution.memory.known, argument).all(axis=-1))
 
     def written(self, argument: Argument) -> np.ndarray:
         """Return which elements of a buffer the launch has written, in its shape."""
-        shape = fills.shape(argument, self.target.problem)
-        return np.asarray((self.execution.memory.by[self.where(argument)].reshape(*shape, -1) != 0).all(axis=-1))
+        return np.asarray(self._of_elements(self.execution.memory.by, argument).all(axis=-1))
+
+    def touched(self, argument: Argument) -> np.ndarray:
+        """Return of which elements of a buffer the launch has written a byte, in its shape."""
+        return np.asarray(self._of_elements(self.execution.memory.by, argument).any(axis=-1))
 
     def writer(self, argument: Argument, at: int) -> str:
         """Say who wrote an element last, as `writer_at`."""
@@ -122,7 +124,7 @@ def concrete_launch(
     launch = emulated_launch.launch_with(target, cubin, symbol, inputs, apart)
     buffers = tuple(buffer for buffer in launch.buffers if buffer.name != GAP)
     # The loader fills variables without an initial value with zeros.
-    zeroed, size = module_image.zeroed(cubin)
+    zeroed, size = emulated_launch.zeroed(cubin)
     return replace(launch, buffers=buffers, memory={**launch.memory, **({zeroed: bytes(size)} if size else {})})
 
 
@@ -158,7 +160,7 @@ class Manner:
 
     blocks: Ints | None = None  # (B, 3), one after the other; all by default
     apart: int = 0  # bytes by which all buffers are moved
-    backwards: bool = False  # whether lanes that change a word atomically take turns from the last one on
+    backwards: bool = False  # whether lanes take turns at a word the other way round
     timeout_s: float = CHECK_S
 
 
@@ -176,17 +178,9 @@ def executed_launch(binary: Binary, code: Code, launch: Launch, how: Manner) -> 
     try:
         execution = execute(code, launch, memory, Clock(timeout_s=how.timeout_s), how.blocks)
     except ProgramFailed as error:
-        line = line_of(binary, getattr(error, "offset", -1))
-        error.args = (f"{binary.symbol}{f', {line[0]}:{line[1]}' if line else ''}: {error}",)
+        emulation.name_line(error, binary)
         raise
     return ExecutedLaunch(binary=binary, code=code, launch=launch, execution=execution)
-
-
-def line_of(binary: Binary, offset: int) -> Location | None:
-    """Return the source line of an instruction, outside of the toolkit's headers; None if it is not known."""
-    table = python_kernels.lines(binary.cubin.data, binary.symbol)
-    stack = [*source_stack(binary, table, offset)]
-    return next((each for each in stack if not is_library(each[0])), stack[0] if stack else None)
 
 
 def run(

@@ -6,13 +6,15 @@ Two of them are made here: about what a block takes of its SM, and so how many b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
 from ncu_swizzle.certify.verdict import KernelVerdict
 from ncu_swizzle.cubin.lines import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated, Executable
 from ncu_swizzle.reports.counts import known_sum
 from ncu_swizzle.smem.access import blocks_per_sm
@@ -31,7 +33,7 @@ class About(StrEnum):
 
     REBUILT = "rebuilt"  # with the same options
     EXCESS = "excess"  # that of the arrays is gone, and all accesses take no more wavefronts
-    TRACE = "trace"  # of the described launch: no new hazard, and no results that are known to be others
+    TRACE = "trace"  # of the described launch: no results that are known to be others, if it is not proved
     MEANING = "meaning"  # elements move, and nothing else changes, in every launch
     RESOURCES = "resources"  # registers, shared memory, occupancy
     OUTPUTS = "outputs"  # on the GPU: bit-identical
@@ -70,7 +72,7 @@ class Resources:
 class Excess:
     """The excessive wavefronts of a launch: actual minus ideal; None if unknown."""
 
-    moved: Mapping[str, int | None] = field(default_factory=dict)  # by array that has moved
+    moved: Mapping[str, int | None] = field(default_factory=dict)  # by array, of a proof: that a patch changes
     total: int | None = None
     wavefronts: int | None = None  # actual ones, of all accesses
 
@@ -145,21 +147,14 @@ def claim(before: Resources, after: Resources) -> Claim:
 # The excessive wavefronts of both versions: of the arrays whose elements move, and of all accesses.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Moved:
-    """A shared array whose elements have new places: its bytes in each version, as the emulator addresses them.
-
-    `least` are the excessive wavefronts of the launch that the mapping leaves, `reason` says why.
-    """
-
-    name: str
-    before: range
-    after: range
-    least: int = 0
-    reason: str = ""
-
-
-_excess = partial(Claim, about=About.EXCESS)
+def spans_of(arrays: Iterable[SharedArray]) -> dict[str, range]:
+    """Return the bytes of shared arrays by name; those of one name by their numbers, too."""
+    spans: dict[str, range] = {}
+    met = Counter[str]()
+    for array in arrays:
+        met[array.name] += 1
+        spans[array.name if met[array.name] == 1 else f"{array.name} ({met[array.name]})"] = array.span
+    return spans
 
 
 def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
@@ -184,27 +179,25 @@ def excess_of(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
     )
 
 
-def excess_claim(moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
-    """Judge whether the moved arrays have as little excess as promised, and all accesses together take no more.
+def excess_claim(aimed: Mapping[str, int | None], old: Excess, new: Excess) -> Claim:
+    """Judge whether some arrays have less excess than `aimed` says, and all accesses together take no more wavefronts.
 
     An index that is no longer a constant keeps the compiler from holding elements in registers.
     """
+    claim = partial(Claim, about=About.EXCESS)
     if old.wavefronts is not None and new.wavefronts is not None and new.wavefronts > old.wavefronts:
         more = new.wavefronts - old.wavefronts
         reason = f"all accesses together take {new.wavefronts:,} wavefronts, {more:,} more than before"
-        return _excess(state=ClaimState.FAILED, reason=reason)
-    for array in moved:
-        left, before = new.moved[array.name], old.moved[array.name]
+        return claim(state=ClaimState.FAILED, reason=reason)
+    for name, before in aimed.items():
+        left = new.moved.get(name)
         if left is None:
-            reason = f"the wavefronts of some accesses to {array.name} are unknown"
-            return _excess(state=ClaimState.UNKNOWN, reason=reason)
-        if left > array.least and (before is None or left >= before):
-            reason = f"{array.name} still has {left:,} excessive wavefronts in the blocks that ran"
-            return _excess(state=ClaimState.FAILED, reason=reason)
-    names = ", ".join(
-        f"{array.name} from {old.moved[array.name] or 0:,} to {new.moved[array.name]:,} excessive wavefronts"
-        f"{f' ({array.reason})' if new.moved[array.name] and array.reason else ''}"
-        for array in moved
-    )
+            return claim(state=ClaimState.UNKNOWN, reason=f"the wavefronts of some accesses to {name} are unknown")
+        if before is not None and left >= before:
+            return claim(state=ClaimState.FAILED, reason=f"{name} still has {left:,} excessive wavefronts")
+    changes = (
+        f"{name} from {old.moved[name] or 0:,} to {left or 0:,} excessive wavefronts"
+        for name, left in new.moved.items()
+    )  # fmt: skip
     taken = "unknown" if new.wavefronts is None else f"{new.wavefronts:,} for {old.wavefronts:,}"
-    return _excess(state=ClaimState.HELD, reason=f"{names}; wavefronts of all accesses: {taken}")
+    return claim(state=ClaimState.HELD, reason=f"{', '.join(changes)}; wavefronts of all accesses: {taken}")

@@ -146,11 +146,6 @@ class Node:
         number = self.parent.children.index(self) if self.parent else 0
         return self.parent.children[number - 1] if number else NOTHING
 
-    @property
-    def number(self) -> int:
-        """Which of the arguments, or indices, around it the node is."""
-        return _without_comments(self.parent).index(self)
-
     # ------------------------------------------------------------------------------------ declarations and calls
 
     @property
@@ -231,14 +226,34 @@ class CudaFile:
     # ------------------------------------------------------------------------------------ types and classes
 
     @cached_property
-    def aliases(self) -> tuple[tuple[str, str], ...]:
-        """The names that stand for types, and the types as they are written."""
-        pairs = ((n.part("name", "declarator"), n.part("type")) for n in self.nodes(*ALIASING))
-        return tuple((name.text, type_.text) for name, type_ in pairs if name and type_)
+    def _aliases(self) -> dict[str, tuple[str, str, tuple[Node, ...]]]:
+        """The names that stand for types: the type as it is written; of an array its element and sizes."""
+        found: dict[str, tuple[str, str, tuple[Node, ...]]] = {}
+        for node in self.nodes("alias_declaration", "type_definition"):
+            type_, name, declarator = node.part("type"), node.part("name"), node.part("declarator")
+            written = type_.text
+            if type_.type == "type_descriptor":
+                declarator, type_ = type_.part("declarator"), type_.part("type")
+            sizes: list[Node] = []
+            while declarator.type.endswith("array_declarator"):
+                sizes[:0] = [declarator.part("size")] if declarator.part("size") else []
+                declarator = declarator.part("declarator")
+            name = name or declarator
+            if name and type_:
+                found.setdefault(name.text, (written, type_.text, tuple(sizes)))
+        return found
 
     def aliased(self, name: str) -> str | None:
         """Return the type that a name stands for, as it is written; None if it is not an alias."""
-        return next((type_ for alias, type_ in self.aliases if alias == name), None)
+        return self._aliases[name][0] if name in self._aliases else None
+
+    def array_alias(self, type_: str) -> tuple[str, tuple[Node, ...]]:
+        """Return the element and the sizes, outermost first, of an alias of an array; else the type itself."""
+        _, element, sizes = self._aliases.get(_plain(type_), ("", type_, ()))
+        if not sizes:
+            return type_, ()
+        element, inner = self.array_alias(element)
+        return element, (*sizes, *inner)
 
     @cached_property
     def _defined(self) -> tuple[tuple[str, Node], ...]:
@@ -263,26 +278,6 @@ class CudaFile:
         named = function.function_declarator.part("declarator")
         scope = named.part("scope") if named.type == "qualified_identifier" else NOTHING
         return self.class_named(scope.text) if scope else NOTHING
-
-    def array_alias(self, type_: str) -> tuple[str, tuple[Node, ...]]:
-        """Return the element and the sizes, outermost first, of an alias of an array; else the type itself."""
-        wanted = _plain(type_)
-        for node in self.nodes(*ALIASING):
-            described, name, declarator = node.part("type"), node.part("name"), node.part("declarator")
-            if node.type == "alias_declaration" and described.type == "type_descriptor":
-                declarator, described = described.part("declarator"), described.part("type")
-            sizes: list[Node] = []
-            while declarator.type.endswith("array_declarator"):
-                size, inner = declarator.part("size"), declarator.part("declarator")
-                sizes[:0] = [size] if size else []
-                name, declarator = name or (NOTHING if inner.children else inner), inner
-            if sizes and described and name.text == wanted:
-                element, inner_sizes = self.array_alias(described.text)
-                return element, (*sizes, *inner_sizes)
-        return type_, ()
-
-
-ALIASING = ("alias_declaration", "type_definition")
 
 
 @lru_cache(2)

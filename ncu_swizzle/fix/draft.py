@@ -99,20 +99,14 @@ class Draft:
         """Return whether an expression contains another access to the tile."""
         return any(access.node.inside(node) for access in self.tile.accesses)
 
-    def closed(self, start: int, end: int, within: Node) -> bool:
-        """Return whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
-        for node in within.walk():
-            holder = node.parent
-            if (node.start_byte, node.end_byte) == (start, end) and holder.type in (
-                "argument_list",
-                "subscript_argument_list",
-            ):
-                call = holder.parent
-                every = (
-                    self.constants.walk.names.callables.get(call.called, []) if call.type == "call_expression" else []
-                )
-                return all(definition.encloses(node.number) for definition in every)
-        return False
+    def closed(self, start: int, end: int, node: Node) -> bool:
+        """Return whether the bytes around a node are a whole argument or index, which needs no parentheses.
+
+        A macro may use its argument beside any operator.
+        """
+        before, after = self.file.text[:start].rstrip()[-1:], self.file.text[end:].lstrip()[:1]
+        callees = self.constants.walk.names.callables.get(node.above("call_expression").called, [])
+        return before in b"([,{" and after in b")],}" and not any(definition.macro for definition in callees)
 
 
 # Write longer rows into a source: in the declaration, and wherever a row's length is part of an index.
@@ -285,17 +279,7 @@ class PaddingEdits:
             return Edit(node.start_byte, node.end_byte, str(value // rows.every * new))
         if value == rows.every:
             sum_ = longer(text, rows.by)
-            holder = node.parent
-            kinds = (
-                "argument_list",
-                "initializer_list",
-                "parameter_declaration",
-                "subscript_argument_list",
-                "array_declarator",
-            )
-            alone = holder.type in kinds and (
-                holder.type != "argument_list" or self.draft.closed(node.start_byte, node.end_byte, holder)
-            )
+            alone = self.draft.closed(node.start_byte, node.end_byte, node)
             return Edit(node.start_byte, node.end_byte, sum_ if alone else atom(sum_))
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.every} * {new})")
 

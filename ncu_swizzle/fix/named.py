@@ -5,9 +5,8 @@ Each patch that names another mapping is built, and the best of them are tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, UsageError
@@ -15,12 +14,11 @@ from ncu_swizzle.base.files import brief
 from ncu_swizzle.engines.emulation import Executable, executable
 from ncu_swizzle.fix import claims, cuda, trial
 from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import Moved, Proof, excess_of
+from ncu_swizzle.fix.claims import Proof, excess_of, spans_of
 from ncu_swizzle.fix.cuda import CLASSES, CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, composition, edited, places, rebuilt
 from ncu_swizzle.fix.names import Names, SharedDeclaration, declared_name, shared_declarations
-from ncu_swizzle.fix.result import TileFix, TriedPatch
-from ncu_swizzle.fix.subject import located, shown_file
+from ncu_swizzle.fix.subject import located
 from ncu_swizzle.fix.sums import SIZES
 from ncu_swizzle.fix.trial import FixJob, Stop, furthest
 from ncu_swizzle.reports import attribution
@@ -180,119 +178,70 @@ def swizzles_of(version: Executable, declared: Sequence[SharedDeclaration]) -> I
 # The search: what compiles is ranked, and the first that is proved is taken.
 
 ATTEMPTS = 4  # patches to try
-LEFT = "no other mapping that was tried leaves fewer"
 
 
-@dataclass(eq=False, kw_only=True)
-class Naming:
-    """The search for a patch of one kernel; afterwards `stop` says what stopped the best one.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NamedPatch:
+    """A patch that is proved, or may be right, and then what stopped it; the lines of arrays by their names."""
 
-    `open` is the best that is not proved, and not refuted.
-    """
+    edit: NamedEdit
+    text: bytes
+    proof: Proof
+    stop: Stop | None
+    lines: Mapping[str, int]
 
-    job: FixJob
+
+def cheapest(job: FixJob) -> tuple[NamedPatch | None, Stop | None]:
+    """Return the cheapest patch that is proved, else one that is not refuted, and what stopped the others."""
+    before = excess_of(job.old.emulated, spans_of(job.old.arrays))
+    if not before.total:
+        return None, None
+    file = cuda.parse(job.text, job.target.source.name)
+    declared = list(shared_declarations(Names(file)))
+    kernel = job.target.kernel.entry.partition("<")[0].rpartition("::")[2]
+    swizzles = list(dict.fromkeys(swizzles_of(job.old, declared)))
+    found: NamedPatch | None = None
     stop: Stop | None = None
-    open: TriedPatch | None = None
-
-    def cheapest(self) -> TriedPatch | None:
-        """Return the cheapest patch that is proved, None if there is none."""
-        job, old = self.job, self.job.old
-        file = cuda.parse(job.text, job.target.source.name)
-        before = excess_of(old.emulated, {}).total
-        if not before:
-            return None
-        declared = list(shared_declarations(Names(file)))
-        kernel = job.target.kernel.entry.partition("<")[0].rpartition("::")[2]
-        swizzles = list(dict.fromkeys(swizzles_of(old, declared)))
-        edits = [*renamings(file, kernel), *compositions(file, kernel, swizzles)]
-        costs = [(cost, edit) for edit in edits if (cost := self._cost(edit)) and cost[0] < before]
-        for _, edit in sorted(costs, key=lambda pair: pair[0])[:ATTEMPTS]:
-            patch = self._tried(edit, declared)
-            if patch is not None and patch.proof.held:
-                return patch
-            self.open = self.open or patch
-        return None
-
-    def _cost(self, edit: NamedEdit) -> tuple[int, ...]:
-        """Build a patch, and return what orders it: excess, look-ups, shared memory, blocks, instructions, registers.
-
-        Empty if it does not compile, or the options exclude it.
-        """
-        job = self.job
+    costs: list[tuple[tuple[int, ...], NamedEdit]] = []
+    for edit in (*renamings(file, kernel), *compositions(file, kernel, swizzles)):
         try:
-            with rebuilt(job.target, edited(job.text, edit.edits)) as copy:
-                new = executable(copy, job.settings)
+            cost = _cost(job, edit)
         except EnvironmentLacking:
             raise
         except (NcuSwizzleError, ValueError) as error:
             reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
             line = located(job.target, job.text, edit.line)
-            self.stop = furthest(self.stop, Stop(stage=trial.WRITTEN, reason=reason, line=line, mapping=edit.mapping))
-            return ()
-        left, taken = excess_of(new.emulated, {}).total, claims.resources_of(new)
-        padded = taken.shared > claims.resources_of(job.old).shared
-        kind = MappingKind.PADDING if padded else MappingKind.SWIZZLE
-        fits = job.options.max_shared is None or taken.shared <= job.options.max_shared
-        if left is None or job.options.only not in (None, kind) or not fits or not taken.blocks_per_sm:
-            return ()
-        code = new.code.instructions
-        loads = sum(instruction.text.count("LDG.") for instruction in code)  # of a mapping that is looked up
-        size = sum(len(each.text) for each in edit.edits)
-        return left, loads, taken.shared, -taken.blocks_per_sm, len(code), taken.registers, size
-
-    def _tried(self, edit: NamedEdit, declared: Sequence[SharedDeclaration]) -> TriedPatch | None:
-        """Return a patch that is proved, or may be right; None if it is refuted."""
-        text = edited(self.job.text, edit.edits)
-        proof = self.job.tried(text, partial(_moved, self.job.old))
-        tiles = tuple(self._tiles(proof, declared, edit))
+            stop = furthest(stop, Stop(stage=trial.WRITTEN, reason=reason, line=line, mapping=edit.mapping))
+            continue
+        costs += [(cost, edit)] if cost and cost[0] < before.total else []
+    lines = {each.name: each.declared.line for each in declared}
+    for _, edit in sorted(costs, key=lambda pair: pair[0])[:ATTEMPTS]:
+        text = edited(job.text, edit.edits)
+        proof = job.tried(text, {})
+        patch = NamedPatch(edit=edit, text=text, proof=proof, stop=None, lines=lines)
         if proof.held:
-            return TriedPatch(text=text, tiles=tiles, proof=proof)
-        stop = trial.stop_of(proof, located(self.job.target, self.job.text, edit.line), edit.mapping)
-        self.stop = furthest(self.stop, stop)
-        if not proof.offered:
-            return None
-        open_ = (replace(tile, proved=False, offered=True, unknown=True) for tile in tiles)
-        return TriedPatch(text=text, tiles=tuple(self._because(tile, stop) for tile in open_), proof=proof)
-
-    def _tiles(self, proof: Proof, declared: Sequence[SharedDeclaration], edit: NamedEdit) -> Iterator[TileFix]:
-        """Yield the outcome for each array that conflicted, at the line of its declaration or else of the patch."""
-        before, after = proof.resources_before, proof.resources_after
-        taken = after.shared - before.shared if before and after else 0
-        for name, excess in proof.before.moved.items():
-            lines = (d.declared.line for d in declared if d.name == name)
-            file, number = located(self.job.target, self.job.text, next(lines, edit.line))
-            yield TileFix(
-                name=name,
-                line=number,
-                excess_before=excess or 0,
-                mapping=edit.mapping,
-                excess_after=proof.after.moved.get(name) or 0,
-                extra_bytes=taken,
-                proved=True,
-                file=shown_file(self.job.target, file),
-            )
-
-    def _because(self, tile: TileFix, stop: Stop) -> TileFix:
-        file, line = stop.line
-        return replace(tile, reason=stop.reason, reason_line=line, reason_file=shown_file(self.job.target, file))
-
-    def explained(self, tile: TileFix) -> TileFix:
-        """Return a tile that is not fixed, with what stopped the best patch if its proof says more."""
-        if tile.proved or tile.offered or self.stop is None or self.stop.stage <= trial.WRITTEN:
-            return tile
-        return self._because(replace(tile, mapping=self.stop.mapping, unknown=self.stop.unknown), self.stop)
+            return patch, stop
+        stopped = trial.stop_of(proof, located(job.target, job.text, edit.line), edit.mapping)
+        stop = furthest(stop, stopped)
+        if found is None and proof.offered:
+            found = replace(patch, stop=stopped)
+    return found, stop
 
 
-def _moved(old: Executable, new: Executable) -> list[Moved]:
-    """Return the arrays that conflict, by their names in the source, with their bytes in both versions."""
-    spans: dict[str, list[range]] = {}
-    for array in new.arrays:
-        spans.setdefault(array.name, []).append(array.span)
-    excess = excess_of(old.emulated, {array.symbol: array.span for array in old.arrays}).moved
-    pairs = ((array, excess[array.symbol], spans.get(array.name)) for array in old.arrays)
-    every = [(array, now.pop(0)) for array, conflicts, now in pairs if conflicts and now]
-    left = excess_of(new.emulated, {array.name: after for array, after in every}).moved
-    return [
-        Moved(name=array.name, before=array.span, after=after, least=left[array.name] or 0, reason=LEFT)
-        for array, after in every
-    ]
+def _cost(job: FixJob, edit: NamedEdit) -> tuple[int, ...]:
+    """Build a patch, and return what orders it: excess, look-ups, shared memory, blocks, instructions, registers.
+
+    Empty if the options exclude it.
+    """
+    with rebuilt(job.target, edited(job.text, edit.edits)) as copy:
+        new = executable(copy, job.settings)
+    left, taken = excess_of(new.emulated, {}).total, claims.resources_of(new)
+    padded = taken.shared > claims.resources_of(job.old).shared
+    kind = MappingKind.PADDING if padded else MappingKind.SWIZZLE
+    fits = job.options.max_shared is None or taken.shared <= job.options.max_shared
+    if left is None or job.options.only not in (None, kind) or not fits or not taken.blocks_per_sm:
+        return ()
+    code = new.code.instructions
+    loads = sum(instruction.text.count("LDG.") for instruction in code)  # of a mapping that is looked up
+    size = sum(len(each.text) for each in edit.edits)
+    return left, loads, taken.shared, -taken.blocks_per_sm, len(code), taken.registers, size

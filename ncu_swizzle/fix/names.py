@@ -65,13 +65,6 @@ class Definition:
                 values.append((node.part("left").text.removeprefix("this->"), node.part("right")))
         return tuple(values)
 
-    def encloses(self, number: int) -> bool:
-        """Return whether an argument stands apart wherever it is used: in a macro, between parentheses."""
-        name = self.parameters[number].text if number < len(self.parameters) else ""
-        uses = (node for node in self.body.walk() if node.type == "identifier" and node.text == name)
-        apart = ("parenthesized_expression", "argument_list")
-        return not self.macro or all(use.parent.type in apart for use in uses)
-
 
 @dataclass(eq=False)
 class Names:

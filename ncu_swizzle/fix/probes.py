@@ -101,7 +101,7 @@ class Known:
         if node.text in BUILTIN or node.is_part("function", "call_expression"):
             return None
         at = self.place(node, frame)
-        answer = None if at is None or self._declared_after(node, at) else self.ask(at, node.text)
+        answer = self.ask(at, node.text)
         struct = node.above(*CLASSES) if answer is None else NOTHING
         if not struct:
             return answer
@@ -224,19 +224,6 @@ class Known:
         while (line := above.rfind(b"\n") + 1) and above[line:].lstrip().startswith(b"#pragma"):
             at, above = line, above[:line].rstrip()
         return at
-
-    def _declared_after(self, use: Node, at: int) -> bool:
-        """Return whether a name is declared inside the statement that the probe precedes, such as a loop's variable."""
-        node = use
-        while node.parent and node.start_byte > at:
-            node = node.parent
-            if node.start_byte < at:
-                break
-            for child in node.children if node.type != "compound_statement" else ():
-                for declarator in child.every("declarator"):
-                    if re.search(rf"\b{re.escape(use.text)}\b", declarator.text.partition("=")[0]):
-                        return True
-        return False
 
     def _declared_at(self, declared: Node) -> int | None:
         """Return where a declared name is in scope: after its declaration, or at the beginning of the function."""

@@ -93,11 +93,6 @@ class TriedPatch:
     proof: Proof
 
     @property
-    def clean(self) -> bool:
-        """Whether the moved tiles have no excess left."""
-        return not self.left
-
-    @property
     def left(self) -> int:
         """The excessive wavefronts that are left in its tiles."""
         return sum(tile.excess_after or 0 for tile in self.tiles)

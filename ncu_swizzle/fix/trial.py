@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +19,8 @@ from ncu_swizzle.certify.changes import compare_texts
 from ncu_swizzle.certify.units import Checking
 from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.certify.verdict import ProofObstacle, ProofOutcome
-from ncu_swizzle.cubin import names
-from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
-from ncu_swizzle.emulate.events import Hazard
-from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
@@ -32,13 +28,25 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings, Executable, executable
 from ncu_swizzle.engines.settings import ALWAYS, NEVER
 from ncu_swizzle.fix.candidates import FixOptions
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof, claim, excess_claim, excess_of, resources_of
+from ncu_swizzle.fix.claims import (
+    About,
+    Claim,
+    ClaimState,
+    Proof,
+    claim,
+    excess_claim,
+    excess_of,
+    resources_of,
+    spans_of,
+)  # fmt: skip
 from ncu_swizzle.fix.edits import files_of, rebuilt, source_of
 from ncu_swizzle.kernels import limits, toolchain
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
-from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports.model import Profile
+
+if TYPE_CHECKING:
+    from ncu_swizzle.emulate.execution import Execution
 
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
@@ -48,27 +56,13 @@ _rebuilt = partial(Claim, about=About.REBUILT)
 _trace = partial(Claim, about=About.TRACE)
 
 
-def added_hazard(old: Executable, new: Executable) -> str:
-    """Return a race or deadlock that only the new kernel has, in words; empty if it has none more than the old one."""
-    before: dict[tuple[str, ...], Hazard] = {}  # by code and lines
-    after: dict[tuple[str, ...], Hazard] = {}
-    for hazards, version in ((before, old), (after, new)):
-        for hazard in version.emulated.counts.hazards.found:
-            located = [next(iter(version.stacks.get(party.offset, ())), ("", 0)) for party in hazard.parties]
-            hazards.setdefault((hazard.code, *(f"{file}:{line}" if file else "" for file, line in located)), hazard)
-    counts = Counter(code for code, *_ in before)
-    for (code, *lines), hazard in after.items():
-        counts[code] -= 1
-        if counts[code] < 0:
-            return f"{code}, {hazard.described(lines)}"
-    return ""
-
-
 def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
     """Return whether some blocks of the described launch are known to write other results for random inputs.
 
     Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
     """
+    from ncu_swizzle.emulate.execution import difference  # what few patches need
+
     try:
         first, second = (_executed(version, timeout_s) for version in (old, new))
     except (ProgramFailed, Contended):
@@ -78,6 +72,8 @@ def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
 
 def _executed(version: Executable, timeout_s: float) -> Execution:
     """Execute some blocks of a version on random inputs; raise what executing raises."""
+    from ncu_swizzle.emulate.execution import left_behind
+
     grid = version.launch(None).grid
     total = math.prod(grid)
     chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))
@@ -204,15 +200,15 @@ class FixJob:
         version = replace(self.version(text), target=self.target)
         return emulation.simulated(version, replace(self.settings, cycles=ALWAYS))
 
-    def tried(self, text: bytes, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
-        """Return what is known of a patch; `moved` are the arrays that it maps, given the new kernel.
+    def tried(self, text: bytes, aimed: Mapping[str, int | None]) -> Proof:
+        """Return what is known of a patch; `aimed` are the arrays whose excess it lowers, with what it was.
 
         The proof ends with the first claim that fails.
         """
         if text not in self._tried:
             try:
                 with rebuilt(self.target, text) as after:
-                    self._tried[text] = self._trial(text, after, moved)
+                    self._tried[text] = self._trial(text, after, aimed)
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError) as error:
@@ -220,59 +216,45 @@ class FixJob:
                 self._tried[text] = Proof(claims=(_rebuilt(state=ClaimState.FAILED, reason=reason),))
         return self._tried[text]
 
-    def _trial(self, text: bytes, after: Target, moved: Callable[[Executable], Sequence[Moved]]) -> Proof:
+    def _trial(self, text: bytes, after: Target, aimed: Mapping[str, int | None]) -> Proof:
         options = " ".join(toolchain.options(self.target.family, self.target.kernel))
         built = _rebuilt(state=ClaimState.HELD, reason=f"by nvcc {self.settings.toolchain.version()} with {options}")
         try:
             new = executable(after, self.settings)
         except MemoryFault as error:
             return Proof(claims=(built, _trace(state=ClaimState.FAILED, reason=str(error))))
-        arrays = moved(new)
-        was = excess_of(self.old.emulated, {array.name: array.before for array in arrays})
-        now = excess_of(new.emulated, {array.name: array.after for array in arrays})
-        excess = excess_claim(arrays, was, now)
-        taken, takes = resources_of(self.old), resources_of(new)
-        claims = [built, excess]
-        proof = partial(
-            Proof, before=was, after=now, resources_before=taken, resources_after=takes
-        )  # of the claims so far
-        if excess.state is ClaimState.FAILED:
-            return proof(claims=tuple(claims))
-        if added := added_hazard(self.old, new):
-            return proof(claims=(*claims, _trace(state=ClaimState.FAILED, reason=f"it adds a hazard: {added}")))
+        was, now = (excess_of(version.emulated, spans_of(version.arrays)) for version in (self.old, new))
+        moved = [name for name, left in now.moved.items() if name in aimed or was.moved.get(name, left) != left]
+        was, now = (replace(each, moved={name: each.moved.get(name) for name in moved}) for each in (was, now))
+        excess, taken, takes = excess_claim(aimed, was, now), resources_of(self.old), resources_of(new)
         resources = claim(taken, takes)
-        if worse := self._others(text):
-            return proof(claims=(*claims, worse))
+        proof = partial(Proof, before=was, after=now, resources_before=taken, resources_after=takes)
+        if excess.state is ClaimState.FAILED:
+            return proof(claims=(built, excess))
         if resources.state is ClaimState.FAILED:
-            return proof(claims=(*claims, resources))
+            return proof(claims=(built, excess, resources))
         verdict = judged((self.target, *self.beside), text, self.sources, self.settings, self.project)
-        trace = _trace(state=ClaimState.HELD, reason="no new race or deadlock in the described launch")
-        if verdict.state is ClaimState.UNKNOWN and other_results(self.old, new, self.settings.toolchain.timeout_s):
-            trace = _trace(state=ClaimState.FAILED, reason="in the described launch, it writes other results")
+        if verdict.state is not ClaimState.FAILED and (worse := self._others(text)):
+            return proof(claims=(built, excess, worse))
+        trace: list[Claim] = []
+        if verdict.state is ClaimState.UNKNOWN:
+            other = other_results(self.old, new, self.settings.toolchain.timeout_s)
+            reason = "in the described launch, it writes other results" if other else "no other results are known"
+            trace = [_trace(state=ClaimState.FAILED if other else ClaimState.HELD, reason=reason)]
         self._built[text] = new
-        every = (*claims, trace, *verdict.claims, resources)
+        every = (built, excess, *trace, *verdict.claims, resources)
         return proof(claims=every, covers=verdict.covers, kernels=verdict.kernels)
 
     def _others(self, text: bytes) -> Claim | None:
         """Return a failed claim if another kernel whose launch is described takes more wavefronts than before."""
         for target in self.beside:
-            with rebuilt(target, text) as copy:
-                if _code(copy, self.settings) == _code(target, self.settings):
-                    continue
-                after = _wavefronts(copy, self.settings)
             before = _wavefronts(target, self.settings)
+            with rebuilt(target, text) as copy:
+                after = _wavefronts(copy, self.settings)
             if before is not None and after is not None and after > before:
                 reason = f"{target.name} takes {after:,} wavefronts, {after - before:,} more than before"
                 return Claim(about=About.EXCESS, state=ClaimState.FAILED, reason=reason)
         return None
-
-
-def _code(target: Target, settings: EmulationSettings) -> bytes:
-    """Return a kernel's machine code. Raises what compiling it raises."""
-    family, kernel = target.family, target.kernel
-    compiled = toolchain.cubin(family, kernel, family.architecture(kernel, ARCH), settings.toolchain, settings.cached)
-    cubin = Cubin(compiled, target.source.name)
-    return cubin.section(f".text.{names.find(cubin, kernel.entry)}")
 
 
 def _wavefronts(target: Target, settings: EmulationSettings) -> int | None:

@@ -35,6 +35,8 @@ MATRIX = ("load_matrix_sync", "store_matrix_sync")
 ACCESSING = re.compile(r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy)$")
 TRANSPARENT = ("parenthesized_expression", "init_statement")
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+SCOPES = ("compound_statement", "if_statement", "switch_statement", *LOOPS)
+PREPROCESSED = ("preproc_if", "preproc_el")
 DEPTH = 12  # of calls in calls
 CALLS = 4000  # that are walked through, at most
 PASSES = 3  # through a loop whose pointers change
@@ -88,50 +90,34 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ statements
 
-    def _statement(self, node: Node, frame: CallFrame) -> Values:  # noqa: PLR0912
+    def _statement(self, node: Node, frame: CallFrame) -> Values:
         """Walk through a statement; return what it returns."""
-        if node.id in self._statements:
-            for array in self._statements[node.id]:
-                self._array(array, frame)
+        for array in (declared := self._statements.get(node.id, ())):
+            self._array(array, frame)
+        if declared:
             return ()
-        returned: Values = ()
         match node.type:
-            case "compound_statement" if node.parent.type != "gnu_statement":
-                inner = CallFrame(outer=frame)
-                return tuple(value for child in node.named_children for value in self._statement(child, inner))
-            case kind if kind in LOOPS:
-                inner = CallFrame(outer=frame)
-                for _ in range(PASSES):
-                    before = self._growing
-                    returned += tuple(v for child in node.named_children for v in self._statement(child, inner))
-                    if before == self._growing:
-                        break
-                return returned
             case "declaration":
                 for declarator in node.every("declarator"):
                     self._declared(node, declarator, frame)
             case "return_statement":
                 return self._returned(node, frame)
-            case "expression_statement":
-                if name := pointer_to_array(node):
-                    right = node.named_children[0].part("right")
-                    self._bind(name, self._value(right, frame), right, frame)
-                else:
-                    for child in node.named_children:
-                        self._used(child, frame)
-            case "if_statement" | "switch_statement":  # what its condition declares is known in it alone
-                inner = CallFrame(outer=frame)
-                return tuple(value for child in node.named_children for value in self._statement(child, inner))
-            case kind if kind.endswith(("_statement", "_clause")):
-                for child in node.named_children:
-                    returned += self._statement(child, frame)
+            case "expression_statement" if name := pointer_to_array(node):
+                right = node.named_children[0].part("right")
+                self._bind(name, self._value(right, frame), right, frame)
+            case kind if kind in SCOPES or kind.endswith(("_statement", "_clause")) or kind.startswith(PREPROCESSED):
+                inner, returned = CallFrame(outer=frame) if kind in SCOPES else frame, list[Value]()
+                for _ in range(PASSES if kind in LOOPS else 1):
+                    before = self._growing
+                    returned += (value for child in node.named_children for value in self._statement(child, inner))
+                    if before == self._growing:
+                        break
+                return tuple(returned)
             case kind if kind.endswith(("_definition", "_specifier", "_declaration")) or kind.startswith("preproc"):
-                if kind.startswith("preproc_if") or kind.startswith("preproc_el"):
-                    for child in node.named_children:
-                        returned += self._statement(child, frame)
+                pass
             case _:
                 self._used(node, frame)
-        return returned
+        return ()
 
     def _declared(self, node: Node, declarator: Node, frame: CallFrame) -> None:
         """Walk through one name of a declaration."""
@@ -229,9 +215,8 @@ class Walk:
                 return self._value(node.part("right"), frame)
             case "conditional_expression":
                 self._used(node.part("condition"), frame)
-                return (
-                    *self._value(node.part("consequence"), frame), *self._value(node.part("alternative"), frame),
-                )  # fmt: skip
+                parts = (node.part("consequence"), node.part("alternative"))
+                return tuple(value for part in parts for value in self._value(part, frame))
             case "subscript_expression":
                 return self._subscript(node, frame)
             case "pointer_expression":
@@ -259,7 +244,7 @@ class Walk:
             case "sizeof_expression" | "decltype" | "lambda_expression" | "comment":
                 return ()
             case "compound_statement":
-                return self._statement(node, CallFrame(outer=frame))
+                return self._statement(node, frame)
         return self._children(node, frame)
 
     def _children(self, node: Node, frame: CallFrame) -> Values:
@@ -475,10 +460,8 @@ class Walk:
             for value in self._used(argument, frame):
                 if not isinstance(value, Pointer):
                     continue
-                if name in TO_ADDRESS:
-                    values.append(replace(value, rank=1, unit=BYTES))
-                elif name in SAME:
-                    values.append(replace(value, rank=1))
+                if name in TO_ADDRESS or name in SAME:
+                    values.append(replace(value, rank=1, unit=BYTES if name in TO_ADDRESS else value.unit))
                 elif name == "make_tensor" and len(given) == 2 and number == 0:
                     self._access(node, value, frame, layout=given[1])
                 elif name in MATRIX:
@@ -492,10 +475,13 @@ class Walk:
         struct = value.struct if isinstance(value, Made) else pointed
         return [d for d in self.names.methods_of(struct) if d.name == name and d.fits(count)] if struct else []
 
-    def entered(self, definition: Definition, node: Node, given: Sequence[Node], frame: CallFrame) -> CallFrame:
+    def _entered(
+        self, definition: Definition, node: Node, given: Sequence[Node], frame: CallFrame,
+        this: Values = (), outer: CallFrame | None = None,
+    ) -> CallFrame:  # fmt: skip
         """Return the frame of a call, without the values of its arguments."""
-        outer = frame if definition.macro else self.top
-        inner = CallFrame(definition=definition, caller=frame, outer=outer, site=node)
+        outer = outer or (frame if definition.macro else self.top)
+        inner = CallFrame(definition=definition, caller=frame, outer=outer, site=node, this=this)
         for declared, argument in zip(definition.parameters, given, strict=False):
             if declared:
                 inner.names[declared.text] = Bound((), argument, frame, given=True)
@@ -510,8 +496,7 @@ class Walk:
         if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
         self._walked.add(definition.body.id)
-        inner = self.entered(definition, node, arguments, frame)
-        inner.this, inner.outer = this, outer or inner.outer
+        inner = self._entered(definition, node, arguments, frame, this, outer)
         for declared, argument in zip(definition.parameters, arguments, strict=False):
             values = self._value(argument, frame)
             if not declared:
@@ -543,7 +528,7 @@ class Walk:
         fields: dict[str, Bound] = {}
         constructor = constructor_of(self.names, struct, len(given))
         if constructor is not None:
-            inner = self.entered(constructor, listed, given, frame)
+            inner = self._entered(constructor, listed, given, frame)
             for declared, argument in zip(constructor.parameters, given, strict=False):
                 if declared:
                     inner.names[declared.text].values = self._used(argument, frame)
@@ -564,13 +549,9 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ what is found
 
-    def _access(
-        self, node: Node, pointer: Pointer, frame: CallFrame, layout: Node = NOTHING, leading: Node = NOTHING
-    ) -> None:
-        key = (node.id, pointer.key(), layout.id, pointer.home.path, frame.path)
-        self.accesses.setdefault(
-            key, SourceAccess(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading)
-        )
+    def _access(self, node: Node, pointer: Pointer, frame: CallFrame, **more: Node) -> None:
+        access = SourceAccess(pointer=pointer, node=node, frame=frame, **more)
+        self.accesses.setdefault((node.id, pointer.key(), access.layout.id, pointer.home.path, frame.path), access)
 
     def transparent(self, frame: CallFrame) -> bool:
         """Return whether a call expands to one expression, whose parts may be written in its place."""
@@ -613,7 +594,7 @@ class Walk:
             macros = [d for d in self.names.callables.get(node.text, []) if d.macro and not d.parameters]
             if len(macros) != 1 or not macros[0].expression or frame.bound(node.text) is not None:
                 return None
-            return macros[0].expression, self.entered(macros[0], node, (), frame)
+            return macros[0].expression, self._entered(macros[0], node, (), frame)
         if node.type not in ("call_expression", "subscript_expression"):
             return None
         callees = list(self._callees(node, frame))
@@ -621,6 +602,4 @@ class Walk:
         if len(bodies) != 1 or not callees[0][0].expression or len(frame.path) > DEPTH:
             return None  # an overload for const objects is the same again
         definition, this, outer = callees[0]
-        inner = self.entered(definition, node, node.arguments, frame)
-        inner.this, inner.outer = this, outer or inner.outer
-        return definition.expression, inner
+        return definition.expression, self._entered(definition, node, node.arguments, frame, this, outer)

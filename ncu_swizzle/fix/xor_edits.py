@@ -15,9 +15,11 @@ from ncu_swizzle.fix.names import BYTES
 from ncu_swizzle.fix.sums import Summand
 from ncu_swizzle.smem.swizzle import RowXor, XorMatrix
 
-NOT_KNOWN = ": the row's number is not known where it is used"
 NO_SPLIT = " cannot be split into row and column"
-Summands = list[tuple[bool, str]]  # of a row's number: whether one is subtracted, and its text
+Rows = list[tuple[Summand, str]]  # terms that count rows, each with what it adds to the row's number
+Others = list[Summand]
+Split = tuple[IndexStep, Rows, Others]
+LISTS = ("argument_list", "subscript_argument_list", "initializer_list")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -25,20 +27,18 @@ class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 
     `vectors` XORs what counts whole granules: ``((x * 4) ^ bits) + k``, or ``((x & ~3) ^ bits) + (x & 3)`` if no term
-    does. The compiler sees that granules stay whole, and keeps its vectors. `now` are the elements of a row as the
-    source has it, if other edits change that.
+    does. The compiler sees that granules stay whole, and keeps its vectors.
     """
 
     draft: Draft
     xor: RowXor
-    now: int = 0
     flat: bool = False
     vectors: bool = False
 
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether what is XORed is part of a sum
-        self.columns = self.now or self.xor.columns
+        self.columns = self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
@@ -47,152 +47,97 @@ class XorEdits:
             return []
         return [*edits, *self.accessors.edits()]
 
-    # ---------------------------------------------------------------------------------------- accesses
-
     def _access(self, access: SourceAccess) -> list[Edit]:
+        """Return the edits of an access: of the part of its index that is the column, else of all of it."""
         draft, home = self.draft, self.draft.home(access)
         if access.layout:
             return composed(draft, access, self.xor)
         if access.leading:
             raise access.node.misfit(": an API computes the addresses")
-        steps = draft.flat(access, self.columns)
-        if steps is None:
-            return self._subscripts(access, home)
-        steps = tuple(step for step in steps if any(self._split(step, home)))  # whole patterns change nothing
-        if not steps:
-            return []
-        if len(steps) > 1:
-            return self._several(access, steps, home)
-        (step,) = steps
-        if not step.node or step.negative or step.advance:
-            raise access.node.misfit(" has no index")
-        return self._index(access, step, home)
+        flat = draft.flat(access, self.columns)
+        steps = draft.row_and_column(access) if flat is None else flat
+        split: list[Split] = [(step, *self._split(step, home)) for step in steps]
+        if flat is None:  # t[row][column]
+            split[-1] = steps[-1], [], list(draft.terms(steps[-1], home))
+        rows = [(term.negative, text) for _, some, _ in split for term, text in some]
+        columns = [each for each in split if each[2]]
+        if not rows and (flat is None or not columns):
+            return []  # the first row stays as it is, and so do whole patterns
+        if any(some and step.advance for step, some, _ in split):
+            raise access.node.misfit(": the row's number is not known where it is used")
+        row = sum_of(rows)
+        twice = EFFECTS.search(row) or any(draft.holds_use(term.node) for _, some, _ in split for term, _ in some)
+        written = None
+        if rows and columns and not (self.flat and len(split) == 1) and not twice:
+            written = self._columns(access, split, columns, row, home)
+        if written is None and flat is None:
+            raise access.node.unfit(f"{row} would be evaluated twice" if twice else f"{access.node.quoted()}{NO_SPLIT}")
+        return self._whole(access, split, home) if written is None else written
 
-    def _subscripts(self, access: SourceAccess, home: CallFrame) -> list[Edit]:
-        """Return the edits of an access with a subscript for the row and one for the column."""
-        draft = self.draft
-        row, column = draft.row_and_column(access)
-        xor = self.xor
-        if row.node.type == "number_literal" and draft.constants.value(row.node, row.frame) == 0:
-            return []  # the first row stays as it is
-        apart = not row.node.inside(column.node.above("subscript_expression"))
-        if apart or (draft.tile.roots[0].member and draft.tile.roots[0].declared.above("template_declaration")):
-            xor = replace(xor, rows=0)  # another instance may have more rows
-        terms = draft.terms(row, home)
-        whole = len(terms) == 1 and terms[0].node is not row.node.bare and not terms[0].negative
-        node, frame = (terms[0].node, terms[0].frame) if whole else (row.node, row.frame)
-        if not self._readable(frame, home):
-            raise access.node.misfit(NOT_KNOWN)
-        text = " ".join(node.text.split())
-        if EFFECTS.search(text) or draft.holds_use(node):
-            raise node.unfit(f"{text} would be evaluated twice")
-        columns = draft.terms(column, home)
-        moved = columns[0].node if len(columns) == 1 and columns[0].frame is not column.frame else column.node
-        counting = self._counting(columns, xor)
-        if len(counting) < len(columns) and all(term.node.inside(column.node) for term in counting):
-            first, last = (_with_parentheses(counting[end].node, column.node) for end in (0, -1))
-            return self._xored(first.start_byte, last.end_byte, bits_of_row(xor, text), always=True)
-        low = 0 if draft.holds_use(column.node) else self._kept(columns, xor)
-        always = moved is not column.node and not draft.closed(moved.start_byte, moved.end_byte, moved.parent)
-        inside = column.node.above("subscript_expression", "preproc_function_def")
-        bare = column.node.parent.type in ("subscript_argument_list", "parenthesized_expression") and bool(inside)
-        return self._xored(
-            moved.start_byte,
-            moved.end_byte,
-            bits_of_row(xor, text),
-            always=always or not (bare or moved is not column.node),
-            low=low,
-        )
-
-    def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
-        """Return whether the names of an expression in a frame mean the same where an access is written."""
-        return home.sees(frame.function) or frame.function is home
-
-    def _index(self, access: SourceAccess, step: IndexStep, home: CallFrame) -> list[Edit]:
-        """Return the edits of one index of a flat array."""
-        node, xor = step.node, self._counted(access, step)
-        rows, others = self._split(step, home)
-        if rows and others and not self.flat:
-            in_columns = self._in_columns(step, rows, xor, home)
-            if in_columns is not None:
-                return in_columns
+    def _whole(self, access: SourceAccess, split: Sequence[Split], home: CallFrame) -> list[Edit]:
+        """Return the edits that map an index of a flat array by a function."""
+        (step, rows, others), *more = split
+        if more or not step.node or step.negative or step.advance:
+            raise access.node.misfit(NO_SPLIT)
         if not rows and len(others) == 1:
             (term,) = others
             if not term.variable and not term.negative and term.constant < self.columns:
-                return []  # an element of the first row, which stays as it is
-        if self.now or not self._readable(step.frame, home):
-            raise access.node.unfit(f"{node.quoted()}{NO_SPLIT}")
-        name = self.accessors.address(xor, node) if step.unit == BYTES else self.accessors.flat(xor, node)
-        return called(name, node)
-
-    def _several(self, access: SourceAccess, steps: tuple[IndexStep, ...], home: CallFrame) -> list[Edit]:
-        """Return the edits of an access whose way has several steps: rows in some, the column in one."""
-        rows: Summands = []
-        columns: list[IndexStep] = []
-        for step in steps:
-            row_terms, others = self._split(step, home)
-            if row_terms and step.advance:
-                raise access.node.misfit(NOT_KNOWN)
-            rows += row_terms
-            columns += [step] if others else []
-        if not rows or not columns or not columns[0].node:
-            raise access.node.misfit(NO_SPLIT)
-        if len(columns) > 1:  # p + row * 32 + k + x * 4
-            first, last = columns[0], columns[-1]
-            together = steps[steps.index(first) : steps.index(last) + 1] == tuple(columns)
-            apart = any(step.negative or step.subscript or step.advance or not step.node for step in columns)
-            if not together or apart or not first.node.inside(last.node.parent):
-                raise access.node.misfit(" adds to the column in several places")
-            bits = bits_of_row(self._counted(access, first), sum_of(rows))
-            if EFFECTS.search(bits) or any(self._split(step, home)[0] for step in columns):
-                raise access.node.misfit(NO_SPLIT)
-            return self._xored(first.node.start_byte, last.node.end_byte, bits, always=True)
-        (column,) = columns
-        if column.advance:
-            raise access.node.misfit(" moves within a row")
-        edits = self._in_columns(column, rows, self._counted(access, column), home)
-        if edits is None:
-            raise access.node.misfit(NO_SPLIT)
-        return edits
-
-    def _in_columns(self, step: IndexStep, rows: Summands, xor: RowXor, home: CallFrame) -> list[Edit] | None:
-        """Return the edit of the part of an index that is the column; None if that is not one piece."""
-        node, row = step.node, sum_of(rows)
-        if EFFECTS.search(row) or self.draft.holds_use(node):
-            return None
-        _, others = self._split(step, home)
-        if not others or others[0].negative or any(not self._readable(term.frame, home) for term in others):
-            return None
-        every, others = others, list(self._counting(others, xor))
-        limit = node if all(term.node.inside(node) for term in others) else others[0].node.parent
-        start = _with_parentheses(others[0].node, limit).start_byte
-        end = _with_parentheses(others[-1].node, limit).end_byte
-        piece = self.draft.file.between(start, end)
-        columns = {term.node.id for term in every}
-        counting = [term.node for term in self.draft.terms(step, home) if term.node.id not in columns]
-        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
-        if several or piece.count("(") != piece.count(")") or any(start <= term.start_byte < end for term in counting):
-            return None
-        outside = not others[0].node.inside(node)
-        if outside and not self._whole_argument(others):
-            return None
-        whole = step.subscript and start == node.start_byte and end == node.end_byte
-        whole = whole or self.draft.closed(start, end, others[0].node.parent if outside else node)
-        return self._xored(
-            start, end, bits_of_row(xor, row), always=not whole or others != every, low=self._kept(others, xor)
+                return []  # an element of the first row
+        if not self._readable(step.frame, home):
+            raise access.node.unfit(f"{step.node.quoted()}{NO_SPLIT}")
+        name = (self.accessors.address if step.unit == BYTES else self.accessors.flat)(
+            self._counted(access, step), step.node
         )
+        return called(name, step.node)
 
-    def _whole_argument(self, others: Sequence[Summand]) -> bool:
-        """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
-        holders = []
-        for term in others:
-            node = term.node
-            while node and node.parent.type not in ("argument_list", "subscript_argument_list", "initializer_list"):
-                node = node.parent
-            holders.append(node)
-        return bool(holders[0]) and all(holder is holders[0] for holder in holders)
+    def _columns(
+        self, access: SourceAccess, split: Sequence[Split], columns: Sequence[Split], row: str, home: CallFrame
+    ) -> list[Edit] | None:
+        """Return the edits of the part of an index that is the column; None if that is not one piece."""
+        step, _, terms = columns[0]
+        xor, node = self._counted(access, step), step.node
+        if len(columns) > 1:  # p + row * 32 + k + x * 4
+            last = columns[-1][0]
+            together = [*split[split.index(columns[0]) : split.index(columns[-1]) + 1]] == [*columns]
+            apart = any(each.negative or each.subscript or each.advance or not each.node for each, *_ in columns)
+            if not together or apart or any(rows for _, rows, _ in columns) or not node.inside(last.node.parent):
+                return None
+            return self._xored(node.start_byte, last.node.end_byte, bits_of_row(xor, row), always=True)
+        if not node or step.advance or not all(self._readable(term.frame, home) for term in terms):
+            return None
+        if split[0][0].rank == 2:  # t[row][column]; of another instance there may be more rows
+            root, above = self.draft.tile.roots[0], split[0][0].node.inside(node.above("subscript_expression"))
+            other = not above or (root.member and bool(root.declared.above("template_declaration")))
+            xor = replace(xor, rows=0 if other else self.xor.rows)
+        counting = self._counting(terms, xor)
+        every = self.draft.terms(step, home)
+        own = {term.node.id for term in terms}
+        piece = self._piece(node, counting, [term for term in every if term.node.id not in own], len(every))
+        if piece is None:
+            return None
+        start, end = piece
+        whole = step.subscript and piece == (node.start_byte, node.end_byte)
+        whole = whole or self.draft.closed(start, end, counting[0].node if counting else node)
+        low = 0 if self.draft.holds_use(node) else self._kept(counting, xor)
+        bare = whole and len(counting) == len(terms)
+        return self._xored(start, end, bits_of_row(xor, row), always=not bare, low=low)
 
-    def _counting(self, terms: Sequence[Summand], xor: RowXor) -> Sequence[Summand]:
+    def _piece(self, node: Node, terms: Others, others: Others, count: int) -> tuple[int, int] | None:
+        """Return where the text of some of an index's `count` terms is; None if others stand between them."""
+        inside = all(term.node.inside(node) for term in (*terms, *others))
+        if inside and len(terms) == count:
+            return node.start_byte, node.end_byte
+        if not terms or terms[0].negative or not (terms[0].node.inside(node) or _whole_argument(terms)):
+            return None
+        limit = node if all(term.node.inside(node) for term in terms) else terms[0].node.parent
+        start = _with_parentheses(terms[0].node, limit).start_byte
+        end = _with_parentheses(terms[-1].node, limit).end_byte
+        piece = self.draft.file.between(start, end)
+        several = "," in re.sub(r"\([^()]*\)", "", piece)  # arguments
+        foreign = any(start <= term.node.start_byte < end for term in others)
+        return None if several or foreign or piece.count("(") != piece.count(")") else (start, end)
+
+    def _counting(self, terms: Others, xor: RowXor) -> Others:
         """Return the terms to XOR: all, or with `vectors` those that count whole granules, if they stand together."""
         granules = [term for term in terms if term.variable and term.constant % (1 << xor.base) == 0]
         first = terms.index(granules[0]) if granules else 0
@@ -203,7 +148,7 @@ class XorEdits:
         self.sums = self.sums or len(granules) < len(terms)
         return granules
 
-    def _kept(self, terms: Sequence[Summand], xor: RowXor) -> int:
+    def _kept(self, terms: Others, xor: RowXor) -> int:
         """Return the mask of a column's bits within a granule if they are written separately; 0 if not."""
         low = (1 << xor.base) - 1
         if not self.vectors or not any(term.constant & low for term in terms):
@@ -228,6 +173,10 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- sums
 
+    def _readable(self, frame: CallFrame, home: CallFrame) -> bool:
+        """Return whether the names of an expression in a frame mean the same where an access is written."""
+        return home.sees(frame.function) or frame.function is home
+
     def _counted(self, access: SourceAccess, step: IndexStep) -> RowXor:
         """Return the swizzle in what a step counts."""
         bytes_, element = self.draft.size(step.unit, access.node), self.draft.element_bytes
@@ -237,24 +186,27 @@ class XorEdits:
         # Of a flat index, the row's number may go on counting in the next tile.
         return replace(xor, rows=0) if xor.repeats else xor
 
-    def _split(self, step: IndexStep, home: CallFrame) -> tuple[Summands, list[Summand]]:
-        """Return the expressions of a sum that count rows, and the other terms; whole periods are left out."""
+    def _split(self, step: IndexStep, home: CallFrame) -> tuple[Rows, Others]:
+        """Return the terms of a sum that count rows, each with what it adds to the row's number, and the others.
+
+        Whole periods are left out.
+        """
         if not step.node:  # *p: no index that could be taken apart
             return [], []
-        bytes_, element = self.draft.size(step.unit, step.node), self.draft.element_bytes
-        row_bytes = self.columns * element
+        row_bytes = self.columns * self.draft.element_bytes
+        bytes_ = row_bytes if step.rank > 1 else self.draft.size(step.unit, step.node)
         period = row_bytes << (self.xor.drop + self.xor.bits)
-        rows: Summands = []
-        others: list[Summand] = []
+        rows: Rows = []
+        others: Others = []
         for term in self.draft.terms(step, home):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
                 # Whole periods add nothing to the bits that are used, unless the row's number starts again at 0 in
                 # every tile.
-                if stride % period or (self.xor.rows and not self.xor.repeats):
+                if stride % period or (self.xor.rows and not self.xor.repeats) or step.rank > 1:
                     if not all(self._readable(factor.frame, home) for factor in term.variable):
-                        raise step.node.misfit(NOT_KNOWN)
-                    rows.append((term.negative, self._row_number(term, stride // row_bytes)))
+                        raise step.node.misfit(": the row's number is not known where it is used")
+                    rows.append((term, self._row_number(term, stride // row_bytes)))
             elif stride or term.variable:
                 others.append(term)
         return rows, others
@@ -262,10 +214,21 @@ class XorEdits:
     def _row_number(self, term: Summand, count: int) -> str:
         """Return what a term adds to the row's number: its variable factors, times `count` rows."""
         texts = [" ".join(factor.node.text.split()) for factor in term.variable]
-        if not texts:
-            return str(count)
+        if not texts:  # rows by the name that they have
+            return " ".join(term.node.text.split()) if count == term.constant else str(count)
         product = " * ".join(text if len(texts) == 1 and count == 1 else atom(text) for text in texts)
         return product if count == 1 else f"{product} * {count}"
+
+
+def _whole_argument(terms: Others) -> bool:
+    """Return whether terms, which stand in a call of what computes the index, are in one of its arguments."""
+    holders = []
+    for term in terms:
+        node = term.node
+        while node and node.parent.type not in LISTS:
+            node = node.parent
+        holders.append(node)
+    return bool(holders[0]) and all(holder is holders[0] for holder in holders)
 
 
 def _with_parentheses(node: Node, limit: Node) -> Node:
@@ -277,11 +240,7 @@ def _with_parentheses(node: Node, limit: Node) -> Node:
 
 @dataclass(eq=False, kw_only=True)
 class MatrixEdits:
-    """The edits for an XOR of bits of an element's number.
-
-    Indices that count from the tile's start go through a function. Of a row and a column, each is XORed with the bits
-    that it takes from either.
-    """
+    """The edits for an XOR of bits of an element's number: indices from the tile's start go through a function."""
 
     draft: Draft
     matrix: XorMatrix
@@ -292,9 +251,7 @@ class MatrixEdits:
         for access in draft.tile.accesses:
             if access.layout or access.leading:
                 raise access.node.misfit(": the address is computed elsewhere")
-            if draft.rank == 2 and any(step.rank > 1 for step in access.steps):
-                edits += self._row_and_column(access)
-            elif steps := draft.moving(access.steps):
+            if steps := draft.moving(access.steps):
                 edits += self._index(accessors, access, steps)
         return [*edits, *accessors.edits()]
 
@@ -311,31 +268,6 @@ class MatrixEdits:
         name = (accessors.address if first.unit == BYTES else accessors.flat)(counted, first.node)
         start, end = first.node.start_byte, last.node.end_byte
         return [Edit(start, start, f"{name}("), Edit(end, end, ")")]
-
-    def _row_and_column(self, access: SourceAccess) -> list[Edit]:
-        row, column = (step.node for step in self.draft.row_and_column(access))
-        length = self.draft.row_length()
-        if length is None or length & (length - 1) or self.draft.element_bytes != self.draft.declared_bytes:
-            raise access.node.misfit(": its rows have no power of two of elements")
-        if EFFECTS.search(row.text) or EFFECTS.search(column.text):
-            raise access.node.unfit(f"{access.node.quoted()} would be evaluated twice")
-        of_row, of_column = (atom(" ".join(node.text.split())) for node in (row, column))
-        bits = length.bit_length() - 1  # the row has the number's bits from this one on
-        rows, columns = [of_row], [of_column]
-        for shift, mask in self.matrix.terms:
-            in_row, own = mask >> bits, mask & (length - 1) & ((length - 1) >> shift)
-            rows += [_taken(of_row, shift, in_row)] if in_row else []
-            columns += [_taken(of_column, shift, own)] if own else []
-            from_row = mask & (length - 1) & ~own
-            columns += [_taken(of_row, shift - bits, from_row)] if from_row else []
-        changed = [(node, texts) for node, texts in ((row, rows), (column, columns)) if len(texts) > 1]
-        return [Edit(node.start_byte, node.end_byte, " ^ ".join(texts)) for node, texts in changed]
-
-
-def _taken(text: str, shift: int, mask: int) -> str:
-    """Return bits of a number, shifted to where the mask has them."""
-    moved = f"{text} >> {shift}" if shift > 0 else f"{text} << {-shift}" if shift else text
-    return f"(({moved}) & {mask})" if shift else f"({text} & {mask})"
 
 
 def composed(draft: Draft, access: SourceAccess, xor: RowXor) -> list[Edit]:

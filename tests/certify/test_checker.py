@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.ptx import parse
-from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
+from ncu_swizzle.certify.terms import atom, const
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, ProofOutcome
 
 pytest.importorskip("bitwuzla")
@@ -499,8 +499,8 @@ def test_a_local_variable_ends_with_its_function() -> None:
 @pytest.mark.parametrize(
     "store",
     ["red.shared.add.u32 [%r20], 1", "red.shared.add.u32\t[%r20],\t1", "red.shared.add.u32\n[%r20],1",
-     "red.shared.add.u32[%r20],1", "red.shared.add.u32/* */[%r20], 0b1",
-     "setp.lt.s32 %p1, %r1, 00; @!%p1\tred.shared.add.u32\t[%r20], 01"],
+     "red.shared.add.u32[%r20],1", "red.shared.add.u32/* */[%r20], 0x1",
+     "setp.lt.s32 %p1, %r1, 0; @!%p1\tred.shared.add.u32\t[%r20], 1U"],
 )  # fmt: skip
 def test_an_instruction_is_read_whatever_stands_between_its_words(store: str) -> None:
     place = "shl.b32 %r20, %r1, 2; {move} mov.u32 %r21, tile; add.s32 %r20, %r20, %r21; {store};"
@@ -559,9 +559,9 @@ def test_an_address_that_is_made_from_where_shared_memory_begins_is_not_followed
     assert verdict(exchange(extra=made), exchange(XOR, XOR, extra=made)).outcome is ProofOutcome.UNPROVED
 
 
-@pytest.mark.parametrize("register", ["%r99+7x", "%nonsense", "%ctaid"])
-def test_an_operand_that_is_not_read_is_not_followed(register: str) -> None:
-    odd = f"mov.u32 %r20, {register}; st.u32 [%rd2+4], %r20;"
+@pytest.mark.parametrize("operand", ["%r99+7x", "%nonsense", "%ctaid", "010", "0b1", "1.0"])
+def test_an_operand_that_is_not_read_is_not_followed(operand: str) -> None:
+    odd = f"mov.u32 %r20, {operand}; st.u32 [%rd2+4], %r20;"
     assert verdict(exchange(extra=odd), exchange(XOR, XOR, extra=odd)).outcome is ProofOutcome.UNPROVED
 
 
@@ -574,7 +574,7 @@ BOX = """
 		[%r20], [%rd20, {{%r1, %r2}}], [%r23];
 	bar.sync 0;
 	and.b32 %r6, %r1, 31; shr.u32 %r7, %r1, 5; and.b32 %r7, %r7, 7; {chunk} shl.b32 %r8, %r8, 4;
-	mad.lo.s32 %r10, %r6, 128, %r8; mov.u32 %r11, tile; add.s32 %r11, %r11, %r10;
+	mul.lo.s32 %r10, %r6, 128; add.s32 %r10, %r10, %r8; mov.u32 %r11, tile; add.s32 %r11, %r11, %r10;
 	ld.shared.v4.f32 {{%f1, %f2, %f3, %f4}}, [%r11];
 	st.f32 [%rd2], %f1;
 """
@@ -681,6 +681,18 @@ def test_terms_fold_as_bit_vectors_do() -> None:
     assert (x + x - x) is x
     assert ~~x is x
     assert (x ^ x) is const(0, 32)
-    assert extract(zext(x, 64), 31, 0) is x
-    assert sext(const(-1, 32), 64) is const(-1, 64)
-    assert extract(wide + const(1 << 40, 64), 31, 0) is extract(wide, 31, 0)
+    assert x.zext(64).extract(31, 0) is x
+    assert const(-1, 32).sext(64) is const(-1, 64)
+    assert (wide + const(1 << 40, 64)).extract(31, 0) is wide.extract(31, 0)
+
+
+def test_registers_of_a_scope_have_its_widths() -> None:
+    """Two scopes of asm may number registers of one name, of other widths."""
+    scopes = """
+	{{ .reg .b16 x<2>; ld.u16 x1, [%rd1+8]; add.u16 x1, x1, 1; cvt.u32.u16 %r20, x1; }}
+	{{ .reg .b64 x<2>; ld.u64 x1, [%rd1+16]; {0} st.u64 [%rd2+16], x1; st.u32 [%rd2+8], %r20; }}
+"""
+    old, new = (exchange(each, each, extra=scopes.format("")) for each in (PLAIN, XOR))
+    assert verdict(old, new).outcome is ProofOutcome.PROVED
+    low = exchange(XOR, XOR, extra=scopes.format("and.b64 x1, x1, 65535;"))
+    assert verdict(old, low).outcome is not ProofOutcome.PROVED

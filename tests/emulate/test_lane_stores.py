@@ -25,7 +25,7 @@ REMAINS = {
 @pytest.mark.parametrize("size", REMAINS)
 def test_the_lane_that_remains_is_that_of_an_h100(size: int) -> None:
     for pattern, expected in zip(PATTERNS, REMAINS[size], strict=True):
-        order = storing_order(np.ones((1, 32), bool), size)
+        order = storing_order(np.ones((1, 32), bool), size, backwards=False)
         left = np.full(64, -1)
         left[pattern[order]] = LANES[order]
         found = [0, 0, 0]

@@ -1,18 +1,16 @@
 """Right patches are proved, and nothing else is: not what data decide, nor versions that are wrong in any way."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.fix import trial
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Moved, Proof
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, excess_of, spans_of
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
-from tests.support import fixes
-from tests.support.fixes import FIXES, OnceEmulated, adversaries, array, specs, with_text
+from tests.support.fixes import FIXES, OnceEmulated, adversaries, specs, with_text
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL
@@ -21,9 +19,11 @@ TIERS = {"rows-transpose": pytest.mark.long, "async-columns": pytest.mark.long, 
 ADVERSARIES = adversaries()
 
 
-def tried(target: Target, text: str, moved: list[Moved], settings: EmulationSettings) -> Proof:
+def tried(target: Target, text: str, settings: EmulationSettings) -> Proof:
+    """Try a patch that has to lower the excess of all arrays that have some."""
     job = FixJob(target=target, text=target.source.read_bytes(), settings=settings)
-    return job.tried(text.encode(), lambda _: moved)
+    excess = excess_of(job.old.emulated, spans_of(job.old.arrays)).moved
+    return job.tried(text.encode(), {name: before for name, before in excess.items() if before})
 
 
 def failed(proof: Proof, about: About) -> Claim:
@@ -36,12 +36,10 @@ def failed(proof: Proof, about: About) -> Claim:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=TIERS.get(name, pytest.mark.slow)) for name in WRITTEN])
 def test_a_right_patch_is_proved(name: str, settings: EmulationSettings) -> None:
     target, fix = specs()[name], FIXES[name]
-    proof = tried(target, fix.text(target), list(fix.moved), settings)
+    proof = tried(target, fix.text(target), settings)
     assert proof.held, proof.obstacle
-    assert [claim.about for claim in proof.claims] == [
-        About.REBUILT, About.EXCESS, About.TRACE, About.MEANING, About.RESOURCES,
-    ]  # fmt: skip
-    assert set(proof.after.moved.values()) == {0}
+    assert [claim.about for claim in proof.claims] == [About.REBUILT, About.EXCESS, About.MEANING, About.RESOURCES]
+    assert proof.after.moved == dict.fromkeys(fix.moved, 0)
     assert all(proof.before.moved.values())
     launches, *rest = proof.covers
     assert launches.startswith("proved for every launch with blocks of ")
@@ -52,10 +50,10 @@ def test_a_right_patch_is_proved(name: str, settings: EmulationSettings) -> None
 def test_a_use_that_a_patch_forgets_is_found(settings: EmulationSettings) -> None:
     target, fix = specs()["rows-transpose"], FIXES["rows-transpose"]
     for subscript, mapped in fix.edits:
-        proof = tried(target, fix.text(target).replace(mapped, subscript), list(fix.moved), settings)
+        proof = tried(target, fix.text(target).replace(mapped, subscript), settings)
         assert not proof.held
         assert not proof.offered
-    failed(tried(target, "__global__ void transpose(int) { nothing }", [], settings), About.REBUILT)
+    failed(tried(target, "__global__ void transpose(int) { nothing }", settings), About.REBUILT)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES])
@@ -67,26 +65,6 @@ def test_wrong_versions_are_not_proved_and_equal_ones_are(name: str, settings: E
 
     assert [what for what in adversary.wrong if state(adversary.version(what)) is ClaimState.HELD] == []
     assert state(adversary.right) is ClaimState.HELD
-
-
-@pytest.mark.long
-def test_a_version_with_another_race_is_refused_and_one_with_the_same_race_is_not(
-    tmp_path: Path, settings: EmulationSettings
-) -> None:
-    racing, moved = replace(settings, races=True), list(FIXES["rows-transpose"].moved)
-    target, fixed = fixes.apply("rows-transpose", tmp_path)
-
-    def unordered(version: Target) -> str:
-        return version.source.read_text(encoding="utf-8").replace("__syncthreads()", "__syncwarp()")
-
-    claim = failed(tried(target, unordered(fixed), moved, racing), About.TRACE)
-    assert claim.reason.startswith("it adds a hazard: RACE001, thread (1, 0, 0) reads byte 0x484")
-    assert "writes at rows_transpose.cu:11" in claim.reason
-    old, new = (
-        executable(with_text(each, unordered(each), tmp_path / name), racing)
-        for name, each in (("old", target), ("new", fixed))
-    )
-    assert trial.added_hazard(old, new) == ""
 
 
 def test_a_trace_refutes_other_results_and_proves_nothing(
@@ -102,5 +80,5 @@ def test_a_trace_refutes_other_results_and_proves_nothing(
 def test_a_patch_that_leaves_all_conflicts_is_refused(settings: EmulationSettings) -> None:
     target = specs()["rows-transpose"]
     half = target.source.read_text(encoding="utf-8").replace("tile[32][32]", "tile[32][64]")
-    claim = failed(tried(target, half, [array("tile", 1024, 4, after=32 * 64)], settings), About.EXCESS)
+    claim = failed(tried(target, half, settings), About.EXCESS)
     assert "tile still has" in claim.reason

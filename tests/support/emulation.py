@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.emulate.constant_banks import bank_0
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.liveness import Demand
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Machine, bank_0
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.requests import Clock
 from ncu_swizzle.emulate.schedule import Schedule
@@ -23,7 +22,7 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports.results import ReportResult
+from ncu_swizzle.reports.container import ReportResult
 from ncu_swizzle.smem.access import Index
 from tests.support.places import DATA as ALL_DATA
 

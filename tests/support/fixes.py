@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.fix.claims import Moved
-from ncu_swizzle.kernels import catalog, descriptions, project
+from ncu_swizzle.kernels import catalog, naming, project
 from ncu_swizzle.kernels.family import Family, Target
 from tests.support.places import DATA
 
@@ -24,7 +23,7 @@ def specs() -> dict[str, Target]:
 
 def _described(folder: Path) -> list[Family]:
     """Return the kernels that a folder's project file describes."""
-    return [descriptions.family_of_spec(spec) for spec in project.specs(project.project_in(folder / project.OWN))]
+    return [naming.family_of_spec(spec) for spec in project.specs(project.project_in(folder / project.OWN))]
 
 
 def _targets(families: Iterable[Family]) -> dict[str, Target]:
@@ -56,15 +55,12 @@ REFUSED: dict[str, tuple[str, str, int]] = {
 """What stands in the way of a proof: the beginning of the reason, and the line."""
 
 
-BASE = 1024  # where a kernel's shared memory starts on sm_90
-
-
 @dataclass(frozen=True)
 class Fix:
     """What to write in place of what, and the arrays that move; `shared` is the new dynamic shared memory."""
 
     edits: tuple[tuple[str, str], ...]
-    moved: tuple[Moved, ...]
+    moved: tuple[str, ...]
     shared: str = ""
 
     def text(self, target: Target) -> str:
@@ -82,24 +78,10 @@ def apply(name: str, folder: Path) -> tuple[Target, Target]:
     return target, with_text(target, fix.text(target), folder, fix.shared)
 
 
-def array(name: str, elements: int, size: int, start: int = 0, after: int = 0) -> Moved:
-    """Return an array of elements of some bytes that starts at a byte and has as many elements `after`."""
-    first = BASE + start
-    return Moved(
-        name=name,
-        before=range(first, first + elements * size),
-        after=range(first, first + (after or elements) * size),
-    )
-
-
-def _moved(name: str, elements: int, bytes: int, row: int, pad: int = 0, start: int = 0, **_: int) -> Moved:  # noqa: A002
-    return array(name, elements, bytes, start, after=elements // row * (row + pad))
-
-
 FIXES: dict[str, Fix] = {
     name: Fix(
         edits=tuple((old, new) for old, new in fix["edits"]),
-        moved=tuple(_moved(**moved) for moved in fix["moved"]),
+        moved=tuple(fix["moved"]),
         shared=fix.get("shared", ""),
     )
     for name, fix in tomllib.loads((CORPUS / "fixes.toml").read_text(encoding="utf-8")).items()

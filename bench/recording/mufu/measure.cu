@@ -1,8 +1,8 @@
 // What MUFU and FCHK return, measured: `nvcc -O3 -arch=sm_90a measure.cu -o measure && ./measure FOLDER`.
 //
 // Writes, for each function, its results over the mantissas of one exponent (two if the parity of the exponent
-// matters) as differences from the correctly rounded ones, the number of inputs per sign and exponent whose result
-// does not follow from these by scaling, and results of scattered inputs. tables.py reads the files.
+// matters), the number of inputs per sign and exponent whose result does not follow from these by scaling, and results
+// of scattered inputs. tables.py reads the files.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,19 +38,6 @@ __device__ uint32_t mufu(uint32_t bits) {
     return __double2hiint(result);
 }
 
-// The correctly rounded result (nearly always so for 2^x).
-template <int F>
-__device__ uint32_t rounded(uint32_t bits) {
-    float x = __uint_as_float(bits);
-    double wide = __hiloint2double(bits, 0);
-    if (F == RCP) return __float_as_uint(__frcp_rn(x));
-    if (F == RSQ) return __float_as_uint(__frsqrt_rn(x));
-    if (F == SQRT) return __float_as_uint(__fsqrt_rn(x));
-    if (F == EX2) return __float_as_uint(float(exp2(double(x))));
-    double result = F == RCP64H ? 1 / wide : 1 / sqrt(wide);
-    return uint32_t((__double_as_longlong(result) + 0x80000000ll) >> 32);
-}
-
 __host__ __device__ uint32_t scattered(uint32_t number) {
     number = (number ^ 61) ^ (number >> 16);
     number *= 9;
@@ -63,14 +50,6 @@ template <int F>
 __global__ void consecutive(uint32_t first, uint32_t *out) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = mufu<F>(first + i);
-}
-
-template <int F>
-__global__ void differences(uint32_t first, const uint32_t *results, int8_t *out, unsigned long long *sum) {
-    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    int off = int(results[i] - rounded<F>(first + i));
-    out[i] = int8_t(max(-128, min(127, off)));
-    atomicAdd(sum, results[i] * (2ull * i + 1));
 }
 
 template <int F>
@@ -159,24 +138,12 @@ void measure(const std::string &folder) {
     const uint32_t first = (F == EX2 ? 126u : F < RCP64H ? 127u : 1023u) << mantissa;
     const uint32_t count = (halves ? 2u : 1u) << mantissa;
     uint32_t *results, *misses;
-    int8_t *off;
-    unsigned long long *sum, total;
-    CHECK(cudaMalloc(&off, count));
-    CHECK(cudaMalloc(&sum, sizeof total));
-    CHECK(cudaMemset(sum, 0, sizeof total));
     CHECK(cudaMalloc(&results, 4 * count));
     CHECK(cudaMalloc(&misses, 4 * 4096));
     CHECK(cudaMemset(misses, 0, 4 * 4096));
     consecutive<F><<<count / 256, 256>>>(first, results);
     if (F != LG2) {
-        differences<F><<<count / 256, 256>>>(first, results, off, sum);
-        std::vector<int8_t> host(count);
-        CHECK(cudaMemcpy(host.data(), off, count, cudaMemcpyDeviceToHost));
-        CHECK(cudaMemcpy(&total, sum, sizeof total, cudaMemcpyDeviceToHost));
-        write(folder, std::string(NAMES[F]) + ".off", host.data(), count);
-        printf("%s: checksum of all results %llu\n", NAMES[F], total);
-    }
-    if (F != LG2) {
+        write(folder, std::string(NAMES[F]) + ".words", fetched(results, count).data(), 4 * count);
         uint32_t rows = 1u << (32 - mantissa);
         if (F == EX2) powers<<<dim3(64, rows), 256>>>(results, misses);
         if (F != EX2) scaling<F><<<dim3(64, rows), 256>>>(results, misses);
@@ -186,8 +153,6 @@ void measure(const std::string &folder) {
     write(folder, std::string(NAMES[F]) + ".samples", fetched(results, SAMPLES).data(), 4 * SAMPLES);
     CHECK(cudaFree(results));
     CHECK(cudaFree(misses));
-    CHECK(cudaFree(off));
-    CHECK(cudaFree(sum));
 }
 
 int main(int argc, char **argv) {

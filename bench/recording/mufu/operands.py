@@ -7,7 +7,6 @@ no GPU, compares the emulator's results with these sums (20 minutes of CPU), and
 
 from __future__ import annotations
 
-import lzma
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.emulate.operations import approximations
-from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, POINT, QUARTER, SQUARE_ROOT, TABLES, UNSEEN
+from bench.recording.mufu.tables import save
+from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, POINT, SQUARE_ROOT, UNSEEN
 from ncu_swizzle.kernels import launching
 from ncu_swizzle.kernels.toolchain import Toolchain
 from tests.support.mufu import BLOCK, sum_of_results
@@ -27,10 +26,9 @@ from tests.support.mufu import BLOCK, sum_of_results
 Words = NDArray[np.uint32]
 RECORDED = ROOT / "tests" / "data" / "emulate" / "mufu.npz"
 NAMES = ("LG2", "SIN", "COS", "TANH")
-AT_ONE = 7377  # 2^-36
+AT_ONE = 7377  # in units of 2^-POINT
 BLOCKS, MANTISSAS = (1 << 32) // BLOCK, 1 << 23
 TO_TURNS, ONE = np.float32(0.15915494).tobytes(), np.float32(1).tobytes()
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]
 
 
 def main(arguments: list[str]) -> int:
@@ -51,9 +49,10 @@ def main(arguments: list[str]) -> int:
     np.savez_compressed(RECORDED, **recorded)
     # Half of the first quarter of a turn is seen in that of sine, the other, inverted, in that of cosine.
     upper, lower = (results(module, name, 124 << 23, 2, MANTISSAS // 2) for name in ("SIN", "COS"))
-    save("sin", sine_table(np.concatenate([lower[::-1], upper])))
-    save("tanh", *tanh_table(module))
-    save("lg2", log2_table(*(results(module, "LG2", row << 23, 1, MANTISSAS) for row in (127, 126))))
+    save("SIN", np.concatenate([lower[::-1], upper]))
+    tanh = [results(module, "TANH", row << 23, 1 << unseen, MANTISSAS >> unseen) for row, unseen in UNSEEN.items()]
+    save("TANH", np.concatenate(tanh))
+    save("LG2", log2_words(*(results(module, "LG2", row << 23, 1, MANTISSAS) for row in (127, 126))))
     return 0
 
 
@@ -65,39 +64,12 @@ def results(module: Any, name: str, first: int, step: int, count: int) -> Words:
     return out
 
 
-def sine_table(words: Words) -> NDArray[np.int64]:
-    """Return how far the results for all places in a quarter of a turn are off."""
-    return words.astype(np.int64) - approximations.nearest_sine(np.arange(QUARTER + 1))
-
-
-def log2_table(ones: Words, halves: Words) -> NDArray[np.int64]:
-    """Return how far log2 is off, by the results for 1 to 2, and for 1/2 to 1, which have more bits near 1."""
-    fraction = np.arange(MANTISSAS)
-    near = approximations.nearest_log2(fraction)
-    shift = approximations.bits_beyond(np.maximum(near - approximations.SLACK, 0))
-    numbers = np.abs(np.where(fraction < SQUARE_ROOT, ones.view(np.float32), halves.view(np.float32)))
-    off = ((numbers * 2.0**POINT).astype(np.int64) >> shift) - (near >> shift)
+def log2_words(ones: Words, halves: Words) -> Words:
+    """Return the words of log2 by the results for 1 to 2, and for 1/2 to 1, which have more bits near 1."""
+    words = np.where(np.arange(MANTISSAS) < SQUARE_ROOT, ones, halves) & np.uint32(0x7FFFFFFF)
     # That of 1 is exactly 0; its mantissa adds more to other exponents: between 2^-24 and 2^-23, as 1/2 shows.
-    off[0] = AT_ONE
-    return off
-
-
-def tanh_table(module: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the second differences of each exponent's results, and their first two."""
-    bends, ends = [], []
-    for exponent, unseen in UNSEEN.items():
-        words = results(module, "TANH", exponent << 23, 1 << unseen, MANTISSAS >> unseen).astype(np.int64)
-        bends += [np.zeros(2, np.int64), np.diff(words, n=2)]
-        ends.append(words[:2])
-    return np.concatenate(bends), np.concatenate(ends)
-
-
-def save(name: str, table: NDArray[np.int64], head: NDArray[np.int64] | None = None) -> None:
-    """Write a table, behind words that may be longer."""
-    assert np.abs(table).max() < 1 << 15
-    content = table.astype("<i2").tobytes()
-    content = content if head is None else head.astype("<i4").tobytes() + content
-    (TABLES / f"{name}.xz").write_bytes(lzma.compress(content, filters=FILTERS))
+    words[0] = np.float32(AT_ONE * 2.0**-POINT).view(np.uint32)
+    return words
 
 
 def compared() -> int:

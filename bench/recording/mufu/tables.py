@@ -20,7 +20,6 @@ from ncu_swizzle.emulate.operations.approximations import FUNCTIONS, TABLES
 from ncu_swizzle.emulate.operations.floats import needs_slow_path
 
 Words = NDArray[np.uint32]
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]
 NAMES = ("RCP", "RSQ", "SQRT", "RCP64H", "RSQ64H", "EX2")  # the others: operands.py
 SLOW = 150  # cycles: without the slow path it is below 120, with it above 180
 TESTED = 2048  # results of each function that the tests compare
@@ -32,9 +31,8 @@ def main(folder: Path) -> int:
     wrong, tested = 0, {"operands": scattered(np.arange(TESTED, dtype=np.uint32))}
     for name in NAMES:
         function = FUNCTIONS[name]
-        off = content(folder, f"{name.lower()}.off")
-        kept = off[len(off) // 2 :] if name == "EX2" else off  # 2^x has the upper half alone: x from 1 to 2
-        (TABLES / f"{name.lower()}.xz").write_bytes(lzma.compress(kept, filters=FILTERS))
+        words = np.frombuffer(content(folder, f"{name.lower()}.words"), np.uint32)
+        save(name, words[len(words) // 2 :] if name == "EX2" else words)  # 2^x has the upper half alone: x from 1 to 2
         results = np.frombuffer(content(folder, f"{name.lower()}.samples"), np.uint32)
         with np.errstate(all="ignore"):
             mine = function(scattered(np.arange(len(results), dtype=np.uint32))[None])[0]
@@ -47,6 +45,16 @@ def main(folder: Path) -> int:
     differing = int((needs_slow_path(*divisions(len(slow))) != slow).sum())
     print(f"FCHK: {len(slow):,} pairs, {differing} wrong")
     return wrong + differing
+
+
+def save(name: str, words: Words) -> None:
+    """Write a table: how many second differences of the words are large, their places, these, and all others."""
+    bends = np.diff(np.diff(words, prepend=np.uint32(0)), prepend=np.uint32(0)).view(np.int32)
+    places = np.flatnonzero(bends != bends.astype(np.int8))
+    large = np.stack([places, bends[places]]).astype(np.uint32)
+    bends[places] = 0
+    content = np.uint32(len(places)).tobytes() + large.tobytes() + bends.astype(np.int8).tobytes()
+    (TABLES / f"{name.lower()}.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
 
 
 def content(folder: Path, name: str) -> bytes:
