@@ -156,6 +156,7 @@ def _remaining_cells(cell: Cell, cuts: list[tuple[Progression | None, tuple[Prog
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
 EVERY_AXIS = 0b111
+SMALL_WARPS = 16  # of a block and its cluster, of which a few run together in about the time of one
 MANY_WARPS = 512  # of a grid, that run together in less time than one by one
 MANY_STEPS = 4_000  # basic blocks that groups of warps run in a block, if it runs long
 QUICK_EFFORT = 1_000_000  # of blocks that run in less time than code is prepared
@@ -177,7 +178,8 @@ class Setting(LaunchedGrid):
         """Return how many blocks can run side by side, if they are like the first one."""
         shared = self.shared_size if self.program.contents else 0
         cluster = math.prod(self.cluster)
-        most = blocks_at_once(math.prod(self.block), shared, first.machine.local_bytes, len(first.issued))
+        local = first.machine.local_bytes * cluster // len(first.machine.blocks)
+        most = blocks_at_once(math.prod(self.block), shared, local, len(first.issued))
         return max(1, most // cluster)
 
 
@@ -210,6 +212,7 @@ class Batch:
     tallies: Ints  # (R, B), see `traffic.Tallies`
     traffic: Mapping[int, Ints]  # by instruction: what its requests take, (FIGURES, B)
     apart: Mapping[int, Bools]  # by instruction, the blocks, (B,), whose boxes differ in its threads or requests
+    beside: int = 0  # the last blocks, that run only to be compared with those that represent them
 
     @property
     def patterns(self) -> Mapping[int, LanePattern]:
@@ -222,10 +225,14 @@ class Batch:
         issued = np.ascontiguousarray(self.issued[:, block]).tobytes()
         return hashlib.sha256(issued + repr([waves for waves in counted if any(waves[1:])]).encode()).digest()
 
-    def traffic_of(self, block: int) -> TrafficOfBlock:
-        """Return what else was counted for one block."""
+    def counted(self, block: int) -> Counted:
+        """Return the signature of one block, and what else was counted for it."""
         figures = {number: counted[:, block] for number, counted in sorted(self.traffic.items())}
-        return TrafficOfBlock(self.tallies[:, block], {number: row for number, row in figures.items() if row.any()})
+        nonzero = {number: row for number, row in figures.items() if row.any()}
+        return self.signature(block), TrafficOfBlock(self.tallies[:, block], nonzero)
+
+
+Counted = tuple[bytes, TrafficOfBlock]
 
 
 def numbered(grid: Index, first: int = 0, end: int | None = None) -> Ints:
@@ -349,8 +356,9 @@ class Totals:
         self.missed = {**batch.machine.missed, **self.missed}
         self.unsure = {**batch.machine.unsure, **self.unsure}
         self.unfollowed = {**batch.machine.unfollowed, **self.unfollowed}
-        self.run += len(batch.blocks)
-        self.blocks += [(x, y, z) for x, y, z in batch.blocks[: FIRST - len(self.blocks)].tolist()]
+        chosen = len(batch.blocks) - batch.beside
+        self.run += chosen
+        self.blocks += [(x, y, z) for x, y, z in batch.blocks[:chosen][: FIRST - len(self.blocks)].tolist()]
         self.covered += int(weights.sum())
 
 
@@ -377,15 +385,18 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         chosen = np.random.default_rng(blocks).choice(blocks, size=min(CHECKED, blocks), replace=False)
         checks = [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(chosen, setting.extents), strict=True)]
     signatures: set[bytes] = set()
-    expected: dict[Index, tuple[bytes, TrafficOfBlock]] = {}  # of the block that represents each of the checks
-    for batch, weights, boxes in _run_every(setting) if exhaustive else _representatives(setting):
+    expected: dict[Index, Counted] = {}  # of the block that represents each of the checks
+    ran: dict[Index, Counted] = {}  # checks that ran with others
+    for batch, weights, boxes in _run_every(setting) if exhaustive else _representatives(setting, checks):
         totals.add(batch, weights)
         if observe:
             observe(batch, weights, boxes)
+        for number, (x, y, z) in enumerate(batch.blocks.tolist() if checks else ()):
+            if (x, y, z) in checks:
+                ran[x, y, z] = batch.counted(number)
         for number in np.flatnonzero(weights).tolist():
-            signature = batch.signature(number)
-            signatures.add(signature)
-            both = signature, batch.traffic_of(number)
+            both = batch.counted(number)
+            signatures.add(both[0])
             expected |= {
                 block: both for block in checks if block not in expected and boxes.represents_others(number, block)
             }
@@ -397,49 +408,53 @@ def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -
         setting.clock.tell(always=True)
         del batch, boxes
     totals.classes = len(signatures)
-    _check_representatives(setting, totals, expected if totals.run < blocks else {})
+    _check_representatives(setting, totals, expected if totals.run < blocks else {}, ran)
     return totals
 
 
-def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
+def _representatives(setting: Setting, checks: Sequence[Index]) -> Iterator[tuple[Batch, Ints, Boxes]]:
     """Run blocks until their boxes cover the grid; yield how many blocks each of a batch represents."""
     unclaimed = Unclaimed(setting.extents)
     warps = math.prod(setting.extents) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
-        batch = _run_chosen(setting, unclaimed, pinned, size) if most else _run_first(setting, unclaimed, warps)
-        boxes = batch.machine.boxes
-        weights = [unclaimed.claim(boxes, number) for number in range(len(batch.blocks))]
+        batch = _run_chosen(setting, unclaimed, pinned, size) if most else _run_first(setting, unclaimed, warps, checks)
+        boxes, chosen = batch.machine.boxes, len(batch.blocks) - batch.beside
+        weights = [unclaimed.claim(boxes, number) if number < chosen else 0 for number in range(len(batch.blocks))]
         yield batch, np.array(weights, object), boxes
         pinned |= boxes.pinned
         most = most or setting.blocks_at_once(batch)
         new = sum(weight > 0 for weight in weights)
-        grown = GROWTH * size if 2 * new > len(weights) else 2 * new  # of one kind, one is enough
+        grown = GROWTH * size if 2 * new > chosen else 2 * new  # of one kind, one is enough
         # Blocks that run long go through many tiles, no two alike; most of the time, however many run, is overhead.
-        long = setting.clock.steps > MANY_STEPS and unclaimed.blocks <= most and sum(weights) == len(weights)
+        long = setting.clock.steps > MANY_STEPS and unclaimed.blocks <= most and sum(weights) == chosen
         size = most if long or warps <= FEW_WARPS else min(most, grown)
         del batch, boxes  # their requests may take as much memory as those of the next ones
 
 
-def _run_chosen(setting: Setting, unclaimed: Unclaimed, pinned: int, size: int) -> Batch:
+def _run_chosen(setting: Setting, unclaimed: Unclaimed, pinned: int, size: int, beside: Sequence[Index] = ()) -> Batch:
     """Run up to `size` blocks that likely differ, and those of their clusters, which run in any case."""
-    return run_batch(setting, whole_clusters(unclaimed.pick(pinned, size), setting.cluster)[0])
+    chosen = whole_clusters(unclaimed.pick(pinned, size), setting.cluster)[0]
+    others = np.array([each for each in beside if list(each) not in chosen.tolist()], np.int64).reshape(-1, 3)
+    return replace(run_batch(setting, np.concatenate([chosen, others])), beside=len(others))
 
 
-def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
+def _run_first(setting: Setting, unclaimed: Unclaimed, warps: int, checks: Sequence[Index]) -> Batch:
     """Run the first block alone, or, if that takes long, with as many others as fit of a grid that is not large.
 
     A long run mostly follows data, and each block has its own, so the others have to run anyway; without
-    data it does not.
+    data it does not. Small blocks take about as long as one by itself: those to check run beside it.
     """
+    small = setting.races is None and -(-math.prod(setting.block) // 32) * math.prod(setting.cluster) <= SMALL_WARPS
+    beside = checks if small else ()
     shared = max(1, setting.shared_size)
     together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
     if warps > MANY_WARPS or together < 2 or not setting.data:
-        return _run_chosen(setting, unclaimed, 0, 1)
+        return _run_chosen(setting, unclaimed, 0, 1, beside)
     issued = setting.clock.issued
     try:
         with setting.clock.limited(ALONE_STEPS):
-            return _run_chosen(setting, unclaimed, 0, 1)
+            return _run_chosen(setting, unclaimed, 0, 1, beside)
     except Spent:
         setting.clock.issued = issued
         return _run_chosen(setting, unclaimed, EVERY_AXIS, together)
@@ -456,21 +471,25 @@ def _run_every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
 
 
 def _check_representatives(
-    setting: Setting, totals: Totals, expected: Mapping[Index, tuple[bytes, TrafficOfBlock]]
+    setting: Setting, totals: Totals, expected: Mapping[Index, Counted], ran: Mapping[Index, Counted]
 ) -> None:
-    """Run some random blocks and compare each with the block that represents it."""
-    if not expected:
-        return
-    batch = run_batch(setting, np.array(list(expected), np.int64))
-    for number, (block, (signature, other)) in enumerate(expected.items()):
+    """Run some random blocks, but for those that `ran`, and compare each with the block that represents it."""
+    others = [block for block in expected if block not in ran]
+    if others:
+        batch = run_batch(setting, np.array(others, np.int64))
+        ran = {**ran, **{block: batch.counted(number) for number, block in enumerate(others)}}
+        totals.unsure = {**batch.machine.unsure, **totals.unsure}
+        totals.unfollowed = {**batch.machine.unfollowed, **totals.unfollowed}
+    for block, (signature, traffic) in expected.items():
         why = Unknown(f"block {block} differs from its class", None, codes.BLOCKS_DIFFER)
-        rows, numbers = other.differences(batch.traffic_of(number))
+        mine, other = ran[block]
+        rows, numbers = traffic.differences(other)
         guarded = setting.program.tallies.guarded if setting.program.tallies else {}
         rows = [row for row in rows if row not in {guarded.get(each) for each in totals.apart}]
         numbers = [each for each in numbers if each not in totals.apart]
-        totals.unsure = {**dict.fromkeys(rows, why), **batch.machine.unsure, **totals.unsure}
-        totals.unfollowed = {**dict.fromkeys(numbers, why), **batch.machine.unfollowed, **totals.unfollowed}
-        if batch.signature(number) != signature:  # then no count is known
+        totals.unsure = {**dict.fromkeys(rows, why), **totals.unsure}
+        totals.unfollowed = {**dict.fromkeys(numbers, why), **totals.unfollowed}
+        if mine != signature:  # then no count is known
             totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
             for row in range(len(totals.issued)):
                 totals.unknown.setdefault(row, why)

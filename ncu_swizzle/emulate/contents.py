@@ -262,18 +262,19 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
         inside = reachable & (offset >= 0) & (offset + size <= len(content))
         if not inside.any():
             continue
-        unit = 4 if size >= 4 and not (offset[inside] % 4).any() else 1
+        offset = np.where(inside, offset, 0)
+        unit = 4 if size >= 4 and not (offset & 3).any() else 1
         data = np.frombuffer(content, UNITS[unit], len(content) // unit)
+        first = offset // unit
         lost = m.overwritten.get(base)
         blamed = m.lost_by if lost is not None else blamed
-        for word in range(words):
-            sure[word] |= inside
-            for k in range(0, min(4, size - 4 * word), unit):
-                where = np.where(inside, offset + 4 * word + k, 0)
-                shifted = data[where // unit].astype(np.uint32, copy=False) << np.uint32(8 * k)
-                bits[word] |= np.where(inside, shifted, np.uint32(0))
-                if lost is not None:
-                    sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
+        sure |= inside
+        for k in range(0, size, unit):
+            units = data[first + k // unit].astype(np.uint32, copy=False) << np.uint32(8 * (k % 4))
+            np.bitwise_or(bits[k // 4], units, out=bits[k // 4], where=inside)
+            if lost is not None:
+                for byte in range(k, k + unit):
+                    sure[k // 4] &= ~(inside & lost[offset + byte])
     if (others := lanes_loading_counter(m, at, size)) is not None:
         sure &= ~others
     tag = dependent_tag(address)

@@ -14,8 +14,10 @@ typedef double Doubles __attribute__((vector_size(8 * COLUMNS)));
 #define INLINE static inline __attribute__((always_inline))
 #if defined __x86_64__ && defined __linux__
 #define VECTORS __attribute__((target_clones("avx2", "default")))
+#define FUSED __attribute__((visibility("default"), target_clones("fma", "default")))
 #else
 #define VECTORS
+#define FUSED __attribute__((visibility("default")))
 #endif
 
 typedef struct {
@@ -125,10 +127,13 @@ VECTORS __attribute__((visibility("default"))) void fused_sums(const float *a, c
     }
 }
 
-// a b + c, rounded once, as `multiply_add_doubles` of rounding.py.
-__attribute__((visibility("default"))) void fused_doubles(const double *a, const double *b, const double *c, double *out,
-                                                          long count) {
+// a b + c, rounded once, as `multiply_add_doubles` and `multiply_add_floats` of rounding.py.
+FUSED void fused_doubles(const double *a, const double *b, const double *c, double *out, long count) {
     for (long i = 0; i < count; ++i) out[i] = fma(a[i], b[i], c[i]);
+}
+
+FUSED void fused_floats(const float *a, const float *b, const float *c, float *out, long count) {
+    for (long i = 0; i < count; ++i) out[i] = fmaf(a[i], b[i], c[i]);
 }
 
 // a b + c of floats, rounded to odd, as `multiply_add` of rounding.py.

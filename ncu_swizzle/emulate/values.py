@@ -124,12 +124,14 @@ def sign_extended(value: Value, size: int) -> Value:
 
 def join_halves(low: Bits, high: Bits) -> Bits:
     """Return uint64 numbers from their halves."""
-    return low.astype(U64) | high.astype(U64) << np.uint64(32)
+    halves = np.empty((*np.broadcast(low, high).shape, 2), U32)
+    halves[..., 0], halves[..., 1] = low, high
+    return halves.view(U64)[..., 0]
 
 
 def low_half(bits: Bits) -> Bits:
     """Return the lower 32 of 64 bits."""
-    return (bits & MASK).astype(U32)
+    return bits.astype(U32)  # modulo 2^32
 
 
 def high_half(bits: Bits) -> Bits:

@@ -32,6 +32,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     flush_denormals,
     multiply_add,
     multiply_add_doubles,
+    multiply_add_floats,
     pack_bits,
     round_directed,
     round_to_format,
@@ -175,12 +176,15 @@ ARITHMETIC: dict[str, Callable[..., Bits]] = {
     "MUL": lambda a, b, mode: np.multiply(a, b, dtype=F64),
     "FMA": multiply_add,
 }
+# Rounded once to the nearest float.
+NEAREST: dict[str, Callable[..., Bits]] = {"ADD": np.add, "MUL": np.multiply, "FMA": multiply_add_floats}
 
 
 @operation("FADD", "UFADD", "FMUL", "UFMUL", "FFMA", "UFFMA", "HADD2", "HMUL2", "HFMA2")
 def ffma(ins: SassInstruction) -> Compute | None:
     """a + b, a * b or a * b + c, rounded once; HADD2.F32 gives one float of the lower halves."""
-    form, function = _form(ins), ARITHMETIC[ins.opcode.removeprefix("U")[1:4]]
+    form, name = _form(ins), ins.opcode.removeprefix("U")[1:4]
+    function = ARITHMETIC[name]
     readers = _readers(ins.operands[1:], form)
     if readers is None or not MODIFIERS[form].issuperset(ins.modifiers):
         return None
@@ -188,10 +192,15 @@ def ffma(ins: SassInstruction) -> Compute | None:
         function = _scaled(function, scales[0])
     mode, flush = _mode(ins), ins.has("FTZ")
     target = SINGLE if ins.has("F32") else form
+    nearest = NEAREST[name] if form is SINGLE and mode == "RN" and not scales else None
 
     def result(*numbers: Bits) -> tuple[Bits]:
-        exact = function(*[flush_denormals(number, form) for number in numbers] if flush else numbers, mode)
-        total = round_to_format(exact if target is form else exact[0], target, mode)
+        used = [flush_denormals(number, form) for number in numbers] if flush else numbers
+        if nearest:
+            total = nearest(*used)
+        else:
+            exact = function(*used, mode)
+            total = round_to_format(exact if target is form else exact[0], target, mode)
         total = flush_denormals(total, target) if flush else total
         total = saturate(total) if ins.has("SAT") else total
         return _word(np.where(total <= 0, 0.0, total) if ins.has("RELU") else total, target)

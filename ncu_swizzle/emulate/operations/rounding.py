@@ -86,7 +86,7 @@ def pack_bits(numbers: Bits, target: Format) -> Bits:
         if target is E4M3:
             bits = bits >> np.uint32(8) & np.uint32(0x80) | bits >> np.uint32(7) & np.uint32(0x7F)
     else:
-        bits = numbers.astype(F32).view(np.uint32)
+        bits = numbers.astype(F32, copy=False).view(np.uint32)
         bits = bits >> np.uint32(16) if target is BRAIN else bits
     return np.where(np.isnan(numbers), np.uint32(target.nan), bits)
 
@@ -108,17 +108,23 @@ def byte_numbers(form: Format) -> Bits:
     return np.where(codes & np.uint16(0x7F) == 0x7F, F32(np.nan), numbers.astype(F32) * F32(256))
 
 
+@functools.cache
 def compiled() -> ctypes.CDLL | None:
     """Return the library of sums.c; None without a C compiler."""
-    return native.library(paths.package() / "emulate" / "sums.c", "-O3", "-Wno-psabi", "-ffp-contract=off")
+    library = native.library(paths.package() / "emulate" / "sums.c", "-O3", "-Wno-psabi", "-ffp-contract=off")
+    for function in (library.fused_doubles, library.fused_floats, library.odd_sums) if library else ():
+        function.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_long]
+    return library
 
 
-def _in_c(function: Any, *operands: Bits) -> Bits:
-    """Return a function of sums.c of float64 numbers."""
-    arrays = [np.ascontiguousarray(each, F64) for each in np.broadcast_arrays(*operands)]
-    result: Bits = np.empty(arrays[0].shape, F64)
-    pointers = (ctypes.c_void_p(each.ctypes.data) for each in (*arrays, result))
-    function(*pointers, ctypes.c_long(result.size))
+def _in_c(function: Any, like: Any, *operands: Bits) -> Bits:
+    """Return a function of sums.c of three operands, all numbers of one type."""
+    shape = np.broadcast(*operands).shape
+    result: Bits = np.empty(shape, like)
+    arrays = [
+        np.ascontiguousarray(each if each.shape == shape else np.broadcast_to(each, shape), like) for each in operands
+    ]
+    function(*(each.ctypes.data for each in (*arrays, result)), result.size)
     return result
 
 
@@ -146,12 +152,19 @@ def multiply_add(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     rounding to come: with RM, a sum of zeros of both signs is -0.
     """
     if mode != "RM" and (library := compiled()):
-        return _in_c(library.odd_sums, a, b, c)
+        return _in_c(library.odd_sums, F64, a, b, c)
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     result = round_to_odd(*two_sum(product, addend))
     if mode == "RM":
         result = np.where((result == 0) & (np.signbit(product) | np.signbit(addend)), -0.0, result)
     return result
+
+
+def multiply_add_floats(a: Bits, b: Bits, c: Bits) -> Bits:
+    """Return a * b + c of floats, rounded once to the nearest float32."""
+    if library := compiled():
+        return _in_c(library.fused_floats, F32, a, b, c)
+    return multiply_add(a, b, c).astype(F32)
 
 
 def round_directed(nearest: Bits, above: Bits, below: Bits, mode: str) -> Bits:
@@ -194,7 +207,7 @@ def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
 def multiply_add_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c as float64, rounded once: number by number only near the ends of float64's range."""
     if mode == "RN" and (library := compiled()):
-        return _in_c(library.fused_doubles, a, b, c)
+        return _in_c(library.fused_doubles, F64, a, b, c)
     one, other, addend = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         near = _within(one, _FACTOR) & _within(other, _FACTOR) & _within(addend, _ADDEND)
