@@ -39,7 +39,7 @@ COMMANDS = {  # the title that a command is listed under, and its function, or g
     "explain": (WITHOUT, "commands.explain", "explain"),
     "init": (WITHOUT, "commands.fix", "init"),
     "profile": (MEASURE, "commands.profile", "profile"),
-    "capture": (MEASURE, "commands.capture", "capture"),
+    "capture": (MEASURE, "commands.profile", "capture"),
     "sweep": (MEASURE, "commands.profile", "sweep"),
     "report": (KEEP, "commands.explain", "report"),
     "check": (KEEP, "commands.gate", "check"),

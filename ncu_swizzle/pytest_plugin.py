@@ -116,9 +116,9 @@ def ncu_run() -> Callable[..., dict[str, Any]]:
 
 def _key(entry: str | Path | Callable[..., Any], how: dict[str, Any]) -> str:
     """Return what profiles are the same by: a live tensor, or a function as reference, is only like itself."""
-    from ncu_swizzle.commands import live
+    from ncu_swizzle.commands import api
 
-    named = live.entry_of(entry) if live.is_function(entry) else str(entry)
+    named = api.entry_of(entry) if api.is_function(entry) else str(entry)
     return json.dumps([named, how], sort_keys=True, default=lambda value: f"{os.getpid()} {id(value)}")
 
 

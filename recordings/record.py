@@ -38,7 +38,7 @@ from ncu_swizzle.kernels.catalog import Catalog, shipped
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.git import commit_of
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import NCU
 from ncu_swizzle.sweep.crew import results_of
 from ncu_swizzle.sweep.worker import FleetJob, FleetTask
 

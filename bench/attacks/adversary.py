@@ -37,9 +37,9 @@ from bench.attacks.adversary_cpu import LEVELS, SAME, Pair, Verdict, shim, verdi
 from bench.attacks.adversary_kernels import Program, program
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.kernels import descriptions, project
+from ncu_swizzle.kernels import naming, project
 from ncu_swizzle.kernels.family import Target
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 
 PROVED, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
@@ -67,7 +67,7 @@ def target(program: Program, folder: Path) -> Target:
     (own / "k.cu").write_text(program.text, encoding="utf-8")
     (own / project.OWN).write_text(program.settings, encoding="utf-8")
     (spec,) = project.specs(project.project_in(own / project.OWN))
-    family = descriptions.family_of_spec(spec)
+    family = naming.family_of_spec(spec)
     return Target(family, family.kernels[0], family.problem())
 
 

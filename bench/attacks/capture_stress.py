@@ -29,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.errors import NcuSwizzleError, NothingProfiled
 from ncu_swizzle.capture.launches import LaunchesFile, open_launches
-from ncu_swizzle.commands import capture
-from ncu_swizzle.commands.capture import Wanted
+from ncu_swizzle.commands import profile
+from ncu_swizzle.commands.profile import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines.settings import Request
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
@@ -71,7 +71,7 @@ def run(program: Path, folder: Path, seed: int) -> Run:
     wanted = Wanted(launch_count=COUNTS[seed % len(COUNTS)], memory_limit=64, dry=True)
     found = Run()
     try:
-        manifest = capture.captured(
+        manifest = profile.captured(
             UserProgram((str(program), str(tally), str(seed)), folder), wanted, Request(timeout_s=120), out
         )
         found.kept = len(manifest.launches)

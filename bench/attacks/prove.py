@@ -48,7 +48,7 @@ from ncu_swizzle.certify.verdict import KernelVerdict, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.emulate.execution import Execution, difference, untold
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.kernels import catalog, descriptions, halves
+from ncu_swizzle.kernels import catalog, halves, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Tree
 from ncu_swizzle.kernels.options import LaunchOptions
@@ -253,7 +253,7 @@ def described(folder: Path, words: Sequence[str]) -> Target:
 
 def _target(folder: Path, launch: LaunchOptions, options: Sequence[str] = ()) -> Target:
     spec = KernelSpec(name="k", source=folder / "k.cu", launch=launch, options=tuple(options))
-    family = descriptions.family_of_spec(spec)
+    family = naming.family_of_spec(spec)
     return Target(family, family.kernels[0], family.problem())
 
 

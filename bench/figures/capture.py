@@ -33,8 +33,8 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle.base.errors import NcuSwizzleError
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.running import MIB, CaptureLimits
-from ncu_swizzle.commands import capture
-from ncu_swizzle.commands.capture import Wanted
+from ncu_swizzle.commands import profile as capture
+from ncu_swizzle.commands.profile import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines import reader, replay
 from ncu_swizzle.engines.replay import ReplaySettings

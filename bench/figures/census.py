@@ -31,8 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.figures import tables
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.cubin.elf import open_elf
+from ncu_swizzle.cubin.elf import ELF, DeviceImage, built_files_in, images, open_elf
 from ncu_swizzle.emulate.code import Sass, parse_instruction
 from ncu_swizzle.emulate.effects import is_control, results
 from ncu_swizzle.emulate.execution import data_step
@@ -190,7 +189,7 @@ def disassembled(files: Iterable[Path], encodings: Path | None) -> Iterator[tupl
     seen = json.loads(encodings.read_text()) if encodings and encodings.exists() else {}
     program = str(Toolchain().find(NVDISASM))
     for file in files:
-        for path in fatbin.built_files_in(file) if file.is_dir() else [file]:
+        for path in built_files_in(file) if file.is_dir() else [file]:
             for code, functions in sampled(path):
                 yield from one(program, code, functions, seen if encodings else None)
     if encodings:
@@ -199,10 +198,10 @@ def disassembled(files: Iterable[Path], encodings: Path | None) -> Iterator[tupl
 
 def sampled(path: Path) -> Iterator[tuple[bytes, list[int]]]:
     """Yield the sampled cubins of a file, with the functions to take of a large one; none for the whole cubin."""
-    by_arch: dict[int, list[fatbin.DeviceImage]] = {}
+    by_arch: dict[int, list[DeviceImage]] = {}
     try:
-        for image in fatbin.images(path):
-            if image.kind == fatbin.ELF:
+        for image in images(path):
+            if image.kind == ELF:
                 by_arch.setdefault(image.sm, []).append(image)
     except NcuSwizzleError as error:
         print(f"{path.name}: {error}", file=sys.stderr)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.kernels import catalog, descriptions, fills, project
+from ncu_swizzle.kernels import catalog, fills, naming, project
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain, cubin
 from tests.support import fixes
@@ -108,7 +108,7 @@ def in_corpus(patched: Path | None) -> Iterator[Change]:
 def of_own(folder: Path = OWN) -> Iterator[Change]:
     """Yield the kernels of bench/figures/costs, or of another folder whose kernels take -DFIXED."""
     for spec in project.specs(project.project_in(folder / project.OWN)):
-        family = descriptions.family_of_spec(spec)
+        family = naming.family_of_spec(spec)
         kernel = family.kernels[0]
         before, after = (
             Target(family, replace(kernel, options=(*kernel.options, f"-DFIXED={fixed}")), family.problem())
@@ -123,7 +123,7 @@ def in_public(folder: Path) -> Iterator[Change]:
     sizes = json.loads((folder / "sizes.json").read_text(encoding="utf-8"))
     sides = [project.specs(project.project_in(folder / side / project.OWN)) for side in ("before", "after")]
     for old, new in zip(*sides, strict=True):
-        families = [descriptions.family_of_spec(spec) for spec in (old, new)]
+        families = [naming.family_of_spec(spec) for spec in (old, new)]
         before, after = (Target(family, family.kernels[0], family.problem()) for family in families)
         program, problems = sizes[before.name]
         yield Change(name=before.name, program=f"public {program}", source="public", before=before, after=after,

@@ -19,7 +19,7 @@ from bench.figures.tables import ROOT, head, replace, row
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.kernels.catalog import shipped
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import NCU
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5

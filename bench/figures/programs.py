@@ -33,7 +33,7 @@ from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, module_image
+from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import EXECUTED
 
@@ -150,7 +150,7 @@ def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float, *, races:
         block=tuple(recorded["block"]),
         shared_dynamic=recorded["shared"],
         parameters=bytes(parameters),
-        memory=module_image.initial(cubin),
+        memory=emulated_launch.initial(cubin),
         cluster=tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, races=races, timeout_s=timeout_s)

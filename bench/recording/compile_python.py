@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.recording import neutral
 from bench.recording.neutral import NEUTRAL
-from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import descriptions, family
+from ncu_swizzle.frontends.contract import built
+from ncu_swizzle.kernels import family, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 
@@ -33,7 +33,7 @@ def main(names: list[str]) -> int:
     if home is None:
         return neutral.run_copy(__file__, PARTS, HERE / "compiled", names)
     home.mkdir(exist_ok=True)
-    catalog = descriptions.catalogue(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
+    catalog = naming.catalogue(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     for described, kernel in catalog:
         if kernel.name in names:
             compile_one(Target(described, kernel, described.problem()), home)

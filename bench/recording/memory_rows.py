@@ -40,7 +40,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, TimeLimit
 from ncu_swizzle.engines import machine
 from ncu_swizzle.kernels import launching
 from ncu_swizzle.reports import container
-from ncu_swizzle.reports.results import ReportResult
+from ncu_swizzle.reports.container import ReportResult
 
 BATCH = 14  # kernels of one ncu process
 EXTRAS = ("smsp__branch_targets_threads_uniform",)  # not in the section, which has the divergent ones

@@ -26,8 +26,8 @@ from bench.figures.capture import by_offset
 from ncu_swizzle.base.cache import sha256
 from ncu_swizzle.base.traffic import METRICS
 from ncu_swizzle.capture.launches import open_launches, write
-from ncu_swizzle.commands import capture
-from ncu_swizzle.commands.capture import Wanted
+from ncu_swizzle.commands import profile as capture
+from ncu_swizzle.commands.profile import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.engines import reader
 from ncu_swizzle.engines.settings import Request

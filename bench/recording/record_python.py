@@ -42,8 +42,8 @@ from ncu_swizzle.base.files import write_json
 from ncu_swizzle.engines import machine, ncu, reader
 from ncu_swizzle.engines import settings as options_
 from ncu_swizzle.engines.machine import System
-from ncu_swizzle.frontends.compiled import built
-from ncu_swizzle.kernels import descriptions, device, fills, launching, references
+from ncu_swizzle.frontends.contract import built
+from ncu_swizzle.kernels import device, fills, launching, naming, references
 from ncu_swizzle.kernels.__main__ import output_errors
 from ncu_swizzle.kernels.family import Target, read, write
 from ncu_swizzle.kernels.launching import Buffers
@@ -68,7 +68,7 @@ def record(home: Path, names: Sequence[str]) -> int:
     names = names or sorted(file.stem for file in COMPILED.glob("*.cubin"))
     archived = home / ("h100-elsewhere.tar.xz" if COMPILED.is_dir() else "h100.tar.xz")
     arch = "sm_{}{}".format(*device.devices()[0][1])
-    catalog = descriptions.catalogue(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
+    catalog = naming.catalogue(CatalogOptions(str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True))
     chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
     chosen = [target for target in chosen if not names or target.name in names]
     chosen.sort(key=lambda target: "descriptors" in target.name or "cluster" in target.name)  # what can fail goes last

@@ -1,8 +1,8 @@
 """The user's cache: anything slow to make that can be made again, in one folder with a size limit.
 
-    cubins/         compiled kernels, by source, options and compiler    (`kernels.toolchain`, `kernels.build`)
+    cubins/         compiled kernels, by source, options and compiler    (`kernels.toolchain`, `kernels.check`)
     sass/           their disassembly, by cubin and disassembler         (`kernels.toolchain`)
-    emulations/     counts, by cubin, launch and emulator                (`engines.counts_cache`)
+    emulations/     counts, by cubin, launch and emulator                (`engines.emulated_profile`)
     disassembly/    SASS and units from NVIDIA's module                  (`engines.reader`)
     libraries/      our C programs, and libraries that programs load     (`base.native`)
 

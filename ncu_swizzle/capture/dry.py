@@ -29,13 +29,11 @@ from ncu_swizzle.base.errors import (
     UsageError,
 )
 from ncu_swizzle.base.files import brief, read_bytes
-from ncu_swizzle.capture import recorded, running
+from ncu_swizzle.capture import running
 from ncu_swizzle.capture.launches import DRY, CapturedLaunch, CapturedProgram, Contents, Manifest, write
-from ncu_swizzle.capture.recorded import Record, Recording
-from ncu_swizzle.capture.running import CaptureLimits, StandInGpu
-from ncu_swizzle.cubin.elf import Cubin, open_elf
-from ncu_swizzle.cubin.fatbin import ELF, PTX, SECTIONS, FatBinary, fat_binaries
-from ncu_swizzle.kernels import build
+from ncu_swizzle.capture.running import CaptureLimits, Record, Recording, StandInGpu
+from ncu_swizzle.cubin.elf import ELF, PTX, SECTIONS, Cubin, FatBinary, fat_binaries, open_elf
+from ncu_swizzle.kernels import check
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports.model import MachineInfo
 
@@ -156,7 +154,7 @@ def record(
         environment = {**os.environ, **running.settings(limits, into), "LD_LIBRARY_PATH": path}
         with Executor(into, scratch, kernels, execute) as executor:
             outcome = child.run(argv, limits.timeout_s, folder, environment, started_by=family)
-    recording = recorded.read(into, limits.count, lambda file, of: DryRecord(file, of, kernels))
+    recording = running.read(into, limits.count, lambda file, of: DryRecord(file, of, kernels))
     if recording.problems:
         raise EnvironmentLacking(f"the stand-in for CUDA's runtime does not have {recording.problems[0]}", ON_A_GPU)
     if executor.fault:
@@ -343,7 +341,7 @@ def _cubins(binary: FatBinary, gpu: StandInGpu, toolchain: Toolchain, cached: bo
     if not compiled and ptx:
         newest = max(ptx, key=lambda entry: entry.sm).content().rstrip(b"\0")
         if b".entry" in newest:
-            yield Cubin(build.assembled(newest, name, toolchain, cached, f"sm_{gpu.sm}"), name)
+            yield Cubin(check.assembled(newest, name, toolchain, cached, f"sm_{gpu.sm}"), name)
 
 
 # ---------------------------------------------------------------------------------------------- the stand-in

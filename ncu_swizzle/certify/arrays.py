@@ -13,29 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.certify import solver, terms
+from ncu_swizzle.certify import terms
 from ncu_swizzle.certify.facts import SHARED_BYTES, KernelFacts, instance
 from ncu_swizzle.certify.flow import CHUNK, MemoryFootprint
-from ncu_swizzle.certify.mappings import ByteMapping, mappings_of
 from ncu_swizzle.certify.ptx import PtxSymbol, Unfollowed
 from ncu_swizzle.certify.solver import SolverAnswer
-from ncu_swizzle.certify.terms import (
-    LINEAR,
-    SHARED,
-    Term,
-    atom,
-    binary,
-    both,
-    const,
-    either,
-    equal,
-    scale,
-    sext,
-    signed,
-)  # fmt: skip
-from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess, Query
+from ncu_swizzle.certify.terms import LINEAR, SHARED, Term, atom, binary, both, const, either, signed
+from ncu_swizzle.certify.verdict import Assumption, Counterexample, Location, MovedAccess
 
-SAMPLES = 5  # of each access, to find one mapping of all
 TOGETHER = 32  # pairs of one access that are asked of together
 THREADS = ("'1", "'2")  # what distinguishes the atoms of two threads
 MOST_PAIRS = 20_000  # of accesses
@@ -77,7 +62,9 @@ class MappedAccess:
         """Return whether two accesses overlap in one version, at another distance in the other one."""
         distances = self.before - other.before, self.after - other.after
         last, span = const(self.width - 1, 64), const(self.width + other.width - 1, 64)
-        return ~equal(*distances) & either(binary("ult", distance + last, span) for distance in distances)
+        return ~distances[0].equals(distances[1]) & either(
+            binary("ult", distance + last, span) for distance in distances
+        )
 
 
 @dataclass(eq=False)
@@ -108,12 +95,12 @@ class ArrayAccesses:
                 raise Unfollowed("a box that TMA moves begins elsewhere in the new version, or has another shape", line)
             chunk = atom("chunk", 64)
             reached = [*reached, binary("ult", chunk, const(old.tile.box // CHUNK, 64))]
-            start = offsets[0] + scale(chunk, CHUNK)
+            start = offsets[0] + chunk.scaled(CHUNK)
             offsets = old.tile.placed(start), new.tile.placed(start)
             self.period = max(self.period, old.tile.period, new.tile.period)
         for row in range(old.reaches):
             before, after = (
-                offset + scale(each.stride, row) if each.stride is not None else offset
+                offset + each.stride.scaled(row) if each.stride is not None else offset
                 for offset, each in zip(offsets, memory, strict=True)
             )
             align = old.align if row == 0 else min(old.align, BETWEEN)
@@ -135,10 +122,8 @@ class Arrays:
     sizes: Mapping[str, tuple[PtxSymbol, PtxSymbol]]
     dynamic: tuple[int, int] | None
     same_layout: bool
-    certificate: bool
     check_time: Callable[[], None]
     assumed: set[Assumption] = field(default_factory=set)
-    queries: list[Query] = field(default_factory=list)
     _level: frozenset[Assumption] = LEVELS[0]  # what is assumed of the old version at present
     _arrays: dict[Term, ArrayAccesses] = field(default_factory=dict)
 
@@ -160,11 +145,11 @@ class Arrays:
 
         Raises Refuted, or Unfollowed.
         """
-        kept = len(self.queries)
+        shown = len(self.facts.solver.shown)
         for self._level in LEVELS[:-1]:
             with contextlib.suppress(Refuted, Unfollowed):
                 return self._checked()
-            del self.queries[kept:]
+            del self.facts.solver.shown[shown:]
         self._level = LEVELS[-1]
         return self._checked()
 
@@ -176,8 +161,7 @@ class Arrays:
             accesses = array.distinct()
             for access in accesses:
                 self._check_bounds(array, access)
-            if not self._follows_mapping(array, accesses):
-                self._check_pairs(array, accesses)
+            self._check_pairs(array, accesses)
         if self._level == LEVELS[0] and (mapped or not self.same_layout):
             for array in self._arrays.values():
                 if array not in mapped:
@@ -214,9 +198,8 @@ class Arrays:
         if array.accesses and old is not None and new is not None and new < old:
             return True
         moved = (access for access in array.accesses if access.before is not access.after)
-        return any(
-            self._ask(array, each, ~equal(each.before, each.after))[0] is not SolverAnswer.NEVER for each in moved
-        )
+        moves = (self._known(array, each, ~each.before.equals(each.after)) for each in moved)
+        return any(self.facts.solver.ask(conditions)[0] is not SolverAnswer.NEVER for conditions in moves)
 
     def _check_alignment(self, array: ArrayAccesses) -> None:
         """Refuse accesses that are wider than the array's alignment promises, if the array may be elsewhere now.
@@ -259,25 +242,6 @@ class Arrays:
             known += _unwrapped(access.before)
         return [*known, *self.facts.about([*known, access.before, access.after])]
 
-    def _ask(
-        self, array: ArrayAccesses, access: MappedAccess, condition: Term, wanted: Sequence[Term] = (), says: str = ""
-    ) -> tuple[SolverAnswer, list[int]]:
-        return self._asked(self._known(array, access, condition), wanted, says, access.line)
-
-    def _asked(
-        self, conditions: Sequence[Term], wanted: Sequence[Term], says: str, line: Location | None
-    ) -> tuple[SolverAnswer, list[int]]:
-        """Ask the solver. What is shown goes to the certificate, if that says something."""
-        answer = self.facts.solver.ask(conditions, wanted)
-        if says and answer[0] is SolverAnswer.NEVER:
-            self.keep(says, line, conditions)
-        return answer
-
-    def keep(self, says: str, line: Location | None, conditions: Sequence[Term]) -> None:
-        """Keep a query that was answered, for the certificate."""
-        if self.certificate:
-            self.queries.append(Query(says=says, line=line, smt=solver.script(conditions)))
-
     def _check_bounds(self, array: ArrayAccesses, access: MappedAccess) -> None:
         """Check that an access stays in the array, and as aligned as it was.
 
@@ -286,37 +250,16 @@ class Arrays:
         self.check_time()
         both_versions = access.before, access.after
         outside = ~both(self._in_bounds(array, each, access.width, n) for n, each in enumerate(both_versions))
-        before, after = (equal(each & const(access.align - 1, 64), const(0, 64)) for each in both_versions)
+        before, after = ((each & const(access.align - 1, 64)).equals(const(0, 64)) for each in both_versions)
         outside = outside | (before & ~after)
         wanted = _leaves([*access.reached, *both_versions])
         says = "an access stays in its array, as aligned as it was"
-        answer, values = self._ask(array, access, outside, wanted, says)
+        answer, values = self.facts.solver.ask(self._known(array, access, outside), wanted, says, access.line)
         if answer is SolverAnswer.UNKNOWN:
             raise Unfollowed("whether an access stays in its array is not decided in time", access.line)
         if answer is SolverAnswer.POSSIBLE:
             what = "an access leaves its array, or loses its alignment, in the new version"
             raise _refuted(what, array, {"": access}, dict(zip(wanted, values, strict=True)))
-
-    def _follows_mapping(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> bool:
-        """Return whether all accesses are moved by one mapping of bytes that is one-to-one: then any two meet alike."""
-        samples: set[tuple[int, int]] = set()
-        for access in accesses:
-            apart = const(1, 1)
-            for turn in range(SAMPLES):
-                answer, values = self._ask(array, access, apart, [access.before, access.after])
-                if answer is not SolverAnswer.POSSIBLE:
-                    break
-                samples.add((values[0], values[1]))
-                row = const(5 + turn % 4, 64)  # another row next, of 32 bytes or more
-                apart &= ~equal(binary("lshr", access.before, row), binary("lshr", const(values[0], 64), row))
-        return any(all(self._follows(mapping, array, each) for each in accesses) for mapping in mappings_of(samples))
-
-    def _follows(self, mapping: ByteMapping, array: ArrayAccesses, access: MappedAccess) -> bool:
-        if access.width > mapping.together:
-            return False
-        ends = (const(0, 64), const(access.width - 1, 64))
-        moved = both(equal(mapping.of(access.before + each), access.after + each) for each in ends)
-        return self._ask(array, access, ~moved, says=f"an access moves by {mapping.name}")[0] is SolverAnswer.NEVER
 
     def _check_pairs(self, array: ArrayAccesses, accesses: Sequence[MappedAccess]) -> None:
         """Check that any two accesses, in any two threads, meet in both versions alike."""
@@ -339,7 +282,7 @@ class Arrays:
         meetings = [both([one.meets_otherwise(each), *each.reached]) for each in others]
         conditions = [*one.reached, either(meetings)]
         wanted = _leaves([one.before, one.after, *conditions])
-        answer, values = self._asked(conditions, wanted, "accesses meet in both versions alike", one.line)
+        answer, values = self.facts.solver.ask(conditions, wanted, "accesses meet in both versions alike", one.line)
         if answer is SolverAnswer.UNKNOWN and len(others) > 1:
             self._check_meetings(array, one, others[::2])
             self._check_meetings(array, one, others[1::2])
@@ -359,14 +302,14 @@ def _unwrapped(offset: Term) -> list[Term]:
     shared memory has, it is not assumed: a hash wraps on purpose, unsigned, whatever it is cast to.
     """
     found: list[Term] = []
-    for part in terms.subterms(offset):
+    for part in offset.subterms():
         inner = next(part.terms(), None) if part.op == "sext" else None
         if part.width == 64 and inner is not None and inner.op == LINEAR and inner.width == 32:
             constant = signed(inner.constant, 32)
             summands = [(term, signed(factor, 32)) for term, factor in inner.coefficients()]
             if all(abs(number) <= SHARED_BYTES for number in (constant, *(factor for _, factor in summands))):
-                wide = (scale(sext(term, 64), factor) for term, factor in summands)
-                found.append(equal(part, sum(wide, const(constant, 64))))
+                wide = (term.sext(64).scaled(factor) for term, factor in summands)
+                found.append(part.equals(sum(wide, const(constant, 64))))
     return found
 
 

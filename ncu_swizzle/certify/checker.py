@@ -28,10 +28,10 @@ from ncu_swizzle.certify.flow import Effect, Maps, MemoryFootprint, Shape, commo
 from ncu_swizzle.certify.graph import graph_of
 from ncu_swizzle.certify.modules import refusal
 from ncu_swizzle.certify.ptx import Different, Module, Unfollowed, parse
-from ncu_swizzle.certify.solver import Solver, SolverAnswer
+from ncu_swizzle.certify.solver import Solver, SolverAnswer, script
 from ncu_swizzle.certify.symbolic import DESCRIBED, FROM_NUMBER, GENERIC, NUMBER, SymbolicRun
 from ncu_swizzle.certify.terms import APPLY, OBJECT, SHARED, Term
-from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome
+from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, Location, ProofObstacle, ProofOutcome, Query
 
 ANY = "a pointer may be to a mapped array or to another one"
 DESCRIPTOR_READERS = ("TMA", "wgmma", "tcgen05")
@@ -167,6 +167,7 @@ class KernelComparison:
 
     def _proved(self, unrolled: Sequence[tuple[int, int]], verdict: KernelVerdict) -> KernelVerdict:
         """Return the verdict of a proof. Raises Refuted, or Unfollowed."""
+        self.solver.shown.clear()
         self._find_splits(unrolled)
         obligations = [each for number in range(len(self.old.effects)) for each in self._obligations(number)]
         invariants.find(self.facts, [term for each in obligations for term in (each.one, each.other)])
@@ -175,7 +176,6 @@ class KernelComparison:
             sizes=self._sizes,
             dynamic=self.dynamic,
             same_layout=self._same_layout,
-            certificate=self.certificate,
             check_time=self._check_time,
         )
         self._compare(obligations, arrays)
@@ -191,7 +191,10 @@ class KernelComparison:
             mapped=tuple(array.name for array in mapped),
             assumptions=tuple(each for each in Assumption if each in arrays.assumed or needed.get(each)),
             accesses=sum(len(array.accesses) for array in mapped),
-            queries=tuple(arrays.queries),
+            queries=tuple(
+                Query(says=says, line=line, smt=script(conditions))
+                for says, line, conditions in (self.solver.shown if self.certificate else ())
+            ),
         )
 
     def _obstacle(self, error: Unfollowed) -> ProofObstacle:
@@ -279,7 +282,7 @@ class KernelComparison:
     def _always_equal(self, one: Term, other: Term, conditions: Sequence[Term]) -> bool:
         if one is other or one.width != other.width:
             return one is other
-        return self.facts.always(terms.equal(one, other), conditions)
+        return self.facts.always(one.equals(other), conditions)
 
     def _obligations(self, number: int) -> Iterator[Obligation]:
         """Yield what has to be the same in one block, or an address."""
@@ -302,7 +305,7 @@ class KernelComparison:
             for offset, number, at in run.compared:
                 near = terms.binary("ult", offset + terms.const(BELOW, 64), terms.const(NEAR, 64))
                 says = "an address that is compared is near its array"
-                self._show(arrays, near, number, at, says, "an address that is compared may be far from its array")
+                self._show(near, number, at, says, "an address that is compared may be far from its array")
         for each in obligations:
             self._check_time()
             if each.memory is not None and (each.one.symbols or each.other.symbols):
@@ -316,29 +319,28 @@ class KernelComparison:
                 self._check_origin(each.memory[0], each.line)
             if each.one.width != each.other.width:
                 raise Unfollowed(f"{each.what} has another width in the new version", each.line)
-            same, otherwise = terms.equal(each.one, each.other), f"{each.what} may differ between the versions"
-            self._show(arrays, same, each.block, each.line, f"{each.what} is the same", otherwise)
+            same, otherwise = each.one.equals(each.other), f"{each.what} may differ between the versions"
+            self._show(same, each.block, each.line, f"{each.what} is the same", otherwise)
 
     def _symbols(self, *of: Term) -> list[Term]:
         """Return the shared arrays whose addresses some terms may have come from."""
         return [leaf for leaf in self.facts.sources(of) if leaf.is_atom(SHARED)]
 
-    def _show(self, arrays: Arrays, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
+    def _show(self, holds: Term, block: int, line: Location | None, says: str, otherwise: str) -> None:
         """Refuse what may not hold in a block."""
         if holds is terms.const(1, 1):
             return
         conditions = [*self.facts.reaching(block), ~holds]
         conditions += self.facts.about(conditions)
-        if self.solver.ask(conditions)[0] is not SolverAnswer.NEVER:
+        if self.solver.ask(conditions, says=says, line=line)[0] is not SolverAnswer.NEVER:
             raise Unfollowed(otherwise, line)
-        arrays.keep(says, line, conditions)
 
     def _check_origin(self, memory: MemoryFootprint, at: Location | None) -> None:
         """Refuse an access that may be to a shared array without showing to which."""
         sources = self.facts.sources([memory.address])
         if terms.window("shared") in sources or any(leaf.op == APPLY and leaf.name == NUMBER for leaf in sources):
             raise Unfollowed(FROM_NUMBER, at)
-        if any(leaf.is_atom("undef:") for leaf in terms.leaves(memory.address)):
+        if any(leaf.is_atom("undef:") for leaf in memory.address.leaves()):
             raise Unfollowed("an address is computed from what nothing sets", at)
         pointer = any(leaf.op == APPLY or leaf.width == 64 for leaf in memory.address.atoms)
         if memory.space == "shared" or (memory.space == GENERIC and not pointer):

@@ -8,29 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ncu_swizzle.certify.flow import Phi, Shape
 from ncu_swizzle.certify.solver import Solver, SolverAnswer
 from ncu_swizzle.certify.symbolic import SymbolicRun
-from ncu_swizzle.certify.terms import (
-    APPLY,
-    ATOM,
-    GLOBAL,
-    SHARED,
-    WINDOW,
-    Term,
-    apply,
-    atom,
-    binary,
-    both,
-    const,
-    either,
-    equal,
-    in_order,
-    leaves,
-    rebuilt,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import SHARED, UNIFORM, Term, apply, atom, binary, both, const, either, in_order, rebuilt
 
 MOST_THREADS = 1_024
 SHARED_BYTES = 0x38C00  # 227 KiB, the most that any architecture gives a block
-# What is the same for all threads of a block.
-UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)
 
 
 class KernelFacts:
@@ -66,7 +47,7 @@ class KernelFacts:
             return kind == "undef" or (kind == "ld" and int(place.partition(".")[0]) in body)
 
         variables = (leaf for leaf in term.atoms if leaf in self.phis and self.phis[leaf][1].block == variable.block)
-        return not any(map(changes, itertools.chain(*(leaves(leaf) for leaf in term.atoms - {*variables}))))
+        return not any(map(changes, itertools.chain(*(leaf.leaves() for leaf in term.atoms - {*variables}))))
 
     def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
         """Return whether conditions can hold together with what is known of their atoms."""
@@ -95,7 +76,7 @@ class KernelFacts:
         if leaf in self.phis and self.is_loop(leaf):
             return self.invariants.get(leaf, [])
         if leaf not in self._known:
-            self._known[leaf] = list(self._ranges(leaf)) if leaf.op == ATOM else []
+            self._known[leaf] = list(self._ranges(leaf)) if leaf.is_atom() else []
             if leaf in self.phis:
                 self._known[leaf] = [self._entered(*self.phis[leaf])]
         return self._known[leaf]
@@ -122,7 +103,7 @@ class KernelFacts:
         elif name.startswith(SHARED):
             yield binary("ule", leaf, const(SHARED_BYTES, 32))
             align = self._align.get(name, 1)
-            yield equal(leaf & const(align - 1, 32), const(0, 32))
+            yield (leaf & const(align - 1, 32)).equals(const(0, 32))
 
     def _entered(self, run: SymbolicRun, phi: Phi) -> Term:
         """Return that a joined value is what came in along one of the edges, under that edge's condition.
@@ -133,8 +114,8 @@ class KernelFacts:
         first = run.graph.dominators[phi.block]
         return either(
             both([
-                equal(selector, const(source, 16)),
-                equal(phi.value, value),
+                selector.equals(const(source, 16)),
+                phi.value.equals(value),
                 *self.edge(run, source, phi.block),
                 *self.path(run, source, first),
             ])
@@ -180,7 +161,7 @@ class KernelFacts:
         seen: set[Term] = set()
         waiting = list(terms)
         while waiting:
-            for leaf in in_order(leaves(waiting.pop()) - seen):
+            for leaf in in_order(waiting.pop().leaves() - seen):
                 seen.add(leaf)
                 for run in self.runs:
                     if (phi := run.phis.get(leaf)) is not None:
@@ -195,7 +176,7 @@ def instance(tag: str) -> Callable[[Term], Term]:
     memo: dict[Term, Term] = {}
 
     def renamed(leaf: Term) -> Term:
-        if leaf.op == APPLY:
+        if not leaf.is_atom():
             return apply(leaf.name, leaf.width, *(rebuilt(each, renamed, memo) for each in leaf.terms()))
         return leaf if leaf.name.startswith(UNIFORM) else atom(leaf.name + tag, leaf.width)
 

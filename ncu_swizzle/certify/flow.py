@@ -14,27 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ncu_swizzle.certify.graph import ENDS, Graph
 from ncu_swizzle.certify.ptx import Module, PtxInstruction, Unfollowed
-from ncu_swizzle.certify.terms import (
-    OBJECT,
-    SHARED,
-    Term,
-    atom,
-    binary,
-    const,
-    extract,
-    joined,
-    leaves,
-    signed,
-    substituted,
-    windows,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import OBJECT, SHARED, Term, atom, binary, const, joined, signed, substituted
 from ncu_swizzle.certify.verdict import Location
 
 Slot = tuple[str, int, int]  # an object, and the offset and size of a part of it in bytes
@@ -129,12 +115,16 @@ class FlowState:
         return {(name, *part) for name, slots in self.slots.items() for part in slots}
 
 
-class SymbolicFlow(ABC):
+class SymbolicFlow:
     """A version of a kernel, run. `split` names the phis, by block and label, that are this version's own.
 
-    `names` are those of shared arrays in the old version,
-    by the name here. `maps` are the tensor maps among the kernel's parameters.
+    `names` are those of shared arrays in the old version, by the name here. `maps` are the tensor maps among the
+    kernel's parameters.
     """
+
+    # What instructions do, and their predicates: `symbolic`.
+    _step: Callable[[PtxInstruction], None]
+    _guard: Callable[[PtxInstruction], Term]
 
     def __init__(
         self,
@@ -348,7 +338,7 @@ class SymbolicFlow(ABC):
 
     def _lose(self, values: Sequence[Term]) -> None:
         """Treat as memory what a phi without a base may point to: accesses through it do not show that."""
-        every = (leaf for value in values for leaf in leaves(value))
+        every = (leaf for value in values for leaf in value.leaves())
         self._lost |= {leaf.name.removeprefix(OBJECT) for leaf in every if leaf.is_atom(OBJECT)}
 
     # Local objects.
@@ -369,7 +359,7 @@ class SymbolicFlow(ABC):
         if within is None:
             return self._initial(name, byte, 1)
         at = 8 * (byte - within[0])
-        return extract(slots[within], at + 7, at)
+        return slots[within].extract(at + 7, at)
 
     def _initial(self, name: str, offset: int, size: int) -> Term:
         kind = "param" if name in self.parameters.values() else "undef"
@@ -487,20 +477,6 @@ class SymbolicFlow(ABC):
                 seen[leaf].append(term)
         return {}
 
-    # What instructions do: `symbolic`.
-
-    @abstractmethod
-    def _step(self, instruction: PtxInstruction) -> None:
-        """Execute an instruction."""
-
-    @abstractmethod
-    def _value(self, operand: str, width: int) -> Term:
-        """Return an operand; with a width of 0, as its register has it."""
-
-    @abstractmethod
-    def _guard(self, instruction: PtxInstruction) -> Term:
-        """Return the condition under which an instruction is executed."""
-
 
 def _register_order(name: str) -> tuple[str, str, int]:
     """Return a register's path, kind and number."""
@@ -519,11 +495,11 @@ def common_base(values: Sequence[Term]) -> Term | None:
         once = [part for part, factor in value.coefficients() if factor == 1]
         found = [part for part in once if part.symbols or part.is_atom(OBJECT)]
         plain = len(found) == 1 and (found[0].op == "atom" or is_widened(found[0]))
-        base = sum(windows(value), found[0]) if plain else None
+        base = sum(value.windows(), found[0]) if plain else None
         bases.add(base if base is not None and not (value - base).symbols else None)
     return bases.pop() if len(bases) == 1 else None
 
 
 def is_widened(term: Term) -> bool:
     """Return whether a term is the address of a shared array, 64 bits wide."""
-    return term.op == "zext" and next(term.terms()).is_atom(SHARED)
+    return term.op == "zext" and term.first.is_atom(SHARED)

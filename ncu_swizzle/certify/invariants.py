@@ -11,18 +11,7 @@ from collections.abc import Iterable, Iterator
 from ncu_swizzle.certify.facts import KernelFacts
 from ncu_swizzle.certify.flow import Phi
 from ncu_swizzle.certify.solver import SolverAnswer
-from ncu_swizzle.certify.terms import (
-    Term,
-    binary,
-    const,
-    either,
-    equal,
-    scale,
-    sext,
-    signed,
-    substituted,
-    subterms,
-)  # fmt: skip
+from ncu_swizzle.certify.terms import Term, binary, const, either, signed, substituted
 
 CONSTANTS = 1 << 20  # bounds of loops that are smaller are tried
 MOST_CANDIDATES = 400  # of one variable
@@ -75,7 +64,7 @@ class _Guesses:
     def __init__(self, facts: KernelFacts, variables: list[Term]) -> None:
         self.facts, self.variables = facts, variables
         conditions = [term for run in facts.runs for term in run.conditions if term is not None]
-        compared = [t for c in conditions for t in subterms(c) if t.op in ("eq", "slt", "sle", "ult", "ule")]
+        compared = [t for c in conditions for t in c.subterms() if t.op in ("eq", "slt", "sle", "ult", "ule")]
         sides = (side for comparison in compared for side in comparison.terms() if side.is_const)
         bounds = {signed(side.value, side.width) for side in sides}
         self._bounds = {value for value in bounds if abs(value) < CONSTANTS}
@@ -108,14 +97,14 @@ class _Guesses:
         for bits in range(1, min(18, width)):
             yield binary("ule", variable, const((1 << bits) - 1, width))
         if start is not None:
-            yield equal(variable, start)
+            yield variable.equals(start)
             for relation in ("sle", "ule"):
                 yield binary(relation, start, variable)
                 yield binary(relation, variable, start)
         for growth in self._growths(variable) or {1}:
             yield from self._bounded(variable, growth, start)
-        yield equal(variable & (variable - const(1, width)), const(0, width))  # it is doubled, or halved
-        yield ~equal(variable, const(0, width))
+        yield (variable & (variable - const(1, width))).equals(const(0, width))  # it is doubled, or halved
+        yield ~variable.equals(const(0, width))
         yield from self._beside_parameters(variable)
         yield from self._beside_others(variable)
 
@@ -128,9 +117,9 @@ class _Guesses:
         if start is not None:
             distance = variable - start if growth > 0 else start - variable
             if (lowest := growth & -growth) > 1:
-                yield equal(distance & number(lowest - 1), number(0))
+                yield (distance & number(lowest - 1)).equals(number(0))
             if start.is_const and abs(growth) != lowest:
-                yield equal(binary("urem", distance, number(abs(growth))), number(0))
+                yield binary("urem", distance, number(abs(growth))).equals(number(0))
         for bound in self._bounds:
             if growth > 0:
                 yield binary("sle", variable, number(bound + growth - 1))
@@ -161,4 +150,4 @@ class _Guesses:
             same = other is not variable and self._phi(other).block == self._phi(variable).block
             if same and growth % step == 0 and variable.width <= other.width:
                 # Stated of the wider one; it is checked wherever it stands.
-                yield equal(other - begins, scale(sext(variable - start, other.width), growth // step))
+                yield (other - begins).equals((variable - start).sext(other.width).scaled(growth // step))

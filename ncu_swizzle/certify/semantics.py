@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ncu_swizzle.certify.ptx import BITS, PtxInstruction
-from ncu_swizzle.certify.terms import Term, apply, binary, choose, const, equal, extract, scale, sext, zext
+from ncu_swizzle.certify.terms import Term, apply, binary, choose, const
 
 # What computes its results from its operands alone: the same operands give the same results, in any thread. What works
 # together with other lanes (mma, shfl, vote) does not.
@@ -69,7 +69,7 @@ def _shift(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | No
     op = "shl" if instruction.parts[0] == "shl" else "ashr" if _is_signed(instruction) else "lshr"
     if term.width < 32 and not count.is_const:
         return None
-    by = const(min(count.value, term.width), term.width) if count.is_const else zext(count, term.width)
+    by = const(min(count.value, term.width), term.width) if count.is_const else count.zext(term.width)
     return binary(op, term, by)
 
 
@@ -83,7 +83,9 @@ def _cvt(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | None
         return None
     to, width = BITS[types[0]], BITS[types[1]]
     source = value(1, width)
-    return extract(source, to - 1, 0) if to < width else (sext if types[1].startswith("s") else zext)(source, to)
+    return (
+        source.extract(to - 1, 0) if to < width else (Term.sext if types[1].startswith("s") else Term.zext)(source, to)
+    )
 
 
 _ORDER = {"lt": "lt", "le": "le", "gt": "lt", "ge": "le", "lo": "lt", "ls": "le", "hi": "lt", "hs": "le"}
@@ -92,7 +94,7 @@ _ORDER = {"lt": "lt", "le": "le", "gt": "lt", "ge": "le", "lo": "lt", "ls": "le"
 def compared(kind: str, one: Term, other: Term, signed: bool) -> list[Term] | None:
     """Return the results of a plain setp of these operands; None if it does not compare integers."""
     if kind in ("eq", "ne"):
-        holds = equal(one, other) if kind == "eq" else ~equal(one, other)
+        holds = one.equals(other) if kind == "eq" else ~one.equals(other)
     elif kind in _ORDER:
         sides = (other, one) if kind in ("gt", "ge", "hi", "hs") else (one, other)
         holds = binary(("s" if signed else "u") + _ORDER[kind], *sides)
@@ -117,14 +119,14 @@ def _mov(instruction: PtxInstruction, value: Callable[..., Term]) -> Term | list
     target, source = instruction.operands[0], value(1)
     names = target.count(",") + 1 if target.startswith("{") else 1
     each = source.width // names
-    return [extract(source, (n + 1) * each - 1, n * each) for n in range(names)]
+    return [source.extract((n + 1) * each - 1, n * each) for n in range(names)]
 
 
 _RULES: dict[str, Rule] = {
     "add": _of_two(operator.add), "sub": _of_two(operator.sub), "mul": _of_two(partial(binary, "mul")),
     "mad": lambda _, value: binary("mul", value(1), value(2)) + value(3),
     "and": _of_two(operator.and_), "or": _of_two(operator.or_), "xor": _of_two(operator.xor),
-    "not": lambda _, value: ~value(1), "neg": lambda _, value: scale(value(1), -1), "min": _extreme, "max": _extreme,
+    "not": lambda _, value: ~value(1), "neg": lambda _, value: value(1).scaled(-1), "min": _extreme, "max": _extreme,
     "div": _divide, "rem": _divide, "shl": _shift, "shr": _shift, "cvt": _cvt, "setp": _setp,
     "selp": lambda _, value: choose(value(3, 1), value(1), value(2)), "mov": _mov,
 }  # fmt: skip

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base.errors import EnvironmentLacking
-from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed, subterms
+from ncu_swizzle.certify.terms import APPLY, ATOM, CONST, LINEAR, OPERATIONS, Term, signed
+from ncu_swizzle.certify.verdict import Location
 
 if TYPE_CHECKING:
     import bitwuzla
@@ -22,13 +23,14 @@ class SolverAnswer(StrEnum):
     UNKNOWN = "unknown"
 
 
-LIMIT_MS = 5_000  # of one query: those of real kernels take one to 400
+LIMIT_MS = 10_000  # of one query, on the clock: those of real kernels take 1 to 400, and others wait for the processor
 
 
 @dataclass(eq=False)
 class Solver:
     """Asks Bitwuzla. A term is defined once. Raises EnvironmentLacking if Bitwuzla is not installed."""
 
+    shown: list[tuple[str, Location | None, list[Term]]] = field(default_factory=list)  # what, where, by which query
     _terms: dict[Term, bitwuzla.Term] = field(default_factory=dict)
     _defined: set[Term] = field(default_factory=set)
 
@@ -43,9 +45,20 @@ class Solver:
         self._manager: Any = bitwuzla.TermManager()
         self._parser: Any = bitwuzla.Parser(self._manager, bitwuzla.Options())
 
-    def ask(self, conditions: Iterable[Term], wanted: Sequence[Term] = ()) -> tuple[SolverAnswer, list[int]]:
-        """Return whether the conditions can all hold, and if so, values of what is wanted."""
+    def ask(
+        self, conditions: Iterable[Term], wanted: Sequence[Term] = (), says: str = "", line: Location | None = None
+    ) -> tuple[SolverAnswer, list[int]]:
+        """Return whether the conditions can all hold, and if so, values of what is wanted.
+
+        If they cannot, what that says is kept as shown.
+        """
         asked = list(dict.fromkeys(conditions))
+        answer = self._answer(asked, wanted)
+        if says and answer[0] is SolverAnswer.NEVER:
+            self.shown.append((says, line, asked))
+        return answer
+
+    def _answer(self, asked: Sequence[Term], wanted: Sequence[Term]) -> tuple[SolverAnswer, list[int]]:
         if any(term.is_const and not term.value for term in asked):
             return SolverAnswer.NEVER, []
         options = self._api.Options()
@@ -65,7 +78,7 @@ class Solver:
 
     def _term(self, term: Term) -> Any:
         if term not in self._terms:
-            new = [part for part in subterms(term) if part not in self._defined]
+            new = [part for part in term.subterms() if part not in self._defined]
             self._defined.update(new)
             self._parser.parse("\n".join([*_definitions(new), "\n"]), True, False)
             self._terms[term] = self._parser.parse_term(_named(term))
@@ -75,7 +88,7 @@ class Solver:
 def script(conditions: Iterable[Term]) -> str:
     """Return a script of the logic QF_BV whose answer is unsat if the conditions cannot all hold."""
     asked = [term for term in dict.fromkeys(conditions) if not (term.is_const and term.value)]
-    parts = {part for term in asked for part in subterms(term)}
+    parts = {part for term in asked for part in term.subterms()}
     asserted = (f"(assert (= {_named(term)} #b1))" for term in asked)
     return "\n".join(["(set-logic QF_BV)", *_definitions(parts), *asserted, "(check-sat)", ""])
 
@@ -119,7 +132,7 @@ def _defined(term: Term) -> str:
         return f"(ite (= {parts[0]} #b1) {parts[1]} {parts[2]})"
     if term.op in ("zext", "sext"):
         how = "zero" if term.op == "zext" else "sign"
-        return f"((_ {how}_extend {term.width - next(term.terms()).width}) {parts[0]})"
+        return f"((_ {how}_extend {term.width - term.first.width}) {parts[0]})"
     if term.op == "extract":
         high, low = term.args[1:]
         return f"((_ extract {high} {low}) {parts[0]})"

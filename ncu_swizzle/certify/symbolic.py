@@ -22,17 +22,9 @@ from ncu_swizzle.certify.terms import (
     binary,
     choose,
     const,
-    equal,
-    extract,
     joined,
-    leaves,
-    narrowed,
     rebased,
-    scale,
-    sext,
     window,
-    windows,
-    zext,
 )  # fmt: skip
 from ncu_swizzle.certify.verdict import Location
 
@@ -75,11 +67,11 @@ class SymbolicRun(SymbolicFlow):
         if operand in self.graph.registers:
             known = self._state.registers.get(operand)  # what nothing on the way here has set is the same in both
             known = known if known is not None else atom(f"undef:{operand}", self.graph.registers[operand])
-            return narrowed(known, width) if width else known
+            return known.narrowed(width) if width else known
         if operand.startswith("{"):
             parts = elements(operand)
             value = joined(self._value(part, width // len(parts)) for part in parts)
-            return narrowed(value, width) if width else value
+            return value.narrowed(width) if width else value
         if _INTEGER.fullmatch(operand):
             return const(int(operand.rstrip("U"), 0), width or 64)  # no instruction takes more of it
         if found := re.fullmatch(r"0([fFdD])([0-9A-Fa-f]+)", operand):
@@ -100,7 +92,7 @@ class SymbolicRun(SymbolicFlow):
                 return const(self.block[axis], width)
             if self.block is not None and match[1] == "tid" and self.block[axis] == 1:
                 return const(0, width)
-            return narrowed(atom(name.removeprefix("%"), 32), width)
+            return atom(name.removeprefix("%"), 32).narrowed(width)
         if _FIXED.fullmatch(name) or _SIZES.fullmatch(name):
             own = f":{self.version}" if self.resized and _SIZES.fullmatch(name) else ""
             return atom(f"special:{name}{own}", width)
@@ -112,7 +104,7 @@ class SymbolicRun(SymbolicFlow):
     def _symbol(self, name: str, width: int) -> Term:
         symbol = self.module.symbols.get(name)
         if symbol is not None and symbol.space == "shared":
-            return narrowed(atom(SHARED + self.names[name], 32), width)
+            return atom(SHARED + self.names[name], 32).narrowed(width)
         if name in self.parameters or name in self.graph.objects or (symbol is not None and symbol.space == "local"):
             return atom(OBJECT + self.parameters.get(name, name), width)
         if symbol is not None or name in self.module.functions:
@@ -123,14 +115,14 @@ class SymbolicRun(SymbolicFlow):
         """Return the address in brackets within its space, 64 bits wide; that in global memory if no window shows."""
         value = self._value(split(operand[1:-1])[0], 0)
         # An address in shared memory has 32 bits, whatever register it is in.
-        address = rebased(zext(narrowed(value, 32) if space == "shared" else value, 64))
+        address = rebased((value.narrowed(32) if space == "shared" else value).zext(64))
         if space == GENERIC:
-            own = next(iter(windows(address)), None)
+            own = next(iter(address.windows()), None)
             address = address - own if own is not None else address
             # What reads matrices is in shared memory, and the assembler takes an address in it for a generic one.
             if bool(address.symbols) != (own is window("shared")) and not (matrix and own is None):
                 raise Unfollowed("a generic address is not that of one array, nor of none", self._line)
-        if any(leaf.is_atom(WINDOW) for leaf in leaves(address)):
+        if any(leaf.is_atom(WINDOW) for leaf in address.leaves()):
             raise Unfollowed("an address is made from one of another space", self._line)
         return address
 
@@ -142,7 +134,7 @@ class SymbolicRun(SymbolicFlow):
         for name, value in zip(names, values, strict=False):
             if (width := self.graph.registers.get(name)) is None:
                 continue  # "_", which is dropped
-            wide = sext(value, width) if is_signed and value.width < width else narrowed(value, width)
+            wide = value.sext(width) if is_signed and value.width < width else value.narrowed(width)
             kept = choose(guard, wide, self._value(name, width)) if guard is not None else wide
             self._state.registers[name] = kept
 
@@ -201,7 +193,7 @@ class SymbolicRun(SymbolicFlow):
 
     def _converted(self, instruction: PtxInstruction) -> Term:
         """Return an address in another space. One of shared memory that is made from a number is marked."""
-        value = zext(self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32), 64)
+        value = self._value(instruction.operands[1], 64 if "u64" in instruction.parts else 32).zext(64)
         space = _space(instruction.parts)
         if space == "global":
             return value
@@ -217,7 +209,7 @@ class SymbolicRun(SymbolicFlow):
         place, other = instruction.operands[:2] if store else instruction.operands[1::-1]
         address, names = self._address(place, _space(parts)), elements(other)
         total = len(names) * width // 8
-        values = [narrowed(self._value(name, width), width) for name in names] if store else []
+        values = [self._value(name, width).narrowed(width) for name in names] if store else []
         if (slot := self._slot(address, total, instruction)) is not None:
             for n, name in enumerate(names):
                 part = (slot[0], slot[1] + n * width // 8, width // 8)
@@ -267,17 +259,19 @@ class SymbolicRun(SymbolicFlow):
         bit = size.bit_length() - 1
         while len(values) > 1:
             pairs = itertools.zip_longest(values[::2], values[1::2], fillvalue=outside)
-            values = [choose(extract(offset, bit, bit), high, low) for low, high in pairs]
+            values = [choose(offset.extract(bit, bit), high, low) for low, high in pairs]
             bit += 1
         self.tables.add(tables[0])
-        inside = binary("ule", offset, const(len(data) - size, 64)) & equal(offset & const(size - 1, 64), const(0, 64))
+        inside = binary("ule", offset, const(len(data) - size, 64)) & (offset & const(size - 1, 64)).equals(
+            const(0, 64)
+        )
         return choose(inside, values[0], outside)
 
     def _check_tables(self) -> None:
         """Refuse tables that the kernel may write."""
         for effect in itertools.chain(*self.effects) if self.tables else ():
             terms = [*effect.values, *(memory.address for memory in effect.memory if memory.write)]
-            if any(leaf in self.tables for term in terms for leaf in leaves(term)):
+            if any(leaf in self.tables for term in terms for leaf in term.leaves()):
                 raise Unfollowed("a table of constants may be written", effect.line)
 
     def _external(self, instruction: PtxInstruction) -> None:
@@ -344,7 +338,7 @@ class SymbolicRun(SymbolicFlow):
             width = 16 if "m8n8" in parts and instruction.type == "b16" else None
         elif head == "wmma" and (tile := _tile(parts)) is not None and not operands[-1].startswith(("[", "{")):
             lines, length, bits = tile
-            stride = scale(sext(self._value(operands[-1], 32), 64), bits // 8)
+            stride = self._value(operands[-1], 32).sext(64).scaled(bits // 8)
             return MemoryFootprint(address, length * bits // 8, space, write, 32, lines, stride)
         elif (box := self._box(instruction)) and space == "shared":
             return MemoryFootprint(address, CHUNK, space, position == 0, CHUNK, tile=box)
@@ -382,7 +376,7 @@ class SymbolicRun(SymbolicFlow):
 
     def _leak(self, value: Term, reason: str) -> None:
         """Note which shared arrays' addresses a value has."""
-        seen = leaves(value)
+        seen = value.leaves()
         symbols = {symbol for leaf in seen for symbol in leaf.symbols}
         if window("shared") in seen and not symbols:  # which could come back in an address
             raise Unfollowed("where shared memory begins is a value", self._line)

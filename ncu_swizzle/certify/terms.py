@@ -23,6 +23,7 @@ SHARED = "sym:"  # the address of a shared array
 OBJECT = "obj:"  # … of a local object, or of a parameter
 GLOBAL = "glob:"  # … of a variable in global or constant memory
 WINDOW = "window:"  # … at which a space begins among generic addresses, 64 bits wide; that of global memory is 0
+UNIFORM = ("param:", "ctaid.", "nctaid.", "ntid.", SHARED, GLOBAL, WINDOW)  # atoms that all threads of a block share
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class Term:
         else:
             yield from (arg for arg in self.args if isinstance(arg, Term))
 
+    @property
+    def first(self) -> Term:
+        """Its first operand."""
+        return next(self.terms())
+
     def coefficients(self) -> Iterator[tuple[Term, int]]:
         """Yield the terms of a sum and their coefficients; any other term counts once."""
         if self.op == LINEAR:
@@ -133,7 +139,95 @@ class Term:
     def __invert__(self) -> Term:
         if self.is_const:
             return const(~self.value, self.width)
-        return next(self.terms()) if self.op == "not" else _make("not", self.width, self)
+        return self.first if self.op == "not" else _make("not", self.width, self)
+
+    def windows(self) -> list[Term]:
+        """Return the windows that an address adds, each once."""
+        return [part for part, factor in self.coefficients() if factor == 1 and part.is_atom(WINDOW)]
+
+    def scaled(self, factor: int) -> Term:
+        return linear({part: c * factor for part, c in self.coefficients()}, self.constant * factor, self.width)
+
+    def equals(self, other: Term) -> Term:
+        return binary("eq", self, other)
+
+    def zext(self, width: int) -> Term:
+        """Return the term with zeros in front."""
+        if self.width == width:
+            return self
+        if self.is_const:
+            return const(self.value, width)
+        if self.op == "zext":
+            return self.first.zext(width)
+        return _make("zext", width, self)
+
+    def sext(self, width: int) -> Term:
+        """Return the term with its sign in front."""
+        if self.width == width:
+            return self
+        if self.is_const:
+            return const(signed(self.value, self.width), width)
+        if self.op in ("sext", "zext"):
+            return self.first.sext(width) if self.op == "sext" else self.first.zext(width)
+        return _make("sext", width, self)
+
+    def narrowed(self, width: int) -> Term:
+        """Return a term's low bits, or all of them with zeros in front."""
+        return self.extract(width - 1, 0) if self.width > width else self.zext(width)
+
+    def extract(self, high: int, low: int) -> Term:  # noqa: PLR0911 - one rule for each operation
+        """Return bits ``high`` to ``low`` of a term."""
+        width = high - low + 1
+        if width == self.width:
+            return self
+        if self.is_const:
+            return const(self.value >> low, width)
+        if self.op == "extract":
+            offset = self.args[2]
+            return self.first.extract(high + offset, low + offset)
+        if low == 0:
+            if self.op == LINEAR and not any(leaf.is_atom(WINDOW) for leaf in self.atoms):  # whose bytes `concat` joins
+                total = const(self.constant, width)
+                for part, coefficient in self.coefficients():
+                    total = add(total, part.extract(high, 0).scaled(coefficient))
+                return total
+            if self.op in ("mul", "and", "or", "xor"):
+                return binary(self.op, *(part.extract(high, 0) for part in self.terms()))
+            if self.op in ("zext", "sext"):
+                inner = self.first
+                if width <= inner.width:
+                    return inner.extract(high, 0)
+                return inner.zext(width) if self.op == "zext" else inner.sext(width)
+        if self.op == "concat":
+            above, below = self.terms()
+            if high < below.width:
+                return below.extract(high, low)
+            if low >= below.width:
+                return above.extract(high - below.width, low - below.width)
+        return _make("extract", width, self, high, low)
+
+    def leaves(self) -> set[Term]:
+        """Return the atoms and applications of a term, and those that the applications are applied to."""
+        reached: set[Term] = set()
+        waiting = list(self.atoms)
+        while waiting:
+            leaf = waiting.pop()
+            if leaf not in reached:
+                reached.add(leaf)
+                if leaf.op == APPLY:
+                    waiting += [inner for argument in leaf.terms() for inner in argument.atoms]
+        return reached
+
+    def subterms(self) -> Iterator[Term]:
+        """Yield a term and all its subterms, except the arguments of applications."""
+        seen, waiting = {self}, [self]
+        while waiting:
+            each = waiting.pop()
+            yield each
+            if each.op != APPLY:
+                fresh = dict.fromkeys(part for part in each.terms() if part not in seen)  # a product has one twice
+                seen.update(fresh)
+                waiting += fresh
 
 
 _MADE: dict[tuple[object, ...], Term] = {}
@@ -175,11 +269,6 @@ def window(space: str) -> Term:
     return atom(WINDOW + space, 64)
 
 
-def windows(address: Term) -> list[Term]:
-    """Return the windows that an address adds, each once."""
-    return [part for part, factor in address.coefficients() if factor == 1 and part.is_atom(WINDOW)]
-
-
 def apply(function: str, width: int, *args: Term) -> Term:
     return _make(APPLY, width, function, *args)
 
@@ -204,10 +293,6 @@ def add(one: Term, other: Term, factor: int = 1) -> Term:
     for term, coefficient in other.coefficients():
         total[term] = total.get(term, 0) + factor * coefficient
     return linear(total, one.constant + factor * other.constant, one.width)
-
-
-def scale(term: Term, factor: int) -> Term:
-    return linear({part: c * factor for part, c in term.coefficients()}, term.constant * factor, term.width)
 
 
 # Operations on two terms.
@@ -243,7 +328,7 @@ def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 -
         return None
     value, ones = other.value, (1 << width) - 1
     if op == "mul" or (op == "shl" and value < width):
-        return scale(one, value if op == "mul" else 1 << value)
+        return one.scaled(value if op == "mul" else 1 << value)
     if op in ("shl", "lshr") and value >= width:
         return const(0, width)
     if (op, value) in (("and", ones), ("or", 0), ("xor", 0), ("lshr", 0), ("ashr", 0), ("udiv", 1), ("sdiv", 1)):
@@ -251,10 +336,6 @@ def _simpler(op: str, one: Term, other: Term) -> Term | None:  # noqa: PLR0911 -
     if (op, value) in (("and", 0), ("or", ones), ("urem", 1), ("srem", 1)):
         return const(ones if op == "or" else 0, width)
     return ~one if (op, value) == ("xor", ones) else None
-
-
-def equal(one: Term, other: Term) -> Term:
-    return binary("eq", one, other)
 
 
 def both(terms: Iterable[Term]) -> Term:
@@ -277,17 +358,6 @@ def choose(condition: Term, one: Term, other: Term) -> Term:
 # Widths.
 
 
-def zext(term: Term, width: int) -> Term:
-    """Return the term with zeros in front."""
-    if term.width == width:
-        return term
-    if term.is_const:
-        return const(term.value, width)
-    if term.op == "zext":
-        return zext(term.args[0], width)
-    return _make("zext", width, term)
-
-
 def rebased(address: Term) -> Term:
     """Return an address with 32-bit shared ones that it adds to as an array plus a signed offset of 32 bits.
 
@@ -297,62 +367,15 @@ def rebased(address: Term) -> Term:
     """
     total = const(address.constant, address.width)
     for part, factor in address.coefficients():
-        sum_ = part.args[0] if part.op == "zext" and factor == 1 else part
+        sum_ = part.first if part.op == "zext" and factor == 1 else part
         bases = [leaf for leaf, count in sum_.coefficients() if leaf.is_atom(SHARED) and count == 1]
         if sum_ is not part and len(bases) == 1 and not (offset := sum_ - bases[0]).symbols:
             # As a sign extension it would be one that the program makes, of a sum that is said not to wrap.
             half = 1 << 31
-            total = total + zext(bases[0], 64) + zext(offset + const(half, 32), 64) - const(half, 64)
+            total = total + bases[0].zext(64) + (offset + const(half, 32)).zext(64) - const(half, 64)
         else:
-            total = total + scale(part, factor)
+            total = total + part.scaled(factor)
     return total
-
-
-def sext(term: Term, width: int) -> Term:
-    """Return the term with its sign in front."""
-    if term.width == width:
-        return term
-    if term.is_const:
-        return const(signed(term.value, term.width), width)
-    if term.op in ("sext", "zext"):
-        return (sext if term.op == "sext" else zext)(term.args[0], width)
-    return _make("sext", width, term)
-
-
-def narrowed(term: Term, width: int) -> Term:
-    """Return a term's low bits, or all of them with zeros in front."""
-    return extract(term, width - 1, 0) if term.width > width else zext(term, width)
-
-
-def extract(term: Term, high: int, low: int) -> Term:  # noqa: PLR0911 - one rule for each operation
-    """Return bits ``high`` to ``low`` of a term."""
-    width = high - low + 1
-    if width == term.width:
-        return term
-    if term.is_const:
-        return const(term.value >> low, width)
-    if term.op == "extract":
-        offset = term.args[2]
-        return extract(term.args[0], high + offset, low + offset)
-    if low == 0:
-        if term.op == LINEAR and not any(leaf.is_atom(WINDOW) for leaf in term.atoms):  # whose bytes `concat` joins
-            total = const(term.constant, width)
-            for part, coefficient in term.coefficients():
-                total = add(total, scale(extract(part, high, 0), coefficient))
-            return total
-        if term.op in ("mul", "and", "or", "xor"):
-            return binary(term.op, *(extract(part, high, 0) for part in (term.args[0], term.args[1])))
-        if term.op in ("zext", "sext"):
-            inner = term.args[0]
-            extend = zext if term.op == "zext" else sext
-            return extract(inner, high, 0) if width <= inner.width else extend(inner, width)
-    if term.op == "concat":
-        split = term.args[1].width
-        if high < split:
-            return extract(term.args[1], high, low)
-        if low >= split:
-            return extract(term.args[0], high - split, low - split)
-    return _make("extract", width, term, high, low)
 
 
 def concat(high: Term, low: Term) -> Term:
@@ -362,7 +385,7 @@ def concat(high: Term, low: Term) -> Term:
     if high.op == low.op == "extract" and high.args[0] is low.args[0]:
         (_, top, middle), (_, below, bottom) = high.args, low.args
         if middle == below + 1:
-            return extract(high.args[0], top, bottom)
+            return high.first.extract(top, bottom)
     return _make("concat", width, high, low)
 
 
@@ -396,7 +419,7 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
     elif term.op == LINEAR:
         result = const(term.constant, term.width)
         for part, coefficient in term.coefficients():
-            result = add(result, scale(rebuilt(part, replace, memo), coefficient))
+            result = add(result, rebuilt(part, replace, memo).scaled(coefficient))
     else:
         made: Callable[..., Term] = _MADE_BY.get(term.op) or partial(binary, term.op)
         numbers = term.args[1:] if term.op == "extract" else (term.width,) if term.op in ("zext", "sext") else ()
@@ -406,30 +429,6 @@ def rebuilt(term: Term, replace: Callable[[Term], Term], memo: dict[Term, Term])
 
 
 _MADE_BY: dict[str, Callable[..., Term]] = {
-    "ite": choose, "zext": zext, "sext": sext, "extract": extract, "concat": concat, "not": operator.invert,
+    "ite": choose, "concat": concat, "not": operator.invert,
+    "zext": Term.zext, "sext": Term.sext, "extract": Term.extract,
 }  # fmt: skip
-
-
-def leaves(term: Term) -> set[Term]:
-    """Return the atoms and applications of a term, and those that the applications are applied to."""
-    reached: set[Term] = set()
-    waiting = list(term.atoms)
-    while waiting:
-        leaf = waiting.pop()
-        if leaf not in reached:
-            reached.add(leaf)
-            if leaf.op == APPLY:
-                waiting += [inner for argument in leaf.terms() for inner in argument.atoms]
-    return reached
-
-
-def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and all its subterms, except the arguments of applications."""
-    seen, waiting = {term}, [term]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        if each.op != APPLY:
-            fresh = dict.fromkeys(part for part in each.terms() if part not in seen)  # a product has one twice
-            seen.update(fresh)
-            waiting += fresh

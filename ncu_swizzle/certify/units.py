@@ -20,12 +20,11 @@ from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.includers import CheckoutFiles
 from ncu_swizzle.certify.modules import kernels_apart, outside_of_kernels, renamed
 from ncu_swizzle.certify.ptx import Module, parse
-from ncu_swizzle.certify.replay import replayed
 from ncu_swizzle.certify.verdict import KernelVerdict, ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.lines import is_library
 from ncu_swizzle.engines.settings import Done, Progress, silent
-from ncu_swizzle.kernels import descriptions, fills, halves, limits
+from ncu_swizzle.kernels import fills, halves, limits, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.halves import Halves, TranslationUnit, Tree
 from ncu_swizzle.kernels.nvcc_options import Checkout
@@ -215,6 +214,8 @@ class Versions:
                 # Nobody launches it with just any shape: whether it is wrong depends on those that are used.
                 verdict = replace(verdict, outcome=ProofOutcome.UNPROVED, obstacle=ProofObstacle(reason=SHAPE))
             elif verdict.outcome is ProofOutcome.REFUTED:
+                from ncu_swizzle.certify.replay import replayed  # with what executes launches
+
                 verdict = replayed(verdict, before.ptx, after.ptx, launch.dynamic, checking.toolchain)
             yield verdict
         checking.progress(name_of(symbol), Done(1))
@@ -308,7 +309,7 @@ class CheckedProject:
     def described(self) -> tuple[Target, ...]:
         """The kernels that ncu-swizzle.toml describes."""
         try:
-            catalog = descriptions.catalogue(self.sources, self.folder)
+            catalog = naming.catalogue(self.sources, self.folder)
         except NcuSwizzleError:  # reported where a description is needed
             return ()
         targets = (target for target in catalog.targets() if not target.family.shipped)

@@ -25,7 +25,7 @@ from ncu_swizzle.reports import attribution, comparison, frames, model, run_fold
 from ncu_swizzle.reports.frames import Kind
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.plan import Sweep
 
 # Data that displays itself in a notebook and writes its own report.
 

@@ -22,12 +22,12 @@ PROGRAM = "ncu-swizzle"
 def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
     """Return the corrected command line if the kernel of the typed one could not be launched."""
     # Slow to import, and most commands end well.
-    from ncu_swizzle.kernels import build
+    from ncu_swizzle.kernels import check
     from ncu_swizzle.kernels.check import NO_PARAMETERS
     from ncu_swizzle.kernels.toolchain import Toolchain
 
     nvcc = _value(typed, "--nvcc")
-    lacking = build.completed(error, Toolchain(Path(nvcc) if nvcc else None))
+    lacking = check.completed(error, Toolchain(Path(nvcc) if nvcc else None))
     if lacking == NO_PARAMETERS:
         return Typed(shlex.join([PROGRAM, *_without(typed, {"--arg"})]))
     return Typed(with_options(typed, shlex.split(lacking))) if lacking.startswith("--") else lacking

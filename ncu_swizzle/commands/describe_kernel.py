@@ -21,7 +21,7 @@ from ncu_swizzle.cubin.names import function, shorten
 from ncu_swizzle.engines import launchless
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledKernel
-from ncu_swizzle.kernels import catalog, descriptions, project, signature
+from ncu_swizzle.kernels import catalog, naming, project, signature
 from ncu_swizzle.kernels.family import FILES, SOURCE, Parameter
 from ncu_swizzle.kernels.launch_sites import WrittenLaunch
 from ncu_swizzle.kernels.options import KernelDescription
@@ -144,7 +144,7 @@ def _append(current: Project, entries: Iterable[ProjectEntry]) -> None:
     names = {entry.name for entry in entries}
     for spec in specs(Project(file=current.file, content=own, outer=current.outer, trusted=current.trusted)):
         if spec.name in names and not spec.to_do:
-            descriptions.family_of_spec(spec)
+            naming.family_of_spec(spec)
     with files.replacing(file, like_before=True) as written:
         written.write(new)
     files.note_finished(current.file)

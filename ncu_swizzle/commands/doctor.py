@@ -14,14 +14,14 @@ from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import machine, measured
-from ncu_swizzle.engines.failures import without_counters
 from ncu_swizzle.engines.machine import OLDEST_CHECKED, Installed, System, Version
+from ncu_swizzle.engines.ncu import without_counters
 from ncu_swizzle.engines.settings import Context, Options, Request
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, Refused, Toolchain, nvcc_release
 from ncu_swizzle.render.listing import PlainTable, table_line
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import NCU
 
 # The finding of each check, and the diagnosis that they add up to.
 

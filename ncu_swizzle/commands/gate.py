@@ -95,9 +95,10 @@ def _launched(files: Sequence[str], description: KernelDescription, request: Req
     Raises UsageError, and what capturing raises.
     """
     from ncu_swizzle.base.unfinished import scratch
-    from ncu_swizzle.commands.capture import Wanted, captured
+    from ncu_swizzle.commands.profile import Wanted, captured
     from ncu_swizzle.commands.run_program import UserProgram
-    from ncu_swizzle.kernels import build, kernels_only
+    from ncu_swizzle.kernels import kernels_only
+    from ncu_swizzle.kernels.check import family_without_launch
     from ncu_swizzle.kernels.family import SOURCE
     from ncu_swizzle.kernels.project import KernelSpec
     from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
@@ -108,7 +109,7 @@ def _launched(files: Sequence[str], description: KernelDescription, request: Req
     with scratch() as folder:
         program, out = folder / source.stem, folder / f"{source.stem}{LAUNCHES}"
         spec = KernelSpec(name=source.stem, source=source, launch=description.launch, options=description.options)
-        family = build.family_without_launch(spec)
+        family = family_without_launch(spec)
         tools = Toolchain(request.nvcc, request.timeout_s)
         kernels_only.linked(family, family.kernels[0], description.launch.arch or ARCH, tools, program)
         wanted = Wanted(kernel_name=description.launch.entry, dry=True)

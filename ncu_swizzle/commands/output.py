@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.reports import pack
     from ncu_swizzle.reports.comparison import JobResult
     from ncu_swizzle.reports.options import Formats, Makers
-    from ncu_swizzle.sweep.folder import Sweep
+    from ncu_swizzle.sweep.plan import Sweep
 
 
 MOST_NAMED = 5  # files that a stopped command had written

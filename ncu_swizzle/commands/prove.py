@@ -148,7 +148,7 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     """Yield the kernels that a word names: all of a file, or one of the catalogue or of a project."""
     from ncu_swizzle.certify.changes import Side
     from ncu_swizzle.certify.units import KnownLaunch
-    from ncu_swizzle.kernels import build, descriptions, halves, naming
+    from ncu_swizzle.kernels import check, halves, naming
     from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target, is_kernel_file
     from ncu_swizzle.kernels.project import KernelSpec
 
@@ -164,7 +164,7 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     source = Path(word)
     if source.suffix in (*BINARIES, PYTHON):
         raise UsageError(f"{word} is not CUDA C++", "name a .cu file, from which both versions are compiled")
-    described = descriptions.targets_in(source, description.sources) if source.exists() else []
+    described = naming.targets_in(source, description.sources) if source.exists() else []
     entry = description.launch.entry
     described = [target for target in described if not entry or target.is_called(entry)]
     if described and entry:  # which may be the name of its description
@@ -173,7 +173,7 @@ def _sides(word: str, description: KernelDescription, options: Sequence[str] = (
     arch = description.launch.arch or (described[0].family.arch if described else "")
     launch = LaunchOptions(entry=entry or "any", arch=arch)
     spec = KernelSpec(name=launch.entry, source=source, launch=launch, options=(*own, *description.options, *options))
-    family = build.family_without_launch(spec)
+    family = check.family_without_launch(spec)
     launches = tuple(KnownLaunch.of(target).overridden(typed) for target in described)
     launches = launches or ((typed,) if typed.block or typed.dynamic else ())
     yield Side(unit=halves.of_target(Target(family, family.kernels[0], {})), launches=launches, entry=entry)

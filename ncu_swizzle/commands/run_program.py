@@ -26,7 +26,7 @@ from ncu_swizzle.base.errors import (
 from ncu_swizzle.base.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.commands import run_kernel
 from ncu_swizzle.commands.run_kernel import RunRows, make_run, meanwhile
-from ncu_swizzle.engines import emulation, failures, machine, ncu, replay
+from ncu_swizzle.engines import emulation, machine, ncu, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.measured import MeasuredEngine
 from ncu_swizzle.engines.profiles import saved_profiles
@@ -38,8 +38,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import Comparison, JobResult
 from ncu_swizzle.reports.container import facts_path, seal
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import AUTO, NONE, Destination
-from ncu_swizzle.reports.origins import EMULATED, RECORDED
+from ncu_swizzle.reports.options import AUTO, EMULATED, NONE, RECORDED, Destination
 from ncu_swizzle.reports.pairing import Forced
 
 # What a profiled program prints: saved without ncu's lines in it, and quoted if ncu fails.
@@ -151,7 +150,7 @@ def _without_counters(program: UserProgram, request: Request, baseline: str) -> 
     captured += ["-c", str(skipped + most)] if skipped or most != MOST_LAUNCHES else []
     replayed = ["-s", str(skipped)] if skipped else []
     replayed += ["--baseline", baseline] if baseline not in ("", AUTO, NONE) else []
-    return failures.without_counters(program.argv, captured, replayed)
+    return ncu.without_counters(program.argv, captured, replayed)
 
 
 def _beside(
@@ -227,7 +226,7 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
 def _explanation(error: ProgramFailed, program: UserProgram, said: str) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
     alone = f"run it without ncu first: {program}"
-    hint = Hint(*(alone if part == failures.WITHOUT_NCU else part for part in error.hint.parts))
+    hint = Hint(*(alone if part == ncu.WITHOUT_NCU else part for part in error.hint.parts))
     if isinstance(error, NothingProfiled):
         if kernels := listed_kernels(said):
             return NothingProfiled(

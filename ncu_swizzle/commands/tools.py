@@ -50,10 +50,10 @@ def list_(
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.kernels import descriptions
+    from ncu_swizzle.kernels import naming
     from ncu_swizzle.render import listing
 
-    kernels = descriptions.catalogue(sources)
+    kernels = naming.catalogue(sources)
     makers = {
         "json": lambda: in_json(listing.data(kernels), indent=1),
         "markdown": lambda: listing.markdown(kernels),

@@ -202,6 +202,12 @@ def prepare(
     )
 
 
+def parse(code: Code) -> None:
+    """Parse a kernel's code, and find out what its instructions read and write: once for all later forks."""
+    for instruction in _all_parsed(code.instructions):
+        effects(instruction)
+
+
 @lru_cache(maxsize=MOST_PARSED)
 def _all_parsed(code: tuple[Sass, ...]) -> tuple[SassInstruction, ...]:
     parsed = list(map(_parsed, code))

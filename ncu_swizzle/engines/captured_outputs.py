@@ -15,7 +15,7 @@ from ncu_swizzle.capture.dry import Left
 from ncu_swizzle.capture.launches import CapturedBuffer, CapturedLaunch, Contents, LaunchesFile
 from ncu_swizzle.emulate.counts import Buffer, Launch
 from ncu_swizzle.emulate.faults import Circling, MemoryFault, Stuck
-from ncu_swizzle.engines import executed, module_image
+from ncu_swizzle.engines import emulated_launch, executed
 from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulated_profile import kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of, counts_of
@@ -134,7 +134,7 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
         for at in range(0, len(parameter.bytes) - 7, 8)
         for (word,) in (struct.unpack_from("<Q", parameter.bytes, at),)
     }
-    variables = module_image.variables(binary.cubin)
+    variables = emulated_launch.variables(binary.cubin)
     outputs = captured.outputs or (Contents(),) * len(captured.parts)
     for part, after in zip(captured.parts, outputs, strict=True):
         if isinstance(part, CapturedBuffer):
@@ -147,8 +147,8 @@ def outputs_of(captured: CapturedLaunch, binary: Binary) -> Iterator[Remains]:
 
 def with_buffers(launch: Launch, binary: Binary, outputs: tuple[Remains, ...]) -> Launch:
     """Return a launch with its buffers and the sections of its module's variables: their contents may be unknown."""
-    buffers = [output.buffer for output in outputs if output.buffer.address < module_image.GLOBALS]
-    sections = module_image.sections(binary.cubin)
+    buffers = [output.buffer for output in outputs if output.buffer.address < emulated_launch.GLOBALS]
+    sections = emulated_launch.sections(binary.cubin)
     buffers += [Buffer(section, start, size) for section, start, size in sections if size]
     return replace(launch, buffers=tuple(buffers))
 

@@ -21,14 +21,13 @@ from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import counts_cache, emulated_launch, emulated_profile
-from ncu_swizzle.engines.emulated_launch import HEAP, MOST_SHARED, Binary
+from ncu_swizzle.engines import emulated_launch, emulated_profile
+from ncu_swizzle.engines.emulated_launch import GLOBALS, HEAP, MOST_SHARED, Binary
 from ncu_swizzle.engines.emulated_profile import profile_of_counts, source_stack, unknown_notes
-from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.engines.settings import NEVER, Done, OnDone, Request, unheard
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.kernels import fills, kernels_only, toolchain
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.check import code_in
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.git import commit_of_family
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain, disassembly
@@ -37,7 +36,7 @@ from ncu_swizzle.smem import access, operations
 from ncu_swizzle.smem.operations import LINE
 
 if TYPE_CHECKING:
-    from ncu_swizzle.frontends.compiled import Built
+    from ncu_swizzle.frontends.contract import Built
 
 # What to launch a kernel with that accesses shared memory beyond what its block has.
 
@@ -156,7 +155,7 @@ def compiled(target: Target, settings: EmulationSettings) -> CompiledTarget:
     if kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.python:
-        from ncu_swizzle.frontends.compiled import built  # what starts the frameworks' compilers
+        from ncu_swizzle.frontends.contract import built  # what starts the frameworks' compilers
 
         made = built(target, ARCH, tools.timeout_s)
         return CompiledTarget(
@@ -279,14 +278,14 @@ def _counted(
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnDone) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     checked = settings.exhaustive, settings.races
-    entry = counts_cache.key(binary, launch, checked, settings.toolchain) if settings.cached else ""
-    if entry and (cached := counts_cache.load(entry)):
+    entry = emulated_profile.key(binary, launch, checked, settings.toolchain) if settings.cached else ""
+    if entry and (cached := emulated_profile.load(entry)):
         on_progress(Done(1))
         return cached
     start = time.thread_time()
     counts = _emulated(binary, launch, settings, start, on_progress)
     if entry and time.thread_time() - start <= settings.limit_s:  # else part of it may have been cut off
-        counts_cache.save(entry, counts)
+        emulated_profile.save(entry, counts)
     return counts
 
 

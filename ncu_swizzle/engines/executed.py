@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.execution import Execution, execute
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
-from ncu_swizzle.engines import emulated_launch, emulation, module_image
+from ncu_swizzle.engines import emulated_launch, emulation
 from ncu_swizzle.engines.emulated_launch import GAP, Binary
 from ncu_swizzle.engines.emulation import EmulationSettings, code_of, line_of
 from ncu_swizzle.kernels import fills, references
@@ -124,7 +124,7 @@ def concrete_launch(
     launch = emulated_launch.launch_with(target, cubin, symbol, inputs, apart)
     buffers = tuple(buffer for buffer in launch.buffers if buffer.name != GAP)
     # The loader fills variables without an initial value with zeros.
-    zeroed, size = module_image.zeroed(cubin)
+    zeroed, size = emulated_launch.zeroed(cubin)
     return replace(launch, buffers=buffers, memory={**launch.memory, **({zeroed: bytes(size)} if size else {})})
 
 

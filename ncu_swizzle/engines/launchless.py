@@ -16,16 +16,15 @@ from pathlib import Path
 from ncu_swizzle.base.degrees import AccessDegree, KernelDegrees
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.base.files import read_bytes
-from ncu_swizzle.cubin import fatbin, names
-from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.fatbin import PTX, DeviceImage
+from ncu_swizzle.cubin import elf, names
+from ncu_swizzle.cubin.elf import PTX, Cubin, DeviceImage
 from ncu_swizzle.cubin.lines import Location, is_library
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.engines.emulated_launch import Binary
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.frontends import python_kernels
-from ncu_swizzle.kernels import build, kernels_only, launch_sites, toolchain
+from ncu_swizzle.kernels import check, kernels_only, launch_sites, toolchain
 from ncu_swizzle.kernels.kernels_only import CompiledAs
 from ncu_swizzle.kernels.launch_sites import Sizes, WrittenLaunch
 from ncu_swizzle.kernels.limits import along_axes
@@ -114,7 +113,7 @@ class CompiledKernel:
     @cached_property
     def signature(self) -> KernelSignature:
         """What it takes, with the names that its source has for that."""
-        return build.signed(self.binary.cubin, self.binary.symbol, self.spec, self.text)
+        return check.signed(self.binary.cubin, self.binary.symbol, self.spec, self.text)
 
     def parameter(self, offset: int) -> str:
         """Return the name of the parameter at a byte; without its source, its number and type."""
@@ -217,7 +216,7 @@ def of_file(file: Unlaunched, settings: EmulationSettings, launch: LaunchOptions
 def of_source(spec: KernelSpec, settings: EmulationSettings) -> CompiledFile:
     """Return the kernels that a source compiles to, as a whole or in part. Raises what `kernels_only.compiled` does."""
     tools = settings.toolchain
-    family = build.family_without_launch(spec)
+    family = check.family_without_launch(spec)
     kernel = family.kernels[0]
     arch = family.architecture(kernel, ARCH)
     compiled = kernels_only.compiled(family, kernel, arch, tools, settings.cached)
@@ -312,11 +311,11 @@ def _number(arch: str) -> int:
 def _cubins(path: Path, arch: str, tools: Toolchain, cached: bool) -> Iterator[tuple[Cubin, int]]:
     """Yield the cubins of a file, one of each translation unit, and the architecture that each is for."""
     if path.suffix == ".ptx":
-        cubin = Cubin(build.assembled(read_bytes(path), path.name, tools, cached, ""), path.name)
+        cubin = Cubin(check.assembled(read_bytes(path), path.name, tools, cached, ""), path.name)
         yield cubin, _number(arch)
         return
     units: dict[int, list[DeviceImage]] = {}
-    for image in fatbin.images(path):
+    for image in elf.images(path):
         units.setdefault(image.unit, []).append(image)
     for images in units.values():
         for image in _nearest(images, _number(arch)):
@@ -324,7 +323,7 @@ def _cubins(path: Path, arch: str, tools: Toolchain, cached: bool) -> Iterator[t
             if image.kind == PTX:
                 if b".entry" in content:
                     yield (
-                        Cubin(build.assembled(content, image.origin, tools, cached, arch), image.origin),
+                        Cubin(check.assembled(content, image.origin, tools, cached, arch), image.origin),
                         _number(arch),
                     )
             elif b".nv.constant0." in content:  # else it has no kernel

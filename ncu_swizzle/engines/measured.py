@@ -18,14 +18,14 @@ from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines.settings import Context, Engine, Request
-from ncu_swizzle.frontends.compiled import Built, built
+from ncu_swizzle.frontends.contract import Built, built
 from ncu_swizzle.kernels import device
 from ncu_swizzle.kernels.family import Family, Kernel, Target, write
 from ncu_swizzle.kernels.toolchain import ARCH
 from ncu_swizzle.reports import container
 from ncu_swizzle.reports.comparison import TimedFamily
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import NCU
 
 # What the launching program takes: of a function in a Python file, the kernel that was compiled for this GPU.
 

@@ -32,11 +32,10 @@ from ncu_swizzle.cubin.lines import Location, line_table
 from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import CachedKernel, PythonLines
 from ncu_swizzle.reports import container, model, pack, remarks
-from ncu_swizzle.reports.container import Container, Facts
+from ncu_swizzle.reports.container import Container, Facts, ReportResult
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, KernelId, Metric, Profile, UnknownCounts
-from ncu_swizzle.reports.origins import NCU
-from ncu_swizzle.reports.results import ReportResult
+from ncu_swizzle.reports.options import NCU
 
 # Cached answers of NVIDIA's module, which needs half a second or more for each.
 #
@@ -272,7 +271,7 @@ def read(report: Path) -> list[Profile]:
             instructions = tuple(_instructions(result, code, compiled, facts))
             profile = replace(_profile(result, metrics, origin, compiled), launch=launch, instructions=instructions)
             if compiled:
-                from ncu_swizzle.frontends.triton_layouts import with_layout_notes
+                from ncu_swizzle.frontends.python_kernels import with_layout_notes
 
                 profile = with_layout_notes(profile, compiled.ttgir, compiled.explicit)
             profiles.append(profile)

@@ -9,6 +9,7 @@ import operator
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,14 +31,13 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import EXTERNALS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.emulate.counts import ARRAY_BYTES, Launch
-from ncu_swizzle.engines import counts_cache, emulation
-from ncu_swizzle.engines.emulated_launch import Binary
+from ncu_swizzle.engines import emulated_profile, emulation
+from ncu_swizzle.engines.emulated_launch import GLOBALS, Binary, captured_image
 from ncu_swizzle.engines.emulated_profile import CAPTURED, kernel_id, profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.engines.module_image import GLOBALS, captured_image
 from ncu_swizzle.engines.settings import BUDGET_S, EMULATOR, NEVER, OnDone, Progress, Request, silent, unheard
 from ncu_swizzle.kernels import toolchain
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.check import code_in
 from ncu_swizzle.kernels.options import NewBuild
 from ncu_swizzle.kernels.toolchain import NVDISASM
 from ncu_swizzle.reports.model import LaunchId, Profile
@@ -50,20 +50,35 @@ if TYPE_CHECKING:
 
 # Upper halves of the addresses that the emulator gives out itself; a real allocation may lie there by chance.
 TAKEN = frozenset((SHARED_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW >> 32, GLOBALS >> 32, EXTERNALS >> 32))
+MOST_CUBINS = 8  # kept
 CAPTURE_MEMORY = "ncu-swizzle capture --memory keeps it"
 
 
 class Replay:
-    """The launches of an open file; `builds` are the cubins of a new build, in place of the captured ones."""
+    """The launches of an open file; `builds` are the cubins of a new build, in place of the captured ones.
+
+    `cubins` are those that were read, by their digests.
+    """
 
     def __init__(
-        self, file: LaunchesFile, settings: EmulationSettings | None = None, builds: Sequence[Cubin] = ()
+        self,
+        file: LaunchesFile,
+        settings: EmulationSettings | None = None,
+        builds: Sequence[Cubin] = (),
+        cubins: dict[str, Cubin] | None = None,
     ) -> None:
         self.file, self.builds = file, tuple(builds)
+        self._cubins = {} if cubins is None else cubins
         settings = settings or EmulationSettings()
         # A program has many launches: one that takes long must not hold up the others.
         self.settings = replace(settings, budget_s=settings.budget_s or BUDGET_S)
-        self._cubin = functools.lru_cache(maxsize=8)(lambda sha256: Cubin(file.cubin(sha256), f"{sha256[:12]}.cubin"))
+
+    def _cubin(self, sha256: str) -> Cubin:
+        if sha256 not in self._cubins:
+            while len(self._cubins) >= MOST_CUBINS:
+                del self._cubins[next(iter(self._cubins))]
+            self._cubins[sha256] = Cubin(self.file.cubin(sha256), f"{sha256[:12]}.cubin")
+        return self._cubins[sha256]
 
     def emulate(self, captured: CapturedLaunch, on_progress: OnDone = unheard) -> Emulated:
         """Emulate one launch.
@@ -279,17 +294,31 @@ class ChosenLaunches:
     def __init__(self, path: Path, settings: ReplaySettings, progress: Progress = silent) -> None:
         self.path, self.settings, self._progress = path, settings, progress
         self._opened = contextlib.ExitStack()
+        self._cubins: dict[str, Cubin] = {}
+        self._first: CapturedLaunch | None = None  # most processes begin with its kernel
 
     _read: Manifest | None = None  # by the process that this one works for
 
-    def __getstate__(self) -> tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]:
-        return self.path, self.settings, self.manifest, self._demangled, toolchain.remembered()
+    def __getstate__(self) -> tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts, Any]:
+        return self.path, self.settings, self.manifest, self.demangled, toolchain.remembered(), self._first
 
-    def __setstate__(self, state: tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts]) -> None:
-        path, settings, self._read, demangled, texts = state
+    def __setstate__(self, state: tuple[Path, ReplaySettings, Manifest, dict[str, str], toolchain.Texts, Any]) -> None:
+        path, settings, self._read, demangled, texts, first = state
         ChosenLaunches.__init__(self, path, settings)
         names.remember(demangled)
         toolchain.remember(texts)
+        if first is not None:
+            self._read_code(first)
+
+    def _read_code(self, captured: CapturedLaunch) -> None:
+        """Read the code of a launch, before this process is forked: each of its children opens the file itself."""
+        from ncu_swizzle.emulate.program import parse  # the emulator, which emulations in this process load
+
+        with contextlib.suppress(Exception):  # which the emulation says
+            cubin, symbol = self._replay.build_of(captured)
+            parse(emulation.code_of(Binary(cubin=cubin, symbol=symbol), self._replay.settings))
+        self._opened.close()
+        self.__dict__.pop("_replay", None)
 
     def close(self) -> None:
         self._opened.close()
@@ -299,7 +328,7 @@ class ChosenLaunches:
         file = self._opened.enter_context(open_launches(self.path, self._read))
         tools = self.settings.emulation.toolchain
         builds = [Cubin(code_in(path, tools), path.name) for path in self.settings.build.cubin]
-        return Replay(file, self.settings.emulation, builds)
+        return Replay(file, self.settings.emulation, builds, self._cubins)
 
     @property
     def manifest(self) -> Manifest:
@@ -310,7 +339,7 @@ class ChosenLaunches:
         return self.settings.only.chosen(self.manifest.launches)
 
     @functools.cached_property
-    def _demangled(self) -> dict[str, str]:
+    def demangled(self) -> dict[str, str]:
         """The kernels' names, for all processes: what takes one of its own is done once."""
         demangled = names.demangle_all(launch.kernel for launch in self.chosen)
         names.remember(demangled)
@@ -323,7 +352,7 @@ class ChosenLaunches:
         disassembler = emulation.toolchain.version(NVDISASM)
         said = (
             self.manifest, settings.only, emulation.exhaustive, emulation.races, emulation.cycles, emulation.check,
-            disassembler, [cache.sha256(build.data) for build in builds], counts_cache.code_digest(),
+            disassembler, [cache.sha256(build.data) for build in builds], emulated_profile.code_digest(),
         )  # fmt: skip
         return cache.sha256(repr(said).encode(errors="backslashreplace"))
 
@@ -346,7 +375,9 @@ class ChosenLaunches:
         """
         numbers = range(len(self.chosen)) if numbers is None else numbers
         jobs = pool.jobs_for(self.settings.jobs)
-        self._disassemble([self.chosen[number] for number in numbers[:jobs]])
+        with ThreadPoolExecutor(1) as aside:  # another program translates the names meanwhile
+            aside.submit(lambda: self.demangled)
+            self._disassemble([self.chosen[number] for number in numbers[:jobs]])
         found = pool.outcomes(_replay_one, (self, finish), numbers, jobs, self._progress, EMULATOR, meanwhile)
         for at, outcome in found:
             if isinstance(outcome.error, UsageError):
@@ -362,6 +393,8 @@ class ChosenLaunches:
             with contextlib.suppress(NcuSwizzleError):  # the emulation says so
                 cubin, symbol = self._replay.build_of(launch)
                 toolchain.disassembly(cubin, emulation.toolchain, emulation.cached, symbol)
+                if cache.sha256(cubin.data) in toolchain.made:  # else its counts are likely cached, too
+                    self._first = launch
 
     def profiles(self) -> list[Profile]:
         """Return the profiles of the chosen launches; raises what emulating one raises."""
@@ -384,7 +417,7 @@ def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) ->
     """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
     launches = ChosenLaunches(path, settings, progress)
     try:
-        _ = launches._demangled
+        _ = launches.chosen
         yield launches
     finally:
         launches.close()

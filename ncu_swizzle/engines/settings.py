@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.base.texts import option
 from ncu_swizzle.kernels.options import NewBuild
-from ncu_swizzle.reports.options import kernel_names
-from ncu_swizzle.reports.origins import EMULATED, NCU, RECORDED
+from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, kernel_names
 
 if TYPE_CHECKING:
     from ncu_swizzle.kernels.family import Target

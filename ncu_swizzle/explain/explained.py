@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ncu_swizzle.base.errors import Hint, Typed, UnknownKernel, UsageError
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.cubin import fatbin
-from ncu_swizzle.explain import banks, own_kernels, predict, shown
+from ncu_swizzle.cubin import elf
+from ncu_swizzle.explain import banks, own_kernels, predict
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.explain.predict import EveryLaunchAnswer, PredictAnswer
 from ncu_swizzle.explain.query import MAP, MAPPING, WAVEFRONTS, ExplainQuery
@@ -24,7 +24,7 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.reports import attribution, remarks
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.origins import COMPUTED
+from ncu_swizzle.reports.options import COMPUTED
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.judge import Candidate, Constraints
@@ -209,7 +209,7 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:
-    table = shown.columns("access", "instruction")
+    table = banks.columns("access", "instruction")
     for title in ("ideal", "plain", answer.chosen.name):
         table.add_column(title, justify="right", overflow="fold")
     plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
@@ -228,7 +228,7 @@ def _accesses(answer: SuggestAnswer) -> PlainTable:
 
 
 def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
-    table = shown.columns("mapping", right=("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"))
+    table = banks.columns("mapping", right=("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"))
     for candidate in candidates[:SHOWN]:
         also = f" = {', '.join(candidate.also)}" if candidate.also else ""
         table.add_row(
@@ -326,7 +326,7 @@ def named(query: ExplainQuery, unlaunched: bool) -> Named:
             Typed("ncu-swizzle list"),
             f", a file, {', '.join(banks.PICTURES)}, or an expression in tid with --op ld.shared.b32",
         )
-        if fatbin.is_built(Path(query.what)):
+        if elf.is_built(Path(query.what)):
             judged = Hint(Typed(f"ncu-swizzle lint {shlex.quote(query.what)}"), naming.JUDGES)
             raise UsageError(f"{query.what} is built: none of its launches is known", judged) from error
         if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
@@ -373,7 +373,7 @@ def to_json(query: ExplainQuery, answer: Explanation) -> str:
     """Return the parts as one JSON object, under the names that ``--show`` has for them."""
     content: dict[str, object] = {}
     if answer.wavefronts:
-        content[WAVEFRONTS] = [shown.to_data(result) for result in answer.wavefronts]
+        content[WAVEFRONTS] = [banks.prediction_data(result) for result in answer.wavefronts]
     if answer.subject:
         content[query.show or MAP] = banks.data(query, answer.subject.maps(query.banks))
     if answer.tiles:
@@ -405,9 +405,9 @@ def show(query: ExplainQuery, answer: Explanation, console: Console) -> None:
     """Print the parts in order. If there are several, only the first map is printed unless a mapping was typed."""
     several = bool(answer.wavefronts and answer.subject)
     if answer.every_launch:
-        shown.show_every_launch(answer.every_launch, console)
+        banks.show_every_launch(answer.every_launch, console)
     if answer.wavefronts:
-        shown.show_prediction(answer.wavefronts, console)
+        banks.show_prediction(answer.wavefronts, console)
     if answer.subject:
         if several:
             console.print()

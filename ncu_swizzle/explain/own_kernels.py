@@ -12,14 +12,14 @@ import numpy as np
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import Hint, Typed, UsageError, as_word
 from ncu_swizzle.base.files import exists, is_file, is_folder
-from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.cubin import elf
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.profiles import saved_profiles
 from ncu_swizzle.engines.replay import ReplaySettings
 from ncu_swizzle.engines.settings import Progress, silent
 from ncu_swizzle.explain.query import ExplainQuery, KernelQuery
-from ncu_swizzle.kernels import descriptions, naming
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import FILES, Target, is_kernel_file
 from ncu_swizzle.kernels.naming import Named
 from ncu_swizzle.kernels.options import RUN_MANIFEST
@@ -51,7 +51,7 @@ def named(query: ExplainQuery, unlaunched: bool) -> Named:
     Raises UnknownKernel, BadFile and UsageError.
     """
     path = Path(query.subject)
-    is_build = unlaunched and not exists(path / RUN_MANIFEST) and is_folder(path) and fatbin.built_files_in(path)
+    is_build = unlaunched and not exists(path / RUN_MANIFEST) and is_folder(path) and elf.built_files_in(path)
     if is_saved(query.subject) and not is_build:
         return Named(saved=path)
     return naming.resolve([query.subject], query.kernel.description, unlaunched=unlaunched)[0]
@@ -115,7 +115,7 @@ def _computing(profile: Profile, query: ExplainQuery) -> str:
     """Return a command line that emulates a profile's kernel, with everything the profile tells."""
     words = ["ncu-swizzle", "explain"]
     shown = ["--show", query.show] if query.show else []
-    catalog = descriptions.catalogue(query.kernel.description.sources)
+    catalog = naming.catalogue(query.kernel.description.sources)
     if any((family.name, kernel.name) == (profile.kernel.family, profile.kernel.name) for family, kernel in catalog):
         problem = ",".join(f"{name}={size}" for name, size in profile.problem.items())
         return shlex.join([*words, profile.kernel.name, *(["--problem", problem] if problem else []), *shown])

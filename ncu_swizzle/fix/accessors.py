@@ -17,6 +17,9 @@ class Shorter(Padding):
     def __post_init__(self) -> None:
         """Allow a negative length."""
 
+    def cuda(self, offset: str) -> str:
+        return f"{offset} - {offset} / {self.every} * {-self.by}"
+
 
 # Expressions as a person would write them.
 
@@ -56,20 +59,6 @@ def bits_of_row(xor: RowXor, row: str) -> str:
     return f"({text} << {xor.base})" if xor.base else text
 
 
-def moved_index(transform: RowXor | XorMatrix | Padding, index: str) -> str:
-    """Return the expression that maps an index of a flat array to its new one."""
-    if isinstance(transform, XorMatrix):
-        return transform.cuda(index)
-    if isinstance(transform, Padding):
-        by = f" * {abs(transform.by)}" if abs(transform.by) > 1 else ""
-        return f"{index} {'+' if transform.by > 0 else '-'} {index} / {transform.every}{by}"
-    swizzle = transform.swizzle
-    if swizzle is None:
-        return transform.cuda(index)
-    mask = swizzle.target
-    return f"{index} ^ (({index} >> {swizzle.shift}) & {mask if mask < 64 else hex(mask)})"
-
-
 def sum_of(parts: Sequence[tuple[bool, str]]) -> str:
     """Return a sum of parts, each subtracted or added."""
     text = ""
@@ -101,12 +90,12 @@ class Accessors:
         """Return the name of the function from an element's index to its place."""
         self.swizzle = not isinstance(transform, Padding)
         stem = "swizzled" if self.swizzle else "padded"
-        return self._named(stem, f"(int i) {{ return {moved_index(transform, 'i')}; }}", use)
+        return self._named(stem, f"(int i) {{ return {transform.cuda('i')}; }}", use)
 
     def address(self, transform: RowXor | XorMatrix, use: Node) -> str:
         """Return the name of the function from an address in shared memory to the one that its bytes moved to."""
-        body = moved_index(transform, "address")
-        return self._named("swizzled_address", f"(unsigned address) {{ return {body}; }}", use, "unsigned")
+        body = f"(unsigned address) {{ return {transform.cuda('address')}; }}"
+        return self._named("swizzled_address", body, use, "unsigned")
 
     def _named(self, stem: str, rest: str, use: Node, type_: str = "int") -> str:
         body = f"{HEAD} {type_} NAME{rest}"

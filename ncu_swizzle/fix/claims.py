@@ -193,7 +193,7 @@ def excess_claim(aimed: Mapping[str, int | None], old: Excess, new: Excess) -> C
         left = new.moved.get(name)
         if left is None:
             return claim(state=ClaimState.UNKNOWN, reason=f"the wavefronts of some accesses to {name} are unknown")
-        if left >= (before or 0):
+        if before is not None and left >= before:
             return claim(state=ClaimState.FAILED, reason=f"{name} still has {left:,} excessive wavefronts")
     changes = (
         f"{name} from {old.moved[name] or 0:,} to {left or 0:,} excessive wavefronts"

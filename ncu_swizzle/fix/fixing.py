@@ -206,8 +206,9 @@ class FixState:
             return tile
         tile = replace(tile, mapping=str(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         missed = self._missed(subject, seen, tile)
-        spans = spans_of({root.array.symbol: root.array for root in seen.roots}.values())
-        aimed = excess_of(subject.emulated, spans).moved
+        spans = spans_of(self.job.version(subject.file.text).arrays)
+        excess, own = excess_of(subject.emulated, spans).moved, [root.array.span for root in seen.roots]
+        aimed = {name: excess[name] for name, span in spans.items() if span in own and excess[name] != 0}
         stop: Stop | None = None
         proved: list[tuple[str, TriedPatch, Ranked]] = []  # with what each costs
         possible: list[TriedPatch] = []

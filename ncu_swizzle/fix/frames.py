@@ -202,6 +202,11 @@ class Root:
     copy: str = ""  # which of several structs it is in
 
     @property
+    def shape(self) -> tuple[Node, int]:
+        """The declared name that says how it is laid out, and how many subscripts lead to an element of that."""
+        return (self.declared, self.rank) if self.member else (self.array.declared, self.array.rank)
+
+    @property
     def label(self) -> str:
         """Its name among the tiles of a file; that of an array in a struct has the variable's."""
         return f"{self.array.name}{self.copy}.{self.declared.text}" if self.member else self.declared.text

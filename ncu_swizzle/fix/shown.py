@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -19,12 +19,14 @@ from ncu_swizzle.fix.claims import ClaimState, Proof
 from ncu_swizzle.fix.edits import unified
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import ChangedFile, SourceFix, written_together
-from ncu_swizzle.gate.verdict import CorrectedFile, Correction, Replacement, Verdict, in_checkout
 from ncu_swizzle.kernels import limits
 from ncu_swizzle.render.listing import PlainTable, table_line
 from ncu_swizzle.render.templates import new_environment
-from ncu_swizzle.reports.origins import COMPUTED, NCU, origin_of
+from ncu_swizzle.reports.options import COMPUTED, NCU, origin_of
 from ncu_swizzle.reports.remarks import fewer_cycles, saving
+
+if TYPE_CHECKING:
+    from ncu_swizzle.gate.verdict import Correction, Replacement, Verdict
 
 SCHEMA = 2
 NOT_PROVED = "Not proved, and not applied by --apply"
@@ -278,6 +280,8 @@ def corrected(verdict: Verdict, fixes: Sequence[SourceFix]) -> Verdict:
 
 
 def _correction(fixed: SourceFix) -> Correction:
+    from ncu_swizzle.gate.verdict import CorrectedFile, Correction, in_checkout  # loaded by lint
+
     proved = [kernel for kernel in fixed.kernels if kernel.proved]
     tiles = [f"{tile.name}: {tile.mapping}" for kernel in proved for tile in kernel.tiles if tile.proved]
     own = [kernel.kernel for kernel in fixed.kernels if kernel.proved or kernel.along]
@@ -291,6 +295,8 @@ def _correction(fixed: SourceFix) -> Correction:
 
 
 def _replacements(file: ChangedFile) -> Iterator[Replacement]:
+    from ncu_swizzle.gate.verdict import Replacement
+
     old, new = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after))
     for tag, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":

@@ -7,14 +7,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.base import pool
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, NotWritable, UsageError
 from ncu_swizzle.base.files import note_finished, read_bytes, replacing
 from ncu_swizzle.base.pool import ItemOutcome, Work
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.settings import Done, Progress, Request, silent
 from ncu_swizzle.fix import edits
 from ncu_swizzle.fix.candidates import FixOptions
@@ -22,11 +21,13 @@ from ncu_swizzle.fix.edits import parted
 from ncu_swizzle.fix.fixing import fix_kernel
 from ncu_swizzle.fix.result import KernelFix, unmeasured
 from ncu_swizzle.fix.trial import FixJob
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Verdict
-from ncu_swizzle.kernels import descriptions, device, limits, naming
+from ncu_swizzle.kernels import device, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, Target
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription, is_launches
 from ncu_swizzle.kernels.toolchain import INSTALL
+
+if TYPE_CHECKING:
+    from ncu_swizzle.gate.verdict import Verdict
 
 SEED = 1  # of random inputs
 
@@ -212,10 +213,10 @@ def _targets(what: str, query: FixQuery) -> list[Target]:
         )
     (named,) = naming.resolve([what], query.description, every=True)
     for skipped in named.skipped:
-        raise UsageError(f"{skipped.name}: {skipped.reason}", descriptions.describing(what))
+        raise UsageError(f"{skipped.name}: {skipped.reason}", naming.describing(what))
     targets = [target.sized(query.request.problem) for target in named.targets]
     if not targets:
-        raise UsageError(f"{what} has no kernel whose launch is described", descriptions.describing(what))
+        raise UsageError(f"{what} has no kernel whose launch is described", naming.describing(what))
     for target in targets:
         if not _has_source(target):
             raise UsageError(
@@ -251,6 +252,7 @@ def fixes(
 ) -> list[SourceFix]:
     """Return the fix of each of lint's sources with a kernel that a check found to conflict."""
     from ncu_swizzle.gate.linting import kernels_in  # which has run
+    from ncu_swizzle.gate.verdict import MAX_DEGREE
 
     conflicting = {check.kernel for check in verdict.checks if check.criterion == MAX_DEGREE and check.failed}
     by_source: dict[Path, list[Target]] = {}

@@ -127,9 +127,7 @@ class FixSubject:
                 constants.terms(access.leading, access.frame)
 
     def _declared(self, seen: TileSeen) -> int | None:
-        root = seen.roots[0].root
-        declared, rank = (root.declared, root.rank) if root.member else (root.array.declared, root.array.rank)
-        return self.known.element_bytes(declared, rank)
+        return self.known.element_bytes(*seen.roots[0].root.shape)
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
@@ -151,8 +149,7 @@ class FixSubject:
 
     def shapes(self, seen: TileSeen) -> list[Shape]:
         """Return how the rows of a tile may lie: as declared, or as its indices say."""
-        element, root = self.element_bytes(seen), seen.roots[0].root
-        declared, rank = (root.declared, root.rank) if root.member else (root.array.declared, root.array.rank)
+        element, (declared, rank) = self.element_bytes(seen), seen.roots[0].root.shape
         strides = self._strides(seen)
         if rank < 2:
             strides |= self._declared_rows(seen) | {LINE}

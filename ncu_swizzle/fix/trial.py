@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from ncu_swizzle.certify.verdict import Location as Line
 from ncu_swizzle.certify.verdict import ProofObstacle, ProofOutcome
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.emulate.accesses import Contended
-from ncu_swizzle.emulate.execution import Execution, difference, left_behind
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import coordinates
 from ncu_swizzle.emulate.requests import Clock
@@ -45,6 +45,9 @@ from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports.model import Profile
 
+if TYPE_CHECKING:
+    from ncu_swizzle.emulate.execution import Execution
+
 # What the described launch shows. It is a trace: it can refute a patch, and cannot prove one.
 
 BLOCKS = 16  # whose results are compared
@@ -58,6 +61,8 @@ def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
 
     Nothing rests on it but which patches are worth a look: it finds no fault in a launch that was not executed.
     """
+    from ncu_swizzle.emulate.execution import difference  # what few patches need
+
     try:
         first, second = (_executed(version, timeout_s) for version in (old, new))
     except (ProgramFailed, Contended):
@@ -67,6 +72,8 @@ def other_results(old: Executable, new: Executable, timeout_s: float) -> bool:
 
 def _executed(version: Executable, timeout_s: float) -> Execution:
     """Execute some blocks of a version on random inputs; raise what executing raises."""
+    from ncu_swizzle.emulate.execution import left_behind
+
     grid = version.launch(None).grid
     total = math.prod(grid)
     chosen = np.unique(np.linspace(0, total - 1, min(BLOCKS, total)).astype(np.int64))

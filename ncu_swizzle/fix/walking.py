@@ -215,9 +215,8 @@ class Walk:
                 return self._value(node.part("right"), frame)
             case "conditional_expression":
                 self._used(node.part("condition"), frame)
-                return (
-                    *self._value(node.part("consequence"), frame), *self._value(node.part("alternative"), frame),
-                )  # fmt: skip
+                parts = (node.part("consequence"), node.part("alternative"))
+                return tuple(value for part in parts for value in self._value(part, frame))
             case "subscript_expression":
                 return self._subscript(node, frame)
             case "pointer_expression":
@@ -461,10 +460,8 @@ class Walk:
             for value in self._used(argument, frame):
                 if not isinstance(value, Pointer):
                     continue
-                if name in TO_ADDRESS:
-                    values.append(replace(value, rank=1, unit=BYTES))
-                elif name in SAME:
-                    values.append(replace(value, rank=1))
+                if name in TO_ADDRESS or name in SAME:
+                    values.append(replace(value, rank=1, unit=BYTES if name in TO_ADDRESS else value.unit))
                 elif name == "make_tensor" and len(given) == 2 and number == 0:
                     self._access(node, value, frame, layout=given[1])
                 elif name in MATRIX:
@@ -478,10 +475,13 @@ class Walk:
         struct = value.struct if isinstance(value, Made) else pointed
         return [d for d in self.names.methods_of(struct) if d.name == name and d.fits(count)] if struct else []
 
-    def entered(self, definition: Definition, node: Node, given: Sequence[Node], frame: CallFrame) -> CallFrame:
+    def _entered(
+        self, definition: Definition, node: Node, given: Sequence[Node], frame: CallFrame,
+        this: Values = (), outer: CallFrame | None = None,
+    ) -> CallFrame:  # fmt: skip
         """Return the frame of a call, without the values of its arguments."""
-        outer = frame if definition.macro else self.top
-        inner = CallFrame(definition=definition, caller=frame, outer=outer, site=node)
+        outer = outer or (frame if definition.macro else self.top)
+        inner = CallFrame(definition=definition, caller=frame, outer=outer, site=node, this=this)
         for declared, argument in zip(definition.parameters, given, strict=False):
             if declared:
                 inner.names[declared.text] = Bound((), argument, frame, given=True)
@@ -496,8 +496,7 @@ class Walk:
         if len(frame.path) > DEPTH or self._calls > CALLS:
             return ()
         self._walked.add(definition.body.id)
-        inner = self.entered(definition, node, arguments, frame)
-        inner.this, inner.outer = this, outer or inner.outer
+        inner = self._entered(definition, node, arguments, frame, this, outer)
         for declared, argument in zip(definition.parameters, arguments, strict=False):
             values = self._value(argument, frame)
             if not declared:
@@ -529,7 +528,7 @@ class Walk:
         fields: dict[str, Bound] = {}
         constructor = constructor_of(self.names, struct, len(given))
         if constructor is not None:
-            inner = self.entered(constructor, listed, given, frame)
+            inner = self._entered(constructor, listed, given, frame)
             for declared, argument in zip(constructor.parameters, given, strict=False):
                 if declared:
                     inner.names[declared.text].values = self._used(argument, frame)
@@ -550,13 +549,9 @@ class Walk:
 
     # ------------------------------------------------------------------------------------ what is found
 
-    def _access(
-        self, node: Node, pointer: Pointer, frame: CallFrame, layout: Node = NOTHING, leading: Node = NOTHING
-    ) -> None:
-        key = (node.id, pointer.key(), layout.id, pointer.home.path, frame.path)
-        self.accesses.setdefault(
-            key, SourceAccess(pointer=pointer, node=node, frame=frame, layout=layout, leading=leading)
-        )
+    def _access(self, node: Node, pointer: Pointer, frame: CallFrame, **more: Node) -> None:
+        access = SourceAccess(pointer=pointer, node=node, frame=frame, **more)
+        self.accesses.setdefault((node.id, pointer.key(), access.layout.id, pointer.home.path, frame.path), access)
 
     def transparent(self, frame: CallFrame) -> bool:
         """Return whether a call expands to one expression, whose parts may be written in its place."""
@@ -599,7 +594,7 @@ class Walk:
             macros = [d for d in self.names.callables.get(node.text, []) if d.macro and not d.parameters]
             if len(macros) != 1 or not macros[0].expression or frame.bound(node.text) is not None:
                 return None
-            return macros[0].expression, self.entered(macros[0], node, (), frame)
+            return macros[0].expression, self._entered(macros[0], node, (), frame)
         if node.type not in ("call_expression", "subscript_expression"):
             return None
         callees = list(self._callees(node, frame))
@@ -607,6 +602,4 @@ class Walk:
         if len(bodies) != 1 or not callees[0][0].expression or len(frame.path) > DEPTH:
             return None  # an overload for const objects is the same again
         definition, this, outer = callees[0]
-        inner = self.entered(definition, node, node.arguments, frame)
-        inner.this, inner.outer = this, outer or inner.outer
-        return definition.expression, inner
+        return definition.expression, self._entered(definition, node, node.arguments, frame, this, outer)

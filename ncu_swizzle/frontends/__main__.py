@@ -23,8 +23,7 @@ from ncu_swizzle.base.files import brief, read_bytes, read_json, write_atomicall
 from ncu_swizzle.base.texts import on_terminal
 from ncu_swizzle.base.validate import from_plain
 from ncu_swizzle.frontends import contract, cute_dsl, cutile, numba_cuda, triton_jit
-from ncu_swizzle.frontends.compiled import ANSWER, CHILD, REQUEST
-from ncu_swizzle.frontends.contract import CODE, CompileRequest
+from ncu_swizzle.frontends.contract import ANSWER, CHILD, CODE, REQUEST, CompileRequest
 
 LANGUAGES = (triton_jit, cute_dsl, cutile, numba_cuda)
 

@@ -33,7 +33,7 @@ from ncu_swizzle.gate.verdict import (
 from ncu_swizzle.reports import memory
 from ncu_swizzle.reports.counts import TRANSFERS, Ratios, known_sum
 from ncu_swizzle.reports.model import MachineInfo, Profile
-from ncu_swizzle.reports.origins import Origin, origin_of
+from ncu_swizzle.reports.options import Origin, origin_of
 
 # The rules that profiles must meet: each is one limit for some kernels and some accesses.
 

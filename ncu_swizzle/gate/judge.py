@@ -44,7 +44,7 @@ from ncu_swizzle.reports import attribution, model, remarks
 from ncu_swizzle.reports.attribution import Here, nowhere
 from ncu_swizzle.reports.counts import Instruction, Total
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.origins import Origin
+from ncu_swizzle.reports.options import Origin
 from ncu_swizzle.reports.remarks import UNCHECKED, CountsDoubt, counts_doubt
 from ncu_swizzle.smem.opcodes import row
 

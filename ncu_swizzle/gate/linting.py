@@ -30,13 +30,12 @@ from ncu_swizzle.cubin import names
 from ncu_swizzle.engines import emulation, launchless, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.launchless import CompiledFile, CompiledKernel, JudgedKernel
-from ncu_swizzle.engines.profiles import is_launches
 from ncu_swizzle.engines.replay import ChosenLaunches, ReplaySettings
 from ncu_swizzle.engines.settings import ALONE, EMULATOR, Done, FleetOptions, Progress, Request, silent
 from ncu_swizzle.gate import baseline, memory
 from ncu_swizzle.gate.baseline import EACH, Policy, Rule
-from ncu_swizzle.gate.degrees import judge_degrees
 from ncu_swizzle.gate.judge import LineAccesses, judge_lines, line_accesses
+from ncu_swizzle.gate.memory import judge_degrees
 from ncu_swizzle.gate.suppressions import Coverage, Suppressions, in_settings
 from ncu_swizzle.gate.verdict import (
     BUILT,
@@ -53,12 +52,12 @@ from ncu_swizzle.gate.verdict import (
     moved,
     with_rule_origin,
 )
-from ncu_swizzle.kernels import descriptions, fills, limits, naming
+from ncu_swizzle.kernels import fills, limits, naming
 from ncu_swizzle.kernels.family import BINARIES, PYTHON, SOURCE, Family, Target, split_name
 from ncu_swizzle.kernels.launch_sites import Sizes
 from ncu_swizzle.kernels.naming import Skipped, Unlaunched
 from ncu_swizzle.kernels.nvcc_options import readable
-from ncu_swizzle.kernels.options import KernelDescription
+from ncu_swizzle.kernels.options import KernelDescription, is_launches
 from ncu_swizzle.kernels.project import NONE, project_file
 from ncu_swizzle.kernels.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.reports import remarks
@@ -144,7 +143,7 @@ def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
         if kernel.lacking:
             why, hint = kernel.lacking
             raise NotComparable(f"nothing was linted: {why}", hint)
-    raise NotComparable("nothing was linted: no launch is described", descriptions.describing(*files))
+    raise NotComparable("nothing was linted: no launch is described", naming.describing(*files))
 
 
 def kernels_in(files: Sequence[str], description: KernelDescription) -> list[Kernel]:
@@ -214,6 +213,7 @@ def lint_kernels(
         for file in filter(is_launches, files):
             description.refuse_beside(file)
             captured[file] = opened.enter_context(replay.opened(Path(file), work.settings))
+            _ = captured[file].demangled  # all together
         for lint in _all_linted(replace(work, captured=captured), kernels, on_progress, fleet):
             run.append(replace(lint, checks=tuple(hiding.marked(lint.checks))))
             yield run[-1]

@@ -224,7 +224,7 @@ def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, flo
 #
 # Its arguments are named after the function's parameters, in any order, and those that the compiler wants at compile
 # time are among them: ``BM=128``. What is neither a buffer nor has a dtype is a literal of Python's, see
-# `frontends.compiled`.
+# `frontends.contract`.
 
 UNKNOWN: tuple[str, ...] = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)

@@ -20,7 +20,7 @@ from ncu_swizzle.base.cache import sha256_of_texts
 from ncu_swizzle.base.errors import BadFile, DamagedFile, UsageError
 from ncu_swizzle.base.files import parse_json, read_json
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.kernels import headers, limits, nvcc_options, toolchain
+from ncu_swizzle.kernels import limits, nvcc_options, toolchain
 from ncu_swizzle.kernels.family import SOURCE, Target
 from ncu_swizzle.kernels.nvcc_options import Checkout
 from ncu_swizzle.kernels.toolchain import ARCH, INHERITED, PTX_ONLY, Refused, Toolchain
@@ -200,7 +200,7 @@ def _of_json(kept: bytes) -> Halves:
 # Units that compile_commands.json names, as CMake, Meson and Bazel write it. The file is the checkout's: what it may
 # pass to nvcc is what ncu-swizzle.toml may.
 
-COMMANDS = headers.COMMANDS
+COMMANDS = nvcc_options.COMMANDS
 
 
 def command_files(project: Path) -> list[Path]:

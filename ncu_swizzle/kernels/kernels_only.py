@@ -27,12 +27,11 @@ from ncu_swizzle.base.texts import one_line
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import headers, launch_sites, toolchain
-from ncu_swizzle.kernels.declarations import UNNAMED, Declaration, PreprocessedUnit
+from ncu_swizzle.kernels import launch_sites, nvcc_options, toolchain
 from ncu_swizzle.kernels.family import COMMON, Family, Kernel
-from ncu_swizzle.kernels.instances import Instance, Instances, is_type, launching
-from ncu_swizzle.kernels.launch_sites import LaunchSite
+from ncu_swizzle.kernels.launch_sites import Instance, Instances, LaunchSite, is_type, launching
 from ncu_swizzle.kernels.nvcc_options import Checkout
+from ncu_swizzle.kernels.signature import UNNAMED, Declaration, PreprocessedUnit
 from ncu_swizzle.kernels.toolchain import KIND, Refused, Toolchain
 
 MOST_HEADERS = 200  # of one file that are searched for
@@ -132,7 +131,7 @@ def read(family: Family, kernel: Kernel, arch: str, tools: Toolchain) -> ReadSou
                 header = next((one or other for one, other in _MISSING.findall(refused.log)), "")
                 if not header or header in missing or ".." in Path(header).parts or Path(header).is_absolute():
                     raise toolchain.failure(family, kernel, str(refused)) from refused
-                place = headers.folder_in_checkout(header, source) or headers.folder_in_packages(header)
+                place = nvcc_options.folder_in_checkout(header, source) or nvcc_options.folder_in_packages(header)
                 if place is not None and place not in folders:
                     folders[place] = None
                 else:
@@ -195,12 +194,12 @@ def _other_ways(way: CompiledAs, arch: str, said: str) -> Iterator[CompiledAs]:
     """Yield what may be compiled for a file that lacks kernels, the best first; `said`: against it."""
     family, kernel = way.family, way.kernel
     file = family.source(kernel)
-    for macros in headers.macros_of_build(file, toolchain.options(family, kernel), arch, said):
+    for macros in nvcc_options.macros_of_build(file, toolchain.options(family, kernel), arch, said):
         words = ", ".join(f"{option} ({shown(place)})" for option, place in macros.items())
         added = replace(family, options=(*family.options, *macros))
         yield CompiledAs(family=added, kernel=kernel, note=f"{file.name} was compiled with {words}, as its build is")
     declared = names.declared_kernels(read_source(file))
-    for other in headers.including(file):
+    for other in nvcc_options.including(file):
         whole = replace(kernel, file=other.name)
         yield CompiledAs(
             family=replace(family, folder=other.parent, kernels=(whole,)), kernel=whole,
@@ -530,7 +529,7 @@ class _Build:
         remedies: Iterable[str] = ()
         if missing := self.source.missing:
             lines.append(f"headers that are not here: {', '.join(missing)}")
-            remedies = dict.fromkeys(filter(None, (headers.remedy(each, self.file) for each in missing)))
+            remedies = dict.fromkeys(filter(None, (nvcc_options.remedy(each, self.file) for each in missing)))
         hint = "; ".join(remedies) or (f"--include FOLDER, the folder of {missing[0]}" if missing else "")
         if not self.refused:
             return UsageError("\n".join([f"{self.file.name} compiles to no kernel:", *lines]), hint or INSTANTIATE)

@@ -17,6 +17,11 @@ RUN_MANIFEST = "run.json"  # the file that makes a folder a run's
 LAUNCHES = ".launches"  # the suffix of a file with captured launches
 
 
+def is_launches(path: Path | str) -> bool:
+    """Return whether a file holds captured launches, which are emulated."""
+    return str(path).endswith(LAUNCHES)
+
+
 @dataclass(frozen=True)
 class NewBuild:
     """What takes the place of the cubins in a launches file."""

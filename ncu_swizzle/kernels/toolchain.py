@@ -124,6 +124,7 @@ def disassembly(cubin: Cubin, toolchain: Toolchain, cached: bool = True, kernel:
 Texts = dict[tuple[str, str, bool, tuple[int, ...]], str | NcuSwizzleError]
 _TEXTS: Texts = {}
 MOST_TEXTS = 4
+made: set[str] = set()  # cubins that this process had disassembled, by their digests: not in the cache, or not cached
 
 
 def remember(texts: Texts) -> None:
@@ -148,6 +149,7 @@ def _disassembly(
         return kept.decode(errors="replace")
     try:
         text = toolchain.disassemble(code, name, *only)
+        made.add(sha256(code))
     except (BadFile, ProgramFailed) as error:
         return error
     if key and len(content := text.encode(errors="replace")) <= MOST_SASS_BYTES:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ncu_swizzle.base.texts import in_csv, in_json
-from ncu_swizzle.render import findings, mix, summary, tables, templates, text
+from ncu_swizzle.render import mix, summary, tables, templates, text
 from ncu_swizzle.render.templates import Markdown
 from ncu_swizzle.reports import frames, pack, pairing
 from ncu_swizzle.reports.comparison import Comparison, JobResult
@@ -187,7 +187,7 @@ def worst_instructions(comparison: Comparison) -> list[tuple[str, Instruction]]:
 
 def findings_worth_reading(comparison: Comparison) -> list[tuple[str, Finding]]:
     """Return the rule pack's optimizations and warnings about the first profiles, with the profiles' labels."""
-    groups = findings.groups(comparison)[:MOST_COLUMNS]
+    groups = summary.groups(comparison)[:MOST_COLUMNS]
     return [(label, finding) for label, told in groups for finding in told if finding.kind != "ok"]
 
 

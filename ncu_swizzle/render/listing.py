@@ -63,21 +63,21 @@ def plain_table(title: str, *columns: str) -> PlainTable:
 
 def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
     """Print the rule pack's findings for each launch."""
-    from ncu_swizzle.render import findings
+    from ncu_swizzle.render import summary
 
     for label, told in launches:
         console.print(table_line((label, "bold"), "" if told else ": no findings."))
         for finding in told:
             console.print()
-            kind = findings.KINDS[finding.kind]
+            kind = summary.KINDS[finding.kind]
             console.print(table_line("  ", (finding.title, "bold"), f" ({finding.code} {finding.rule}, {kind})"))
             console.print(Padding(table_line(finding.message), (0, 0, 0, 2)))
             for shown in finding.tables:
                 table = plain_table(shown.title)
-                for head, is_text in zip(shown.heads, findings.of_words(shown), strict=True):
+                for head, is_text in zip(shown.heads, summary.of_words(shown), strict=True):
                     table.add_column(head, justify="left" if is_text else "right", overflow="fold")
                 for row in shown.rows:
-                    table.add_row(*map(findings.cell, row))
+                    table.add_row(*map(summary.cell, row))
                 console.print(Padding(table, (0, 0, 0, 4)))
 
 

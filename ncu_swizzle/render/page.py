@@ -20,7 +20,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.files import slug
 from ncu_swizzle.kernels.catalog import Tile
 from ncu_swizzle.kernels.tiles import declared as declared_of
-from ncu_swizzle.render import banks, findings, mix, source, summary, tables, text
+from ncu_swizzle.render import banks, mix, source, summary, tables, text
 from ncu_swizzle.render.banks import Board
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.mix import UnitRow, units
@@ -47,7 +47,7 @@ FILTERS = {
     "shade": text.shade,
     "width": text.width,
 }
-MODULES = (findings, pairing, memory, mix, remarks, source, summary, tables, text)
+MODULES = (pairing, memory, mix, remarks, source, summary, tables, text)
 
 
 @cache
@@ -137,8 +137,8 @@ def build(comparison: Comparison, colours: Colours, prefix: str = "") -> Report:
         mix=mix.section(comparison),
         panels=panels,
         minor_files=minor_files,
-        findings=findings.groups(comparison),
-        foreign=findings.foreign(comparison),
+        findings=summary.groups(comparison),
+        foreign=summary.foreign(comparison),
         instructions=tables.instructions(comparison),
     )
 

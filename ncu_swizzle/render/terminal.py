@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle.render import findings, mix, summary, text
+from ncu_swizzle.render import mix, summary, text
 from ncu_swizzle.render.listing import plain_table, table_line
 from ncu_swizzle.render.summary import computed
 from ncu_swizzle.reports import pairing
@@ -72,7 +72,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
             console.print(table_line(f"{label}: {output}."))
     for warning in everything.warnings:
         console.print(table_line(("Warning:", "yellow"), f" {warning}"))
-    for finding in findings.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
+    for finding in summary.gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print()
         console.print(table_line((finding.title, "bold"), f" ({finding.code}): {finding.message}"))
     console.print()

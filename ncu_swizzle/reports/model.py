@@ -25,7 +25,7 @@ from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.cycles.simulated import Simulated
 from ncu_swizzle.reports.counts import Instruction, SavedRequests, Total, added, grouped
-from ncu_swizzle.reports.origins import RECORDED, Origin, origin_of
+from ncu_swizzle.reports.options import RECORDED, Origin, origin_of
 
 SCHEMA = 12
 # More than any compiler's kernel has: the time to show a profile grows with them.

@@ -1,4 +1,4 @@
-"""Records that options of several commands fill: nothing here takes time to import."""
+"""The options of reports and pages, and where numbers come from: what an engine's name implies."""
 
 from __future__ import annotations
 
@@ -160,3 +160,31 @@ class Outputs(WrittenFormats):
     github: bool = option(
         False, "Print GitHub annotations; append to the step summary.", flags=("--github",), common=True
     )
+
+
+# Where numbers come from: the name of an engine, which profiles, baselines and sweeps save, and what it implies.
+
+NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the engine that made numbers says of them; `provenance` is JSON's field (docs/reference/schemas.md)."""
+
+    provenance: str
+    measured: bool = False  # by ncu, for this very report
+    recorded: bool = False  # measured earlier, and shipped
+    computed: bool = False  # by the emulator
+
+
+ORIGINS = {
+    NCU: Origin("measured", measured=True),
+    RECORDED: Origin("recorded", recorded=True),
+    EMULATED: Origin("computed", computed=True),
+}
+COMPUTED = ORIGINS[EMULATED].provenance
+
+
+def origin_of(engine: str) -> Origin:
+    """Return the origin of an engine's numbers; that of another name, which a saved file may have, is the name."""
+    return ORIGINS.get(engine) or Origin(engine)

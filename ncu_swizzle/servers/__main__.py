@@ -19,27 +19,25 @@ from ncu_swizzle.base.files import brief, read_json, write_json
 from ncu_swizzle.base.texts import in_json
 from ncu_swizzle.commands.groups import Hearing
 from ncu_swizzle.engines.settings import Done
-from ncu_swizzle.servers import folders
-from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, progress_line
-from ncu_swizzle.servers.folders import Caller, Folders, LaunchGiven
+from ncu_swizzle.servers.answer import ANSWER, REQUEST, Answer, Caller, Folders, LaunchGiven, hint, progress_line
 
 REPORT = "report it where you got ncu-swizzle, with the call that you made"
 # Each call's module, imported when it is called.
-CALLS: Mapping[str, str] = {
-    "list_kernels": "answer",
-    "judge": "calls",
-    "lint": "calls",
-    "check": "calls",
-    "lines": "lines",
-    "line": "lines",
-    "fix": "calls",
-    "rewrite": "calls",
-    "profile": "calls",
-    "compare": "calls",
-    "read_report": "calls",
-    "explain": "lines",
-    "suggest": "lines",
-}
+OTHERS = (
+    "judge",
+    "lint",
+    "check",
+    "lines",
+    "line",
+    "fix",
+    "rewrite",
+    "profile",
+    "compare",
+    "read_report",
+    "explain",
+    "suggest",
+)
+CALLS: Mapping[str, str] = {"list_kernels": "answer", **dict.fromkeys(OTHERS, "calls")}
 
 
 def answer(request: Mapping[str, Any]) -> Answer:
@@ -79,7 +77,7 @@ def main() -> int:
 
 
 def _error(error: NcuSwizzleError) -> dict[str, Any]:
-    error.hint = folders.hint(error)
+    error.hint = hint(error)
     return as_json(error)
 
 

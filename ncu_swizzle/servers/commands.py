@@ -124,8 +124,7 @@ def mcp(
     Tools: list_kernels, lint, explain, suggest, fix, profile, compare, check, read_report. docs/agents.md describes
     them, and what a client may do.
     """
-    from ncu_swizzle.servers.answer import Service
-    from ncu_swizzle.servers.folders import Folders
+    from ncu_swizzle.servers.answer import Folders, Service
 
     for root in roots:
         if not root.is_dir():

@@ -23,8 +23,7 @@ from ncu_swizzle.base.errors import Interrupted, NcuSwizzleError
 from ncu_swizzle.base.texts import in_markdown, one_line
 from ncu_swizzle.gate.verdict import BOUNDS, BUILT, MAX_DEGREE, Outcome
 from ncu_swizzle.kernels.family import PYTHON
-from ncu_swizzle.servers.answer import Answer, Row, Service, stamp
-from ncu_swizzle.servers.folders import Folders
+from ncu_swizzle.servers.answer import Answer, Folders, Row, Service, stamp
 
 # Edits that turn one text into another, hunk by hunk: an editor keeps its cursor and folds elsewhere.
 
@@ -154,7 +153,7 @@ def hover(rows: list[Row], explained: Answer | None) -> str:
 
 
 def _banks(explained: Answer) -> Iterator[str]:
-    """Yield a sentence per mapping: `servers.lines` gives each one two rows."""
+    """Yield a sentence per mapping: `servers.calls` gives each one two rows."""
     mapping = ""
     for row in explained.rows:
         if "mapping" in row:

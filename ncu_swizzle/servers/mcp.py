@@ -31,8 +31,7 @@ from ncu_swizzle.base.files import read_bytes
 from ncu_swizzle.base.texts import in_json, visible
 from ncu_swizzle.commands import output
 from ncu_swizzle.servers import answer
-from ncu_swizzle.servers.answer import Answer, Call, Service
-from ncu_swizzle.servers.folders import LaunchGiven
+from ncu_swizzle.servers.answer import Answer, Call, LaunchGiven, Service
 
 NAME = "ncu-swizzle"
 INSTRUCTIONS = """\

@@ -23,7 +23,6 @@ from ncu_swizzle.base.errors import EnvironmentLacking, InternalError, NcuSwizzl
 from ncu_swizzle.base.unfinished import scratch
 from ncu_swizzle.engines.settings import ALONE, Done, FleetOptions, Progress, silent
 from ncu_swizzle.sweep import worker
-from ncu_swizzle.sweep.cluster import Roster, Station, client_of_cluster, dashboard
 from ncu_swizzle.sweep.worker import (
     CrewMember,
     FleetJob,
@@ -32,7 +31,11 @@ from ncu_swizzle.sweep.worker import (
     OnResult,
     Place,
     Returned,
+    Roster,
+    Station,
     Whereabouts,
+    client_of_cluster,
+    dashboard,
     identity,
 )
 

@@ -32,18 +32,28 @@ from ncu_swizzle.engines.settings import (
 )
 from ncu_swizzle.kernels.limits import evaluate
 from ncu_swizzle.reports import run_folder
-from ncu_swizzle.reports.options import AUTO, Destination
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import AUTO, NCU, Destination
 from ncu_swizzle.reports.run_folder import REPORT
-from ncu_swizzle.sweep import folder, worker
+from ncu_swizzle.sweep import worker
 from ncu_swizzle.sweep.crew import Crew, crew
-from ncu_swizzle.sweep.folder import PROFILE, PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.plan import (
+    POINTS,
+    PROFILE,
     Fingerprint,
     Plan,
     Point,
+    PointOutcome,
+    PointValues,
+    Sweep,
+    choose,
+    clear,
     differences,
+    is_unfinished,
+    load_point,
     point_fingerprint,
+    refuse_another,
+    save,
+    save_point,
     shared_fingerprint,
     tools_fingerprint,
 )
@@ -138,7 +148,7 @@ def _with_saved(sweep: Sweep, common: Fingerprint, machines: Sequence[Fingerprin
     assert sweep.folder is not None
     for outcome in sweep.outcomes:
         try:
-            loaded = folder.load_point(sweep.folder, outcome.point)
+            loaded = load_point(sweep.folder, outcome.point)
             if loaded:
                 values, depended_on = loaded
                 # The differences on the most similar machine.
@@ -207,10 +217,10 @@ def run(
     else:
         request_here = request
     engine = engine_for(plan.target(plan.points[0]), request_here)
-    resume = resume or folder.is_unfinished(plan, destination)
-    path = folder.choose(plan.family.name, destination, resume)
+    resume = resume or is_unfinished(plan, destination)
+    path = choose(plan.family.name, destination, resume)
     if resume:
-        folder.refuse_another(path, plan.family.name)
+        refuse_another(path, plan.family.name)
     outcomes = tuple(map(PointOutcome, plan.points))
     sweep = Sweep(plan=plan, engine=engine.name, outcomes=outcomes, reason=engine.reason, folder=path)
     common = shared_fingerprint(plan.family, engine.name, request)
@@ -220,7 +230,7 @@ def run(
     )  # fmt: skip
     with crew(job, fleet, progress, request.jobs) as workers, run_folder.held(path):
         if destination.force_overwrite and not resume:
-            folder.clear(path)
+            clear(path)
         if resume:
             sweep = _with_saved(sweep, common, [member.facts for member in workers.members])
             sweep = _on_one_gpu(sweep, {member.where.uuid for member in workers.members})
@@ -257,7 +267,7 @@ class _Run:
 
     @contextmanager
     def _place(self, task: FleetTask) -> Iterator[Path]:
-        with run_folder.staging(self._folder / folder.POINTS / task.given.folder) as staged:
+        with run_folder.staging(self._folder / POINTS / task.given.folder) as staged:
             yield staged
 
     def _take(self, task: FleetTask, result: FleetResult, staged: Path) -> None:
@@ -267,12 +277,12 @@ class _Run:
         else:
             tools = self._tools(result.where)
             depends_on = point_fingerprint({**self._common, **tools}, self._sweep.plan.family, task.given)
-            folder.save_point(staged, self._folder, task.given, depends_on, result.where)
+            save_point(staged, self._folder, task.given, depends_on, result.where)
             values = replace(result.value, where=result.where)
             outcome = PointOutcome(task.given, values, where=result.where)
         self._outcomes[self._numbers[str(task.given)]] = outcome
         if (now := time.monotonic()) >= self._next_save:
-            folder.save(self._current(), self._manifest())
+            save(self._current(), self._manifest())
             ended = time.monotonic()
             # A save that took t seconds is followed by t / SAVING_SHARE without one: that share of the time at most.
             self._next_save = ended + max(SAVED_EVERY_S, (ended - now) / SAVING_SHARE)
@@ -296,7 +306,7 @@ class _Run:
 
         sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
         note_finished(self._folder)
-        folder.save(sweep, self._manifest())
+        save(sweep, self._manifest())
         write_atomically(self._folder / REPORT, table.to_html(sweep).encode())
         return sweep
 

@@ -18,8 +18,8 @@ from ncu_swizzle.render.page import environment, script_parts
 from ncu_swizzle.render.templates import markdown
 from ncu_swizzle.reports.frames import Column, counts, frame, ratios, texts
 from ncu_swizzle.reports.model import MachineInfo, UnknownCounts
-from ncu_swizzle.reports.origins import EMULATED, NCU, RECORDED, origin_of
-from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
+from ncu_swizzle.reports.options import EMULATED, NCU, RECORDED, origin_of
+from ncu_swizzle.sweep.plan import PointOutcome, PointValues, Sweep
 
 # The one table of a sweep: a row per point, for CSV, JSON and Markdown.
 

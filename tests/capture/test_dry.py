@@ -24,8 +24,8 @@ from ncu_swizzle.base.errors import (
 )
 from ncu_swizzle.capture import dry, running
 from ncu_swizzle.capture.launches import CapturedLaunch, Manifest, open_launches
-from ncu_swizzle.commands import capture
-from ncu_swizzle.commands.capture import Wanted
+from ncu_swizzle.commands import profile
+from ncu_swizzle.commands.profile import Wanted
 from ncu_swizzle.commands.run_program import UserProgram
 from ncu_swizzle.cubin.names import demangle, function
 from ncu_swizzle.engines.replay import Replay
@@ -50,7 +50,7 @@ def captured(
     folder: Path, *argv: str, out: Path, name: str = "", count: int = 32, like: str = "h100", timeout_s: float = 60
 ) -> Manifest:
     wanted = Wanted(kernel_name=name, launch_count=count, memory_limit=MEMORY_MIB, dry=True, like=like)
-    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=timeout_s), out)
+    return profile.captured(UserProgram(argv, folder), wanted, Request(timeout_s=timeout_s), out)
 
 
 @pytest.mark.long
@@ -320,7 +320,7 @@ def test_tensor_maps_are_encoded_as_a_driver_did(tmp_path: Path) -> None:
 
 def executed(folder: Path, *argv: str, out: Path) -> Manifest:
     wanted = Wanted(memory_limit=MEMORY_MIB, dry=True, execute=True)
-    return capture.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
+    return profile.captured(UserProgram(argv, folder), wanted, Request(timeout_s=60), out)
 
 
 @pytest.fixture(scope="module")

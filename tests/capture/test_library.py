@@ -12,8 +12,7 @@ from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.capture import running
 from ncu_swizzle.capture.launches import WITHOUT_MEMORY, CapturedLaunch
-from ncu_swizzle.capture.recorded import Recording
-from ncu_swizzle.capture.running import CaptureLimits
+from ncu_swizzle.capture.running import CaptureLimits, Recording
 from tests.support import fake_ncu, process
 from tests.support.marks import NEEDS_ALL, needs_cc
 
@@ -51,7 +50,7 @@ def test_cupti_is_found_in_a_toolkit_newest_first_or_said_to_be_lacking(
 def test_why_nothing_was_captured(
     recording: Recording, kind: type[Exception], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running.recorded, "read", lambda *_: recording)
+    monkeypatch.setattr(running, "read", lambda *_: recording)
     monkeypatch.setattr(running, "_prepared", lambda *_: contextlib.nullcontext(({}, tmp_path)))
     with pytest.raises(kind, match=says):
         running.record((sys.executable, "-c", ""), tmp_path, CaptureLimits(kernel_name="turn"), tmp_path)

@@ -13,8 +13,8 @@ import pytest
 from ncu_swizzle.base import cache
 from ncu_swizzle.base.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, ProgramFailed
 from ncu_swizzle.capture.launches import Contents, Manifest, open_launches, write
-from ncu_swizzle.capture.recorded import Recording
-from ncu_swizzle.capture.recorded import read as read_recorded
+from ncu_swizzle.capture.running import Recording
+from ncu_swizzle.capture.running import read as read_recorded
 from ncu_swizzle.cubin.elf import Cubin
 from tests.support.captures import MANIFEST, NAMES, changed, entries, pack, recorded
 

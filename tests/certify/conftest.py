@@ -19,7 +19,7 @@ __global__ void NAME(float *p) {{
     __shared__ Tile<32> tile;
     tile.at(threadIdx.y, threadIdx.x) = p[threadIdx.x];
     __syncthreads();
-    p[threadIdx.x] = tile.at(threadIdx.x, threadIdx.y);
+    p[32 * threadIdx.y + threadIdx.x] = tile.at(threadIdx.x, threadIdx.y);
 }}
 int main() {{ NAME<<<1, dim3(32, 32)>>>(nullptr); printf("%s:%d %d", __FILE__, __LINE__, version()); }}
 """

@@ -25,7 +25,7 @@ KERNELS = {
     "walk_column": "+-", "pointer_printed": "--", "pointer_in_shared": "--", "carved": "+-", "cute": "+-",
     "racy_asm": "--", "asm_local_p0": "--", "ballot_twice": "--", "table": "+-", "misaligned": "+-",
     "zero_fill": "--", "two_arrays": "--", "memcpy": "+-", "memset": "--", "bitonic": "+-", "wmma": "+-",
-    "not_injective": "--",
+    "not_injective": "--", "walk_rows": "+-", "chosen": "+-",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.certify.checker import certify
 from ncu_swizzle.certify.flow import Maps, TensorMap
 from ncu_swizzle.certify.ptx import parse
-from ncu_swizzle.certify.terms import atom, const, extract, sext, zext
+from ncu_swizzle.certify.terms import atom, const
 from ncu_swizzle.certify.verdict import Assumption, KernelVerdict, ProofOutcome
 
 pytest.importorskip("bitwuzla")
@@ -681,9 +681,9 @@ def test_terms_fold_as_bit_vectors_do() -> None:
     assert (x + x - x) is x
     assert ~~x is x
     assert (x ^ x) is const(0, 32)
-    assert extract(zext(x, 64), 31, 0) is x
-    assert sext(const(-1, 32), 64) is const(-1, 64)
-    assert extract(wide + const(1 << 40, 64), 31, 0) is extract(wide, 31, 0)
+    assert x.zext(64).extract(31, 0) is x
+    assert const(-1, 32).sext(64) is const(-1, 64)
+    assert (wide + const(1 << 40, 64)).extract(31, 0) is wide.extract(31, 0)
 
 
 def test_registers_of_a_scope_have_its_widths() -> None:

@@ -10,7 +10,7 @@ from ncu_swizzle.certify.change import ChangeVerdict
 from ncu_swizzle.certify.changes import Side, compare_sides, compare_texts
 from ncu_swizzle.certify.units import Checking
 from ncu_swizzle.certify.verdict import ProofOutcome
-from ncu_swizzle.kernels import catalog, descriptions
+from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import LaunchOptions
 from ncu_swizzle.kernels.project import KernelSpec
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.long, NEEDS_ALL]
 def compared(folder: Path, changed: Mapping[str, tuple[str, str]]) -> ChangeVerdict:
     """Return the verdict on src/own.cu with texts of files replaced in a copy; the files stay as they are."""
     launch = LaunchOptions(entry="own", grid="1", block="32,32", args=("p=float32[32]:out",))
-    family = descriptions.family_of_spec(KernelSpec(name="own", source=folder / "src/own.cu", launch=launch))
+    family = naming.family_of_spec(KernelSpec(name="own", source=folder / "src/own.cu", launch=launch))
     texts = {}
     for name, (old, new) in changed.items():
         text = (folder / name).read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import ncu_swizzle
 from ncu_swizzle.base.errors import ProgramFailed, UsageError
-from ncu_swizzle.commands import api, live, run_kernel
+from ncu_swizzle.commands import api, run_kernel
 from ncu_swizzle.commands.run_program import program_name
 from ncu_swizzle.engines import profiles
 from ncu_swizzle.engines.settings import Context, Engine, Request
@@ -73,7 +73,7 @@ class Turned:
 
 def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
     keywords |= {"args": args, "grid": grid}
-    called = live.live_kernel(Decorated(kernel), outputs, keywords, KEYWORDS)
+    called = api.live_kernel(Decorated(kernel), outputs, keywords, KEYWORDS)
     assert called is not None
     return called.description(KernelDescription(launch=LaunchOptions(grid=keywords["grid"])), folder)
 
@@ -105,28 +105,28 @@ def test_a_view_is_as_long_as_its_memory(tmp_path: Path) -> None:
 
 
 def test_a_function_is_named_as_its_file_calls_it() -> None:
-    assert live.entry_of(bound) == f"{__file__}::bound"
-    assert live.entry_of(renamed) == f"{__file__}::renamed"
+    assert api.entry_of(bound) == f"{__file__}::bound"
+    assert api.entry_of(renamed) == f"{__file__}::renamed"
 
 
 def test_what_cannot_be_named_is_refused() -> None:
-    assert live.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
+    assert api.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
     with pytest.raises(UsageError, match="defined inside of another function"):
-        live.entry_of(lambda x: x)
+        api.entry_of(lambda x: x)
     with pytest.raises(UsageError, match="defined inside of another function"):
-        live.entry_of(making())
+        api.entry_of(making())
     with pytest.raises(UsageError, match="a text of several lines") as refused:
-        live.live_kernel("__global__ void f() {\n}", "", {}, KEYWORDS)
+        api.live_kernel("__global__ void f() {\n}", "", {}, KEYWORDS)
     assert "write CUDA C++ to a .cu file" in refused.value.hint
     made: dict[str, Any] = {}
     exec("def typed(): pass", made)
     with pytest.raises(UsageError, match="typed is in no file") as refused:
-        live.entry_of(made["typed"])
+        api.entry_of(made["typed"])
     assert "%%writefile" in refused.value.hint
     with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
-        live.entry_of(7)
+        api.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
-        live.live_kernel(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
+        api.live_kernel(kernel, "", {"args": [1, 2, 3, 4, 5]}, KEYWORDS)
 
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "conflicts.ipynb"

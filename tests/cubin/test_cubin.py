@@ -19,7 +19,7 @@ from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.lines import LineTable, TableRow, line_table
 from ncu_swizzle.cubin.names import demangle, distinct, find
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
-from ncu_swizzle.engines import module_image
+from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels import check
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import container
@@ -176,9 +176,9 @@ def read_everything(data: bytes) -> None:
     for kernel in cubin.kernels:
         slots = cubin.attributes(kernel).parameters
         distinct([demangle(kernel)])
-        module_image.constants(cubin, kernel)
-        module_image.unknown_constants(cubin, kernel)
-        module_image.initial(cubin)
+        emulated_launch.constants(cubin, kernel)
+        emulated_launch.unknown_constants(cubin, kernel)
+        emulated_launch.initial(cubin)
         table = line_table(data, kernel)
         for offset in range(0, 4096, 16):
             table.stack(offset)

@@ -9,30 +9,30 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.base.errors import BadFile, DamagedFile
-from ncu_swizzle.cubin import fatbin
+from ncu_swizzle.cubin import elf
 
 
 def test_damaged_device_code_is_an_error() -> None:
     entry = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (100).to_bytes(8, "little") + bytes(48)
-    sound = fatbin.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
-    (binary,) = fatbin.fat_binaries(sound)
+    sound = elf.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
+    (binary,) = elf.fat_binaries(sound)
     assert [(one.kind, len(one.content())) for one in binary.entries] == [(2, 100)]
     for damaged in (sound[:80], sound[:24] + b"\xff" * 8 + sound[32:]):
         with pytest.raises(DamagedFile):
-            list(fatbin.fat_binaries(damaged))
+            list(elf.fat_binaries(damaged))
     for packed in (b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"):
-        compressed = fatbin.FatEntry(kind=1, sm=90, flags=fatbin.LZ4, packed=packed, size=64)
+        compressed = elf.FatEntry(kind=1, sm=90, flags=elf.LZ4, packed=packed, size=64)
         with contextlib.suppress(DamagedFile):
             assert len(compressed.content()) <= 64
 
 
 def test_lz4_repeats_what_it_wrote() -> None:
     packed = b"\x32abc\x03\x00\x10!"
-    assert fatbin.FatEntry(kind=1, sm=90, flags=fatbin.LZ4, packed=packed, size=10).content() == b"abcabcabc!"
+    assert elf.FatEntry(kind=1, sm=90, flags=elf.LZ4, packed=packed, size=10).content() == b"abcabcabc!"
 
 
 ENTRY = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (8).to_bytes(8, "little") + bytes(12) + b"\x5a\0\0\0"
-BINARY = fatbin.MAGIC + bytes([1, 0, 16, 0]) + (72).to_bytes(8, "little") + ENTRY + bytes(32) + b"7 bytes."
+BINARY = elf.MAGIC + bytes([1, 0, 16, 0]) + (72).to_bytes(8, "little") + ENTRY + bytes(32) + b"7 bytes."
 
 
 def archive(*members: tuple[str, bytes]) -> bytes:
@@ -76,7 +76,7 @@ def test_code_is_found_in_data_of_a_file_without_a_section_for_it(tmp_path: Path
         ({"rodata": BINARY}, 0),
     ):
         (tmp_path / "library.so").write_bytes(host_object(**sections))
-        found = fatbin.images(tmp_path / "library.so")
+        found = elf.images(tmp_path / "library.so")
         assert [(each.unit, each.content()) for each in found] == [(unit, b"7 bytes.") for unit in range(units)]
 
 
@@ -91,16 +91,16 @@ def test_code_is_found_in_archives_and_wheels(tmp_path: Path) -> None:
          ["of_one_translation_unit.o", "of_another_translation_unit.o", "folder/code.fatbin"]),
     ):  # fmt: skip
         (tmp_path / "a.out").write_bytes(content)
-        found = fatbin.images(tmp_path / "a.out")
+        found = elf.images(tmp_path / "a.out")
         assert [(each.origin, each.unit, each.sm, each.content()) for each in found] == [
             (origin, unit, 90, b"7 bytes.") for unit, origin in enumerate(origins)
         ]
         with contextlib.suppress(DamagedFile):
             (tmp_path / "half").write_bytes(content[: len(content) * 2 // 3])
-            fatbin.images(tmp_path / "half")
+            elf.images(tmp_path / "half")
 
 
 def test_what_holds_no_code_is_a_bad_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     with pytest.raises(BadFile, match="holds no device code"):
-        fatbin.images(tmp_path / "text")
+        elf.images(tmp_path / "text")

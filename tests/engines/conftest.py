@@ -18,8 +18,8 @@ from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import container
+from ncu_swizzle.reports.container import ReportResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.results import ReportResult
 from tests.support import fake_ncu
 from tests.support.binaries import Parameter, launched
 from tests.support.own_kernel import SHIFT, TURN_AND_BEYOND

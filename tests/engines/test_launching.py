@@ -16,9 +16,8 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch, emulation, module_image
-from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART
-from ncu_swizzle.engines.module_image import GLOBALS
+from ncu_swizzle.engines import emulated_launch, emulation
+from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.limits import LaunchShape
@@ -60,7 +59,7 @@ def test_a_tensor_map_takes_its_place_among_the_parameters() -> None:
 def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known_and_where_it_is() -> None:
     cubin, launch = prepared("transpose-sudoku")
     assert {address: len(content) for address, content in launch.memory.items()} == {GLOBALS: 1024}
-    assert struct.unpack("<Q", module_image.constants(cubin, "transpose_sudoku")[4]) == (GLOBALS,)
+    assert struct.unpack("<Q", emulated_launch.constants(cubin, "transpose_sudoku")[4]) == (GLOBALS,)
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
@@ -130,8 +129,8 @@ def test_a_constant_without_a_value_is_the_hosts_and_those_of_the_module_and_the
     (reason,) = {row.reason for row in rows if row.access == "LDS" and row.executed is None}
     assert "a constant that was not given" in reason
     cubin, _ = module()
-    bank = bytearray(module_image.constants(cubin, "repeats")[3])
-    ((at, end),) = module_image.unknown_constants(cubin, "repeats")[3]
+    bank = bytearray(emulated_launch.constants(cubin, "repeats")[3])
+    ((at, end),) = emulated_launch.unknown_constants(cubin, "repeats")[3]
     bank[at:end] = struct.pack("<i", 5)
     found = counts("repeats", "Q", BUFFER, constants={3: bytes(bank)})
     assert sum(row.executed or 0 for row in found.rows if row.access == "LDS") == 2 * 5
@@ -141,8 +140,8 @@ def test_a_constant_without_a_value_is_the_hosts_and_those_of_the_module_and_the
 def test_addresses_of_functions_are_unknown_and_what_they_do_and_those_of_the_driver_are_not() -> None:
     assert {executed for _, executed, _ in shared(counts("dispatches", "QQ", BUFFER, BUFFER))} == {None}
     cubin, _ = module()
-    assert {"vprintf", "malloc", "__assertfail"} <= set(module_image.externals(cubin).values())
-    known = module_image.addresses(cubin)
+    assert {"vprintf", "malloc", "__assertfail"} <= set(emulated_launch.externals(cubin).values())
+    known = emulated_launch.symbol_addresses(cubin)
     assert all(relocation.symbol in known or relocation.symbol.startswith("_Z") for relocation in
                cubin.relocations(".nv.constant4"))  # fmt: skip
 

@@ -21,10 +21,10 @@ from bench.attacks.corpus import hostile
 from ncu_swizzle.base import bounds, paths
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.commands.run_program import listed_kernels, own_lines
-from ncu_swizzle.engines import failures, machine, ncu
-from ncu_swizzle.engines.failures import MachineState
+from ncu_swizzle.engines import machine, ncu
 from ncu_swizzle.engines.machine import System
 from ncu_swizzle.engines.measured import LaunchJob, run_batch
+from ncu_swizzle.engines.ncu import MachineState
 from ncu_swizzle.engines.settings import Done, Launches, Options
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
@@ -271,7 +271,7 @@ def test_the_page_of_failures_has_every_one_of_them() -> None:
     assert numbered == set(range(1, 24))
     known = {scenario.number for scenario in SCENARIOS.values()} | {number for number, _, _ in WARNED.values()} | {18}
     assert known == numbered
-    assert {failure.number for failure in failures.FAILURES} <= numbered
+    assert {failure.number for failure in ncu.FAILURES} <= numbered
 
 
 @pytest.mark.long

@@ -12,8 +12,8 @@ import pytest
 from ncu_swizzle.base.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import emulation, profiles, reader
-from ncu_swizzle.engines.emulated import EmulatedEngine, with_recording
 from ncu_swizzle.engines.measured import MeasuredEngine
+from ncu_swizzle.engines.profiles import EmulatedEngine, with_recording
 from ncu_swizzle.engines.settings import Context, Request
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.baseline import Policy, Rule
@@ -29,7 +29,7 @@ from ncu_swizzle.reports import container, frames
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 from tests.support.binaries import launched
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import description

@@ -16,11 +16,11 @@ from ncu_swizzle.base.errors import NotComparable, TimeLimit, UnknownKernel, Usa
 from ncu_swizzle.capture.launches import CapturedParameter, Contents, open_launches
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts
-from ncu_swizzle.engines import counts_cache, emulation, module_image, replay
+from ncu_swizzle.engines import emulated_launch, emulated_profile, emulation, replay
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import Replay, ReplaySettings
 from ncu_swizzle.engines.settings import AUTO, Done, silent
-from ncu_swizzle.kernels import descriptions
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import ARCH, Toolchain
 from ncu_swizzle.reports import pack
@@ -105,17 +105,17 @@ def test_what_a_cubin_initializes_is_not_believed() -> None:
     with open_launches(recorded("counting")) as file:
         cubin = Cubin(file.cubin(file.manifest.launches[1].cubin), "counting.cubin")
     kernel = "_Z7permutePKiPi"
-    address = module_image.variables(cubin)["shift"][0]
-    assert module_image.initial(cubin) == {address: b"\1\0\0\0"}
-    unknown = module_image.captured_image(cubin, kernel, {})
+    address = emulated_launch.variables(cubin)["shift"][0]
+    assert emulated_launch.initial(cubin) == {address: b"\1\0\0\0"}
+    unknown = emulated_launch.captured_image(cubin, kernel, {})
     assert unknown.memory == {}
     ((first, end),) = unknown.unknown_constants[3]
     assert end - first == 1024
-    filled = module_image.captured_image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
+    filled = emulated_launch.captured_image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
     assert filled.memory == {address: b"\7\0\0\0"}
     assert filled.constants[3][first:end] == bytes(range(256)) * 4
     assert filled.unknown_constants == {}
-    other_size = module_image.captured_image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
+    other_size = emulated_launch.captured_image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
     assert (other_size.memory, other_size.unknown_constants) == ({}, unknown.unknown_constants)
 
 
@@ -133,8 +133,8 @@ def test_relocated_words_of_a_variable_stay_unknown() -> None:
     """A pointer to a variable is, in another process, one into that process's module."""
     cubin = Cubin(Toolchain().compile(LINKED, [], "sm_90", []), "linked.cubin")
     contents = {"linked": b"\xaa" * 24, "fixed": b"\xbb" * 24}
-    image = module_image.captured_image(cubin, "use", contents)
-    start = module_image.variables(cubin)["linked"][0]
+    image = emulated_launch.captured_image(cubin, "use", contents)
+    start = emulated_launch.variables(cubin)["linked"][0]
     assert image.memory == {start: b"\xaa" * 8, start + 16: b"\xaa" * 8}
     (offset,) = [symbol.offset for symbol in cubin.symbols if symbol.name == "fixed"]
     assert image.unknown_constants == {3: ((offset + 8, offset + 16),)}
@@ -225,7 +225,7 @@ def histogram(folder: Path, x: str = "iota") -> Target:
     if not (folder / "size.cuh").exists():
         (folder / "size.cuh").write_text("#define BINS 1024\n", encoding="utf-8")
     given = description(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
-    family = descriptions.family_of(folder / "my.cu", given, ())
+    family = naming.family_of(folder / "my.cu", given, ())
     return Target(family, family.kernels[0], family.problem({}))
 
 
@@ -263,7 +263,7 @@ def test_an_unchanged_kernel_is_emulated_once_and_comes_back_alike_down_to_the_t
             before, after = getattr(access, name), getattr(again.counts.requests[offset], name)
             assert (before.dtype, after.flags.writeable) == (after.dtype, True)
             assert np.array_equal(before, after)
-    assert counts_cache.pack(again.counts) == counts_cache.pack(first.counts)
+    assert emulated_profile.pack(again.counts) == emulated_profile.pack(first.counts)
 
 
 @pytest.mark.long
@@ -284,7 +284,7 @@ def test_whatever_decides_the_counts_makes_a_new_emulation(
     emulate(histogram(work, "iota%7"))
     emulate(histogram(work), exhaustive=True)
     assert len(emulations) == 6
-    monkeypatch.setattr(counts_cache, "code_digest", lambda patterns: "another emulator")
+    monkeypatch.setattr(emulated_profile, "code_digest", lambda patterns: "another emulator")
     emulate(histogram(work))
     assert len(emulations) == 7
     version = Toolchain.version
@@ -319,8 +319,8 @@ def test_what_took_longer_than_the_limit_or_is_large_is_not_kept(work: Path, mon
 
     monkeypatch.setattr(emulation, "time", Clock())
     target = histogram(work)
-    for limit_s, most_bytes, kept in ((30, counts_cache.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
-        monkeypatch.setattr(counts_cache, "MOST_BYTES", most_bytes)
+    for limit_s, most_bytes, kept in ((30, emulated_profile.MOST_BYTES, 0), (31, 10, 0), (31, 1 << 20, 1)):
+        monkeypatch.setattr(emulated_profile, "MOST_BYTES", most_bytes)
         settings = EmulationSettings(budget_s=limit_s)
         assert emulation.emulate_target(target, settings).profile.total.wavefronts
         assert len(entries()) == kept, "a check within the limit may have been cut off"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import ncu_swizzle
 from ncu_swizzle.base.errors import UsageError
-from ncu_swizzle.explain import explained, shown
+from ncu_swizzle.explain import banks as shown
+from ncu_swizzle.explain import explained
 from ncu_swizzle.explain.query import ExplainQuery
 from ncu_swizzle.render import banks as view
 from ncu_swizzle.render import page as report

@@ -166,7 +166,7 @@ def test_why_nothing_is_written() -> None:
 def test_an_accessor_is_written_once_and_lines_end_as_before() -> None:
     loop = body("for (int i = x; i < 1024; i += 256) t[i] = u[j];", "t[1024], u[1024]")
     once = rewritten(loop, FLAT)
-    assert "constexpr int swizzled(int i) { return i ^ ((i >> 5) & 31); }" in once
+    assert "constexpr int swizzled(int i) { return i ^ ((i >> 5) & 0x1f); }" in once
     assert "t[swizzled(i)] = u[j];" in once
     twice = rewritten(once, FLAT, "u")  # that of an earlier patch is used again
     assert "t[swizzled(i)] = u[swizzled(j)];" in twice

@@ -15,7 +15,7 @@ from ncu_swizzle.certify import includers
 from ncu_swizzle.certify.includers import CheckoutFiles, included
 from ncu_swizzle.fix import edits, sources
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, fix_all
-from ncu_swizzle.kernels import descriptions
+from ncu_swizzle.kernels import naming
 from tests.support import places
 from tests.support.fixes import Projects
 from tests.support.marks import NEEDS_ALL
@@ -134,7 +134,7 @@ def headers(project: Projects) -> Path:
 def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
     headers: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    target = descriptions.catalogue().target("floats")
+    target = naming.catalogue().target("floats")
     include = headers / "include"
     assert b"void turned" in edits.source_of(edits.with_headers(target, headers))
     (include / "cute").mkdir()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.frontends import python_kernels, triton_jit, triton_layouts
-from ncu_swizzle.frontends.compiled import Built, built
-from ncu_swizzle.kernels import descriptions
+from ncu_swizzle.frontends import python_kernels, triton_jit
+from ncu_swizzle.frontends.contract import Built, built
+from ncu_swizzle.kernels import naming
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.reports import pack
@@ -28,7 +28,7 @@ def text(name: str) -> str:
 
 @pytest.mark.parametrize("version", ["3.6", "3.9"])
 def test_operations_on_shared_memory_are_read_with_their_lines_and_layouts(version: str) -> None:
-    view = triton_layouts.read(text(f"matmul-tf32-triton{version}"))
+    view = python_kernels.read(text(f"matmul-tf32-triton{version}"))
     assert view.warps == 4
     copies = [each for each in view.operations if each.reaches("LDGSTS")]
     assert {(each.operand, each.shape, each.element, each.contiguous) for each in copies} == {
@@ -45,7 +45,7 @@ def test_operations_on_shared_memory_are_read_with_their_lines_and_layouts(versi
 
 
 def test_an_operation_with_a_region_has_the_callers_of_its_line() -> None:
-    (reduction,) = (each for each in triton_layouts.read(text(SUMS)).operations if each.name == "tt.reduce")
+    (reduction,) = (each for each in python_kernels.read(text(SUMS)).operations if each.name == "tt.reduce")
     assert (reduction.axis, reduction.shape, reduction.operand) == (0, (32, 64), "total")
     assert reduction.places == (("triton/language/standard.py", 293), ("tiles.py", 29))
 
@@ -57,11 +57,11 @@ def test_what_is_not_ttgir_says_nothing() -> None:
         "%x = ttg.convert_layout",
         "%x = ttg.convert_layout %y : loc(#loc1)\n#loc1 = loc(#loc1)",
     ):
-        assert all(not each.places for each in triton_layouts.read(other).operations)
+        assert all(not each.places for each in python_kernels.read(other).operations)
 
 
 def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, Profile]) -> None:
-    explained = triton_layouts.with_layout_notes(profiles[TF32], text(TF32), explicit=False)
+    explained = python_kernels.with_layout_notes(profiles[TF32], text(TF32), explicit=False)
     (note,) = explained.layouts
     assert note.text.startswith("matmul.py:25 is ttg.async_copy_global_to_local of b_tile, 32x128xf32, #ttg.blocked<{")
     assert "transposed = true, elementBitWidth = 32}>, LDGSTS of 4 bytes, degree 16.00: wgmma reads 32-bit" in note.text
@@ -77,7 +77,7 @@ def test_a_product_in_tf32_is_told_to_store_b_the_other_way(profiles: dict[str, 
 
 
 def test_a_reduction_over_several_warps_is_told_to_try_one(profiles: dict[str, Profile]) -> None:
-    notes = triton_layouts.with_layout_notes(profiles[SUMS], text(SUMS), explicit=False).layouts
+    notes = python_kernels.with_layout_notes(profiles[SUMS], text(SUMS), explicit=False).layouts
     (note,) = notes
     assert note.text.startswith("tiles.py:29 is tt.reduce of total along axis 0, 32x64xf32, #ttg.blocked<{")
     assert ", STS of 4 bytes, degree 8.00 and LDS of 4 bytes, degree 8.00: axis 0 is spread over 4 warps" in note.text
@@ -86,17 +86,17 @@ def test_a_reduction_over_several_warps_is_told_to_try_one(profiles: dict[str, P
 
 def test_without_conflicts_or_without_a_text_nothing_is_said(profiles: dict[str, Profile]) -> None:
     profile = profiles[TF32]
-    assert triton_layouts.with_layout_notes(profile, "", explicit=False).layouts == ()
+    assert python_kernels.with_layout_notes(profile, "", explicit=False).layouts == ()
     ideal = tuple(replace(each, wavefronts=each.ideal) for each in profile.instructions)
     assert (
-        triton_layouts.with_layout_notes(replace(profile, instructions=ideal), text(TF32), explicit=False).layouts == ()
+        python_kernels.with_layout_notes(replace(profile, instructions=ideal), text(TF32), explicit=False).layouts == ()
     )
-    assert triton_layouts.with_layout_notes(profile, text(SUMS), explicit=False).layouts == ()
+    assert python_kernels.with_layout_notes(profile, text(SUMS), explicit=False).layouts == ()
 
 
 def described(name: str) -> Built:
     """Return a kernel of the examples' project file, compiled."""
-    catalog = descriptions.catalogue(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
+    catalog = naming.catalogue(CatalogOptions(str(EXAMPLES / "ncu-swizzle.toml"), trust=True))
     family, kernel = next((family, kernel) for family, kernel in catalog if kernel.name == name)
     return built(Target(family, kernel, family.problem()), "sm_90", 120)
 
@@ -130,16 +130,14 @@ def test_the_examples_tests_pass() -> None:
 
 def test_every_kernel_that_is_described_was_recorded() -> None:
     described = {
-        kernel.name
-        for family, kernel in descriptions.catalogue(CatalogOptions(PROJECT, trust=True))
-        if not family.shipped
+        kernel.name for family, kernel in naming.catalogue(CatalogOptions(PROJECT, trust=True)) if not family.shipped
     }
     by_nvrtc = {"cuda-turn", "cuda-turn-padded", "cuda-reduce"}  # CUDA C++, which has no front end
     assert described | by_nvrtc == recorded()[0]["kernels"].keys()
 
 
 def test_a_project_file_alone_executes_nothing() -> None:
-    own = [family for family in descriptions.catalogue(CatalogOptions(PROJECT)).families if not family.shipped]
+    own = [family for family in naming.catalogue(CatalogOptions(PROJECT)).families if not family.shipped]
     assert own
     assert all(family.untrusted for family in own)
 

@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle.base.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.base.files import write_json
 from ncu_swizzle.frontends import __main__ as child
-from ncu_swizzle.frontends import compiled, contract
+from ncu_swizzle.frontends import contract
 from ncu_swizzle.frontends.contract import CompileRequest
 
 
@@ -19,7 +19,7 @@ def compile_text(folder: Path, text: str, timeout_s: float = 60) -> None:
     """Have the function f of this text compiled in a process of its own."""
     file = folder / "kernels.py"
     file.write_text(text, encoding="utf-8")
-    compiled.compile_in_child(CompileRequest(file=str(file), function="f"), timeout_s)
+    contract.compile_in_child(CompileRequest(file=str(file), function="f"), timeout_s)
 
 
 # What passes for a function of Triton's.
@@ -46,7 +46,7 @@ def test_what_cannot_be_compiled_is_refused(work: Path, monkeypatch: pytest.Monk
         (folder / "helper.py").write_text("VALUE = 1", encoding="utf-8")
         (folder / "kernels.py").write_text(text, encoding="utf-8")
         request = CompileRequest(file=str(folder / "kernels.py"), function="f")
-        write_json(work / compiled.REQUEST, asdict(request))
+        write_json(work / contract.REQUEST, asdict(request))
         monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(work))])
         with pytest.raises(error) as refused:
             child.answer("compile", work)

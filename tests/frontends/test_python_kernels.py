@@ -10,11 +10,11 @@ from ncu_swizzle.base.files import write_json
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.lines import LineTable, Location, line_table
 from ncu_swizzle.engines import reader
-from ncu_swizzle.frontends import python_kernels, triton_layouts
+from ncu_swizzle.frontends import python_kernels
 from ncu_swizzle.frontends.python_kernels import PythonLines
 from ncu_swizzle.reports import container, remarks
+from ncu_swizzle.reports.container import ModuleSource, ReportResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.results import ModuleSource, ReportResult
 from tests.support import python_kernels as triton_caches
 from tests.support.places import PROGRAMS
 from tests.support.python_kernels import CACHED, HELPERS, SOURCE
@@ -99,7 +99,7 @@ def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.
         explained.append((text, explicit))
         return profile
 
-    monkeypatch.setattr(triton_layouts, "with_layout_notes", explain)
+    monkeypatch.setattr(python_kernels, "with_layout_notes", explain)
     first(folder)
     assert explained == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 

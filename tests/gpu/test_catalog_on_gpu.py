@@ -27,8 +27,7 @@ from ncu_swizzle.kernels.tiles import tiles_of
 from ncu_swizzle.kernels.toolchain import Toolchain
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.options import Destination
-from ncu_swizzle.reports.origins import NCU
+from ncu_swizzle.reports.options import NCU, Destination
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.suggestions import suggest

@@ -19,16 +19,7 @@ from hypothesis import strategies as st
 from bench.oracles import tensor_cores
 from ncu_swizzle.base.errors import EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.explain import predict
-from ncu_swizzle.kernels import (
-    catalog,
-    check,
-    descriptions,
-    fills,
-    launching,
-    project,
-    references,
-    toolchain,
-)
+from ncu_swizzle.kernels import catalog, check, fills, launching, naming, project, references, toolchain
 from ncu_swizzle.kernels.catalog import load, shipped
 from ncu_swizzle.kernels.family import Family, Kernel, Target, include_folder, read
 from ncu_swizzle.kernels.family import write as write_family_json
@@ -316,7 +307,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
     own(folder, KERNEL.replace("block", f'reference = "{reference}"\nblock'))
     (folder / "reference.py").write_text(code, encoding="utf-8")
     (spec,) = specs(project.project_in(folder / "ncu-swizzle.toml"))
-    return descriptions.family_of(folder / "my.cu", description(), (spec,))
+    return naming.family_of(folder / "my.cu", description(), (spec,))
 
 
 def expected(family: Family) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 import pytest
 
 from ncu_swizzle.kernels import launch_sites
-from ncu_swizzle.kernels.declarations import PreprocessedUnit
+from ncu_swizzle.kernels.signature import PreprocessedUnit
 
 TEXT = """# 1 "/usr/include/system.h" 1 3
 inline int system_function() { return 1; }

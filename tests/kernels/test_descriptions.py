@@ -13,8 +13,8 @@ from ncu_swizzle.commands import profile
 from ncu_swizzle.commands.describe_kernel import ProjectEntry
 from ncu_swizzle.cubin import names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.frontends.compiled import overridden
-from ncu_swizzle.kernels import catalog, descriptions, limits, naming, project, toolchain
+from ncu_swizzle.frontends.contract import overridden
+from ncu_swizzle.kernels import catalog, limits, naming, project, toolchain
 from ncu_swizzle.kernels.arguments import UNKNOWN
 from ncu_swizzle.kernels.family import LITERAL, Family, Target, is_kernel_file, read, split_name, write
 from ncu_swizzle.kernels.launch_sites import WrittenLaunch
@@ -32,8 +32,8 @@ def test_a_project_s_kernels_list_beside_ours(tmp_path: Path) -> None:
     own(tmp_path, f"{KERNEL}\n[check]\nmax-degree = 2\n")
     deep = tmp_path / "deep"
     deep.mkdir()
-    assert {"kernel2", "tile"} <= {kernel.name for _, kernel in descriptions.catalogue(start=deep)}
-    alone = descriptions.catalogue(CatalogOptions("none"), deep)
+    assert {"kernel2", "tile"} <= {kernel.name for _, kernel in naming.catalogue(start=deep)}
+    alone = naming.catalogue(CatalogOptions("none"), deep)
     assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
     with pytest.raises(UnknownKernel):
         alone.named("tile")
@@ -43,12 +43,10 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
     own(tmp_path)
     text = KERNEL.replace("[kernel", "[tool.ncu-swizzle.kernel")
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
-    family, kernel = descriptions.catalogue(start=tmp_path).named("tile")
+    family, kernel = naming.catalogue(start=tmp_path).named("tile")
     assert family.source(kernel) == tmp_path / "my.cu"
     (tmp_path / "pyproject.toml").write_text(text.replace('"my.cu"', '"none.cu"'), encoding="utf-8")
-    assert "pyproject.toml [tool.ncu-swizzle.kernel.tile]: " in (
-        said := refused(descriptions.catalogue, start=tmp_path)
-    )
+    assert "pyproject.toml [tool.ncu-swizzle.kernel.tile]: " in (said := refused(naming.catalogue, start=tmp_path))
     assert "none.cu does not exist" in said
 
 
@@ -60,7 +58,7 @@ def test_mistakes_in_the_file_are_told(tmp_path: Path) -> None:
         text = KERNEL.replace(*change, 1)
         assert text != KERNEL
         own(tmp_path, text)
-        return refused(descriptions.catalogue, start=tmp_path)
+        return refused(naming.catalogue, start=tmp_path)
 
     expected = {tuple(change): rf"ncu-swizzle\.toml.*{re.escape(said)}(?s:.*)\n  try: ." for *change, said in MISTAKES}
     assert not unlike(expected, told)
@@ -85,7 +83,7 @@ def test_several_descriptions_of_one_file_need_a_name(tmp_path: Path) -> None:
 def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL.replace('block = "32, 8"', ""))
     with pytest.raises(UsageError, match="tile has no block"):
-        descriptions.catalogue(start=tmp_path)
+        naming.catalogue(start=tmp_path)
     (target,) = naming.resolve([str(source)], description(block="32,8"))[0].targets
     assert target.launch.block == (32, 8, 1)
 
@@ -126,7 +124,7 @@ def test_what_is_not_a_description_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_becomes_a_family(tmp_path: Path) -> None:
-    family = descriptions.family_of(own(tmp_path), FULL, ())
+    family = naming.family_of(own(tmp_path), FULL, ())
     (kernel,) = family.kernels
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
@@ -144,13 +142,13 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
     (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
     for text, entry in (("", "transpose"), ('#include "body.cuh"\n', "inside")):
         source.write_text(text or source.read_text(encoding="utf-8"), encoding="utf-8")
-        assert descriptions.family_of(source, unnamed, ()).kernels[0].entry == entry
+        assert naming.family_of(source, unnamed, ()).kernels[0].entry == entry
     source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
-    said = refused(descriptions.family_of, source, unnamed, ())
+    said = refused(naming.family_of, source, unnamed, ())
     assert "my.cu has 2 kernels: one, two" in said
     assert said.endswith(f"try: --kernel one, or ncu-swizzle init {source} for all of them")
     source.write_text("int x;\n", encoding="utf-8")
-    assert "declares no __global__ function" in refused(descriptions.family_of, source, unnamed, ())
+    assert "declares no __global__ function" in refused(naming.family_of, source, unnamed, ())
 
 
 def test_what_is_missing_or_wrong_is_told(tmp_path: Path) -> None:
@@ -167,13 +165,13 @@ def test_what_is_missing_or_wrong_is_told(tmp_path: Path) -> None:
     for change, said in changes:
         asked = description(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
         with pytest.raises(UsageError, match=said) as wrong:
-            descriptions.family_of(source, asked, ())
+            naming.family_of(source, asked, ())
         assert wrong.value.hint, change
 
 
 def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
     asked = description(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
-    family = descriptions.family_of(own(tmp_path), asked, ())
+    family = naming.family_of(own(tmp_path), asked, ())
     before, after = family.kernels
     assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
     assert toolchain.options(family, after) == (*toolchain.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
@@ -184,14 +182,14 @@ def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) ->
 
 def test_the_command_line_says_it_instead_of_the_file() -> None:
     described = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
-    as_it_is = descriptions.family_of(EXAMPLE / "my.cu", description(), described)
+    as_it_is = naming.family_of(EXAMPLE / "my.cu", description(), described)
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
-    other = descriptions.family_of(EXAMPLE / "my.cu", description(block="32,4", problem={"n": 96}), described)
+    other = naming.family_of(EXAMPLE / "my.cu", description(block="32,4", problem={"n": 96}), described)
     assert other.launch.block == ("32", "4", "1")
     assert other.launch.grid == as_it_is.launch.grid
     assert other.problem() == {"n": 96}
-    ways = descriptions.family_of(EXAMPLE / "my.cu", description(before=("-DSWIZZLE=0",)), described)
+    ways = naming.family_of(EXAMPLE / "my.cu", description(before=("-DSWIZZLE=0",)), described)
     assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]
 
 
@@ -206,7 +204,7 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
     described = specs(project.project_in(EXAMPLE / "ncu-swizzle.toml"))
-    families = [descriptions.family_of(EXAMPLE / "my.cu", description(), described), *catalog.shipped().families]
+    families = [naming.family_of(EXAMPLE / "my.cu", description(), described), *catalog.shipped().families]
     for number, family in enumerate(families):
         file = tmp_path / f"{number}.json"
         write(family, file)
@@ -236,7 +234,7 @@ def test_a_function_is_named_after_its_file() -> None:
 def described(folder: Path, args: tuple[str, ...] = ARGS, **more: object) -> Family:
     (folder / "my.py").write_text("raise SystemExit('it was imported')\n", encoding="utf-8")
     given = description(**{"entry": "fn", "grid": "n // BM", "args": args, "problem": {"n": 64}, **more})  # type: ignore[arg-type]
-    return descriptions.family_of(folder / "my.py", given, ())
+    return naming.family_of(folder / "my.py", given, ())
 
 
 def test_arguments_are_buffers_numbers_and_literals_in_any_order(tmp_path: Path) -> None:
@@ -274,7 +272,7 @@ def test_options_of_another_compiler_are_refused(tmp_path: Path) -> None:
     assert "fast is not NAME=VALUE" in refused(described, tmp_path, tuning=("fast",))
     (tmp_path / "my.cu").write_text("__global__ void fn() {}", encoding="utf-8")
     tuned = description(entry="fn", grid="1", block="1", tuning=("num_warps=4",))
-    said = refused(descriptions.family_of, tmp_path / "my.cu", tuned, ())
+    said = refused(naming.family_of, tmp_path / "my.cu", tuned, ())
     assert "--option num_warps=4 is for a function in Python" in said
 
 
@@ -339,7 +337,7 @@ def test_an_entry_says_what_is_known_and_what_is_to_be_done(kind: str, tmp_path:
     assert [text.partition("=")[0] for text in entry["args"]] == ["in", "out", "c", "stride", "scale", "corner"]
     launch = LaunchOptions(grid=entry["grid"], block=entry["block"], args=tuple(entry["args"]))
     assert "TODO in grid, args" in refused(
-        descriptions.family_of_spec, KernelSpec(name="k", source=spec.source, launch=launch)
+        naming.family_of_spec, KernelSpec(name="k", source=spec.source, launch=launch)
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, NcuSwizzleError, ProgramFailed, Untrusted
 from ncu_swizzle.gate import checking
-from ncu_swizzle.kernels import catalog, descriptions, git, naming, nvcc_options, project, toolchain
+from ncu_swizzle.kernels import catalog, git, naming, nvcc_options, project, toolchain
 from ncu_swizzle.kernels.nvcc_options import TRUST, Checkout
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import NVCC, Toolchain
@@ -172,7 +172,7 @@ def test_options_that_cannot_be_are_told(tmp_path: Path) -> None:
 
 
 def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
-    family = descriptions.family_of(own(tmp_path), description(FULL, options=("-std=c++20",)), ())
+    family = naming.family_of(own(tmp_path), description(FULL, options=("-std=c++20",)), ())
     assert toolchain.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
 
 
@@ -283,8 +283,8 @@ def test_files_outside_the_checkout_need_trust(checkout: Path) -> None:
         assert text != KERNEL
         (checkout / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
         with pytest.raises(Untrusted, match=f"ncu-swizzle.toml.*needs your trust: it is outside {checkout}"):
-            descriptions.catalogue(start=checkout)
-        assert descriptions.catalogue(CatalogOptions(trust=True), checkout).named("tile"), new
+            naming.catalogue(start=checkout)
+        assert naming.catalogue(CatalogOptions(trust=True), checkout).named("tile"), new
 
 
 def test_the_command_line_s_own_files_may_be_anywhere(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_links_to_private_files_are_not_shown(checkout: Path) -> None:
     includes = '#include "secret.cuh"\n#include "linked.cuh"\n#include "../secret.cuh"\n'
     source = checkout / "my.cu"
     source.write_text(includes + source.read_text(encoding="utf-8"), encoding="utf-8")
-    texts = descriptions.catalogue(start=checkout).named("tile")[0].source_texts()
+    texts = naming.catalogue(start=checkout).named("tile")[0].source_texts()
     assert {"my.cu", "linked.cuh"} == texts.keys()
 
 

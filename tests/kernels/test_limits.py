@@ -17,7 +17,7 @@ from bench.attacks.corpus import bytewise, hostile, originals, trees
 from ncu_swizzle.base.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.base.validate import parse_integer
 from ncu_swizzle.gate import baseline
-from ncu_swizzle.kernels import arguments, descriptions, fills, project
+from ncu_swizzle.kernels import arguments, fills, naming, project
 from ncu_swizzle.kernels.arguments import parse_arguments, text_of
 from ncu_swizzle.kernels.family import DTYPES, Argument, Parameter
 from ncu_swizzle.kernels.limits import LaunchShape, Limits, evaluate, refuse_bad_sizes, refuse_oversized, three
@@ -117,7 +117,7 @@ def test_files_say_so_too(tmp_path: Path) -> None:
     def told(text: str) -> str:
         plain = "" if "problem" in text else "problem = { n = 99999 }"
         own(tmp_path, f'[kernel.k]\nsource = "my.cu"\ngrid = "1"\nblock = "32"\n{plain}\n{text}\n')
-        return refused(descriptions.catalogue, start=tmp_path)
+        return refused(naming.catalogue, start=tmp_path)
 
     texts = (
         f"problem = {{ n = {LARGE} }}", f'problem = {{ n = "{LARGE}" }}', f'shared = "{LARGE}"',
@@ -326,7 +326,7 @@ def _settings(file: Path) -> None:
         settings = project.project_in(file)
         for spec in specs(settings):
             assert spec.name
-        descriptions.catalogue(CatalogOptions(str(file)))
+        naming.catalogue(CatalogOptions(str(file)))
 
 
 @examples

@@ -13,7 +13,7 @@ from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, EnvironmentLacking, NcuSwizzleError, TimeLimit, UsageError
 from ncu_swizzle.cubin import lines, names
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.kernels import __main__, catalog, descriptions, limits, toolchain
+from ncu_swizzle.kernels import __main__, catalog, limits, naming, toolchain
 from ncu_swizzle.kernels.family import Family
 from ncu_swizzle.kernels.options import CatalogOptions
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
@@ -267,7 +267,7 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     other = tmp_path / "elsewhere" / "b.cuh"
     other.write_text("// b\n", encoding="utf-8")
     asked = description(grid="1", block="1", options=(f"-I{other.parent}",))
-    family = descriptions.family_of(source, asked, ())
+    family = naming.family_of(source, asked, ())
     assert sorted(family.source_texts()) == ["inc/a.cuh", "inc/c.cuh", "my.cu"]
     assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
     assert toolchain.cacheable(family, family.kernels[0])
@@ -289,7 +289,7 @@ def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
             options = (form,) if form.startswith("-") else ()
             if not options:
                 patch.setenv(form, f"/nowhere:{folder}")
-            family = descriptions.family_of(source, description(grid="1", block="1", options=options), ())
+            family = naming.family_of(source, description(grid="1", block="1", options=options), ())
             (kernel,) = family.kernels
             before = toolchain.cache_key(family, kernel, "sm_90", "13.0")
             (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
@@ -304,12 +304,12 @@ def test_an_include_folder_that_is_missing_is_named_with_the_file_that_says_it(o
     source = own(tmp_path / "src")
     missing = option.format(tmp_path / "nowhere")
     described = description(entry="transpose", grid="1", block="1", options=(missing,))
-    family = descriptions.family_of(source, described, ())
+    family = naming.family_of(source, described, ())
     with pytest.raises(UsageError, match=rf"^the include folder {tmp_path}/nowhere \(-I|isystem\) does not exist"):
         toolchain.options(family, family.kernels[0])
     text = '[kernel.mine]\nsource = "my.cu"\ngrid = "1"\nblock = "1"\ninclude = ["nowhere"]\n'
     (source.parent / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
-    catalog = descriptions.catalogue(CatalogOptions(str(source.parent / "ncu-swizzle.toml")))
+    catalog = naming.catalogue(CatalogOptions(str(source.parent / "ncu-swizzle.toml")))
     with pytest.raises(UsageError, match=r"src/ncu-swizzle.toml \[kernel.mine\]: the include folder .*/src/nowhere"):
         toolchain.options(*catalog.named("mine"))
     (source.parent / "nowhere").mkdir()
@@ -330,7 +330,7 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     (source.parent / "sub").mkdir()
     helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
-    family = descriptions.family_of(source, description(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
+    family = naming.family_of(source, description(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
     cubin = compile_(family)
     name = names.find(Cubin(cubin, "my.cu"), family.kernels[0].entry)
     facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
@@ -351,7 +351,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     source = own(tmp_path)
     text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
     source.write_text(text, encoding="utf-8")
-    family = descriptions.family_of(source, description(grid="1", block="1", args=("x=int32[1]:out",)), ())
+    family = naming.family_of(source, description(grid="1", block="1", args=("x=int32[1]:out",)), ())
     assert "#pragma once" in family.included()[str(paths.kernels() / "common" / "layout.cuh")]
     (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
     assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
@@ -360,7 +360,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
 
 
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
-    family = descriptions.family_of(own(tmp_path / 'a"b'), FULL, ())
+    family = naming.family_of(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match=r'nvcc cannot handle the path .*a\\?"b/my\.cu'):
         toolchain.unit(family, family.kernels[0])
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle.engines.failures import FAILURES
+from ncu_swizzle.engines.ncu import FAILURES
 from ncu_swizzle.kernels.nvcc_options import VALUES
 from tests.support.places import ROOT
 from tests.support.regexes import Attacks, Expression, Matcher, expressions, longest_growth

@@ -23,7 +23,7 @@ from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.comparison import JobResult, TimedFamily, compare
 from ncu_swizzle.reports.counts import Instruction
 from ncu_swizzle.reports.model import Finding, Metric, Profile
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 from tests.support import process
 from tests.support.pages import shown
 from tests.support.places import RECORDINGS

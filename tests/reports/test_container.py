@@ -27,7 +27,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.kernels.project import project_in
 from ncu_swizzle.render import formats
 from ncu_swizzle.render import page as report
-from ncu_swizzle.reports import container, remarks, results, run_folder
+from ncu_swizzle.reports import container, remarks, run_folder
 from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.model import STALLED
 from tests.support import nvidia_says
@@ -213,11 +213,11 @@ def test_a_message_is_read_as_it_was_written(examples: int) -> None:
     def check(parts: list[frames.Field], more: bytes) -> None:
         written = frames.put_together(parts)
         assert frames.taken_apart(written) == parts
-        message = results.Message(memoryview(written))
+        message = container.Message(memoryview(written))
         for number, _, value in {part[0]: part for part in parts}.values():
             if isinstance(value, int):
                 assert message.number(number) == value
-                assert results.varint(frames.varint(value) + more, 0) == (value, len(frames.varint(value)))
+                assert container.varint(frames.varint(value) + more, 0) == (value, len(frames.varint(value)))
 
     holds(examples, check, FIELDS, st.binary(max_size=4))
 
@@ -269,15 +269,15 @@ def elements(counts: dict[int, int], kind: int) -> bytes:
 )
 def test_elements_are_read_as_they_were_written(counts: dict[int, int], kind: int) -> None:
     for category in (b"", field(4, 0, 1)):
-        assert results._by_address(memoryview(elements(counts, kind) + category)) == counts
+        assert container._by_address(memoryview(elements(counts, kind) + category)) == counts
 
 
 def test_elements_of_another_form_are_read_one_by_one_and_those_without_address_belong_to_none() -> None:
     float64 = field(DOUBLE, 1, b"\0\0\0\0\0\0\x59\x40")
     between = field(3, 2, field(1, 2, field(WIDE, 0, 32)) + field(2, 2, float64))
     written = elements({16: 7}, WIDE) + between + elements({48: 9}, WIDE)
-    assert results._by_address(memoryview(written)) == {16: 7, 32: 100, 48: 9}
-    assert results._by_address(memoryview(field(3, 2, field(2, 2, field(WIDE, 0, 7))))) == {}
+    assert container._by_address(memoryview(written)) == {16: 7, 32: 100, 48: 9}
+    assert container._by_address(memoryview(field(3, 2, field(2, 2, field(WIDE, 0, 7))))) == {}
 
 
 @pytest.mark.parametrize(

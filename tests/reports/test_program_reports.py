@@ -18,7 +18,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import reader
 from ncu_swizzle.kernels import catalog, toolchain
 from ncu_swizzle.kernels.toolchain import ARCH, NVCC, Toolchain
-from ncu_swizzle.render import findings, formats
+from ncu_swizzle.render import formats, summary
 from ncu_swizzle.render import page as report
 from ncu_swizzle.reports import container, remarks
 from ncu_swizzle.reports.model import KernelId, LaunchId, Profile
@@ -75,14 +75,14 @@ def test_source_counters_have_threads_sectors_and_tags() -> None:
 
 def test_what_ncu_s_own_rules_said_is_readable() -> None:
     first = reopened("source-counters").comparison
-    ((_, finding), *_) = findings.foreign(first)
+    ((_, finding), *_) = summary.foreign(first)
     assert (finding.rule, finding.kind) == ("UncoalescedSharedAccess", "optimization")
-    message = findings.plain(finding.message)
+    message = summary.plain(finding.message)
     assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in message
     assert "@" not in message
     assert message in Page(report.render(first)).text
     links = "See @section:Occupancy:Occupancy@, @sass:4096:LDS@ at @source:/a b.cu:7:b.cu:7@; a@b stays."
-    assert findings.plain(links) == "See Occupancy, LDS at b.cu:7; a@b stays."
+    assert summary.plain(links) == "See Occupancy, LDS at b.cu:7; a@b stays."
 
 
 FOREIGN = KernelId(name="soft", function="void a::soft<float>(float *)", mangled="_ZN1a4softIfEEvPf")

@@ -19,7 +19,7 @@ from ncu_swizzle.base import codes
 from ncu_swizzle.base.cache import sha256_of_json
 from ncu_swizzle.base.errors import BadFile, DamagedFile
 from ncu_swizzle.engines import reader
-from ncu_swizzle.engines.emulated import with_recording
+from ncu_swizzle.engines.profiles import with_recording
 from ncu_swizzle.gate import baseline, judge
 from ncu_swizzle.gate.baseline import Policy
 from ncu_swizzle.gate.verdict import Outcome
@@ -29,7 +29,7 @@ from ncu_swizzle.reports.comparison import compare
 from ncu_swizzle.reports.counts import KEPT, Instruction, SavedRequests, Total
 from ncu_swizzle.reports.frames import comparison_table, profile_table
 from ncu_swizzle.reports.model import DURATION, EXECUTED, IDEAL, WAVEFRONTS, LaunchId, Profile, UnknownCounts
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from ncu_swizzle.smem.requests import AccessRequests
 from tests.support.gate_profiles import measured

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.servers.answer import Service
-from ncu_swizzle.servers.folders import Caller, Folders
+from ncu_swizzle.servers.answer import Caller, Folders, Service
 from tests.support.own_kernel import TRANSPOSE
 from tests.support.repositories import DESCRIBED, TURN
 

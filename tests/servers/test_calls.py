@@ -20,10 +20,9 @@ from ncu_swizzle.base.errors import (
     UsageError,
 )
 from ncu_swizzle.base.texts import in_json
-from ncu_swizzle.servers import answer, folders
+from ncu_swizzle.servers import answer
 from ncu_swizzle.servers.__main__ import CALLS
-from ncu_swizzle.servers.answer import MARK, Answer, Call, Page, Service
-from ncu_swizzle.servers.folders import ALLOW_RUN, Caller, Folders, LaunchGiven
+from ncu_swizzle.servers.answer import ALLOW_RUN, MARK, Answer, Call, Caller, Folders, LaunchGiven, Page, Service
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, LAUNCH
 
@@ -196,9 +195,9 @@ def test_what_is_typed_becomes_a_call() -> None:
     ]
     for hint, words in hints:
         error = UsageError("wrong", hint)
-        assert folders.hint(error) == words
-        assert folders.hint(errors.of_json(errors.as_json(error))) == words, "also of an error of another process"
+        assert answer.hint(error) == words
+        assert answer.hint(errors.of_json(errors.as_json(error))) == words, "also of an error of another process"
     for option in ("--timeout", "--budget"):
-        own = folders.hint(TimeLimit("slow", Hint("raise the limit with ", Typed(f"{option} SECONDS"))))
+        own = answer.hint(TimeLimit("slow", Hint("raise the limit with ", Typed(f"{option} SECONDS"))))
         assert own.endswith("the server's option --timeout SECONDS")
-    assert "list_kernels" in folders.hint(UnknownKernel("unknown kernel", "ncu-swizzle list shows all kernels"))
+    assert "list_kernels" in answer.hint(UnknownKernel("unknown kernel", "ncu-swizzle list shows all kernels"))

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base.errors import TimeLimit
-from ncu_swizzle.servers.answer import Service
-from ncu_swizzle.servers.folders import Folders
+from ncu_swizzle.servers.answer import Folders, Service
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_kernel import ENTRY, LAUNCH, TRANSPOSE
 from tests.support.places import RECORDINGS, ROOT

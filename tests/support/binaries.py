@@ -12,7 +12,7 @@ from ncu_swizzle.engines.emulated_launch import ArgumentValue, Binary
 from ncu_swizzle.engines.emulated_profile import profile_of_counts
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.settings import unheard
-from ncu_swizzle.kernels.build import code_in
+from ncu_swizzle.kernels.check import code_in
 from ncu_swizzle.kernels.limits import LaunchShape
 from ncu_swizzle.reports.model import KernelId
 

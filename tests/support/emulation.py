@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.toolchain import Toolchain
-from ncu_swizzle.reports.results import ReportResult
+from ncu_swizzle.reports.container import ReportResult
 from ncu_swizzle.smem.access import Index
 from tests.support.places import DATA as ALL_DATA
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.engines.emulation import Executable
-from ncu_swizzle.kernels import catalog, descriptions, project
+from ncu_swizzle.kernels import catalog, naming, project
 from ncu_swizzle.kernels.family import Family, Target
 from tests.support.places import DATA
 
@@ -23,7 +23,7 @@ def specs() -> dict[str, Target]:
 
 def _described(folder: Path) -> list[Family]:
     """Return the kernels that a folder's project file describes."""
-    return [descriptions.family_of_spec(spec) for spec in project.specs(project.project_in(folder / project.OWN))]
+    return [naming.family_of_spec(spec) for spec in project.specs(project.project_in(folder / project.OWN))]
 
 
 def _targets(families: Iterable[Family]) -> dict[str, Target]:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.base.errors import NcuSwizzleError
-from ncu_swizzle.servers import folders
+from ncu_swizzle.servers import answer as folders
 from ncu_swizzle.servers.__main__ import answer
-from ncu_swizzle.servers.folders import Folders
+from ncu_swizzle.servers.answer import Folders
 from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS, without_gpu
 from tests.support.places import DATA, ROOT

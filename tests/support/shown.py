@@ -31,7 +31,7 @@ from ncu_swizzle.reports.model import (
     Profile,
     stall_reason,
 )
-from ncu_swizzle.reports.origins import EMULATED
+from ncu_swizzle.reports.options import EMULATED
 from ncu_swizzle.reports.side_by_side import SHARED_PIPE
 from tests.support.pages import VOID
 from tests.support.places import DATA, RECORDINGS

@@ -8,8 +8,8 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.kernels.family import Target
+from ncu_swizzle.reports.container import ReportResult
 from ncu_swizzle.reports.model import Profile
-from ncu_swizzle.reports.results import ReportResult
 from tests.support.emulation import recorded_launch
 from tests.support.places import RECORDED_STRESS, STRESS
 

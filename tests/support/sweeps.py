@@ -7,7 +7,7 @@ from ncu_swizzle.base.errors import NcuSwizzleError, WrongOutput
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.reports.model import DURATION, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
+from ncu_swizzle.sweep.plan import PointOutcome, PointValues, Sweep
 from tests.support.recordings import Recorded
 
 

@@ -12,7 +12,7 @@ from ncu_swizzle.commands.answers import ConflictError, Profiles, explain
 from ncu_swizzle.commands.answers import Profile as NotebookProfile
 from ncu_swizzle.commands.console import Output
 from ncu_swizzle.commands.doctor import Diagnosis, HealthCheck, Status
-from ncu_swizzle.explain import shown as model_terminal
+from ncu_swizzle.explain import banks as model_terminal
 from ncu_swizzle.explain.own_kernels import Subject
 from ncu_swizzle.gate import baseline, reporting
 from ncu_swizzle.gate.baseline import Policy
@@ -28,7 +28,7 @@ from ncu_swizzle.reports.options import Outputs
 from ncu_swizzle.smem import access, mapping
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.plan import Sweep
 from tests.support.gate_profiles import verdict_on
 from tests.support.hostile import Change, poisoned
 from tests.support.recordings import Recorded

@@ -11,7 +11,7 @@ import pytest
 
 from ncu_swizzle.reports.model import Profile
 from ncu_swizzle.sweep import table
-from ncu_swizzle.sweep.folder import Sweep
+from ncu_swizzle.sweep.plan import Sweep
 from tests.support import fake_cuda, fake_ncu, process
 from tests.support.fleets import Collected
 from tests.support.places import ROOT

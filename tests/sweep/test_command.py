@@ -20,7 +20,7 @@ from ncu_swizzle.engines.settings import Done
 from ncu_swizzle.kernels import catalog
 from ncu_swizzle.sweep import plan, table
 from ncu_swizzle.sweep.crew import TOGETHER, CrewProgress
-from ncu_swizzle.sweep.folder import PointOutcome, PointValues, Sweep
+from ncu_swizzle.sweep.plan import PointOutcome, PointValues, Sweep
 from ncu_swizzle.sweep.worker import Whereabouts
 from tests.support import process
 from tests.support.marks import NEEDS_ALL

@@ -89,9 +89,9 @@ def test_nonsense_is_refused(notes: Path) -> None:
 @needs_fleet
 @pytest.mark.long
 def test_a_cluster_that_is_not_there_is_said(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ncu_swizzle.sweep import cluster
+    from ncu_swizzle.sweep import worker
 
-    monkeypatch.setattr(cluster, "JOIN_S", 1.0)
+    monkeypatch.setattr(worker, "JOIN_S", 1.0)
     job = FleetJob(work=worked, common=notes, examine=examined)
     for options in (FleetOptions(scheduler="tcp://127.0.0.1:9"), FleetOptions(scheduler="nonsense://x")):
         with pytest.raises((EnvironmentLacking, UsageError)), crew(job, options):

@@ -13,12 +13,12 @@ import pytest
 from ncu_swizzle.base import paths
 from ncu_swizzle.base.errors import BadFile, BadProblem, NotWritable, UnknownKernel, UsageError
 from ncu_swizzle.engines.settings import Request
-from ncu_swizzle.kernels import catalog, descriptions
+from ncu_swizzle.kernels import catalog, naming
 from ncu_swizzle.kernels.catalog import Catalog
 from ncu_swizzle.reports import run_folder
 from ncu_swizzle.reports.options import Destination
 from ncu_swizzle.sweep import plan, running, worker
-from ncu_swizzle.sweep.folder import PointValues, Sweep
+from ncu_swizzle.sweep.plan import PointValues, Sweep
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 
@@ -215,7 +215,7 @@ def test_only_what_kernels_read_travels(tmp_path: Path) -> None:
     (project / "tile.cuh").write_text("// included\n")
     source = project / "my.cu"
     source.write_text('#include "tile.cuh"\n' + source.read_text(encoding="utf-8"), encoding="utf-8")
-    family, _ = descriptions.catalogue(start=project).named("tile-swizzled")
+    family, _ = naming.catalogue(start=project).named("tile-swizzled")
     files = worker.files_of(family)
     assert sorted(file.name for file in files) == ["my.cu", "reference.py", "tile.cuh"]
     wanted = worker.digests(files)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from bench.attacks.corpus import hostile
-from ncu_swizzle.reports import container, results
+from ncu_swizzle.reports import container
 
 Field = tuple[int, int, int | bytes]  # number, wire type, value
 START = len(container.MAGIC)
@@ -39,7 +39,7 @@ class Report:
         blocks = []
         while position < len(data):
             header, position = _sized(data, position)
-            counts = results.Message(memoryview(header))
+            counts = container.Message(memoryview(header))
             payload = []
             for kind in _PAYLOAD_ORDER:
                 for _ in range(counts.number(kind)):
@@ -92,8 +92,8 @@ def _resized(header: bytes, size: int) -> bytes:
 def taken_apart(message: bytes) -> list[Field]:
     """Return the fields of a message; raise ValueError or IndexError if it is none."""
     parts: list[Field] = []
-    for number, value, start in results.fields(memoryview(message)):
-        tag, _ = results.varint(message, start)
+    for number, value, start in container.fields(memoryview(message)):
+        tag, _ = container.varint(message, start)
         parts.append((number, tag & 7, value if isinstance(value, int) else bytes(value)))
     return parts
 

@@ -183,6 +183,23 @@ KERNEL(walk_column) {
  float *e = tile + 1024; int r = 0; for (float *p = tile; p < e; p += 32, r++) v += p[V ? (tx ^ (V == 1 ? r : 0)) : tx]; y[ty * 32 + tx] = v;
 }
 }
+namespace walk_rows_ {
+KERNEL(walk_rows) {
+ constexpr int W = V ? 33 : 32, STEP = V == 2 ? 32 : W;
+ __shared__ float tile[32 * W];
+ for (int r = ty; r < 32; r += 8) tile[r * W + tx] = x[r * 32 + tx];
+ __syncthreads();
+ float v = 0;
+ const float *p = tile + tx; for (int i = 0; i < n; ++i, p += STEP) v += *p; y[ty * 32 + tx] = v;
+}
+}
+namespace chosen_ {
+KERNEL(chosen) {
+ __shared__ float tile[1024];
+ FILL(SW);
+ const float *p = flag > 5 ? &tile[SW(tx, ty)] : &tile[BAD(tx, ty + 8)]; y[ty * 32 + tx] = *p;
+}
+}
 namespace pointer_printed_ {
 KERNEL(pointer_printed) {
  __shared__ float tile[1024];
