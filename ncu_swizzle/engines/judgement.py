@@ -213,7 +213,6 @@ FAULTS: dict[type[NcuSwizzleError], str] = {
     MemoryFault: "an access outside of the buffers",
     Stuck: "it hangs",
     Circling: "it hangs",
-    TimeLimit: "it does not end in time, as the first version does",
 }
 
 
