@@ -123,9 +123,9 @@ def unpacked(together: Bits, kind: Element, rows: int) -> Bits:
     if kind.bits == 64:
         together = join_halves(together[::2], together[1::2])
     if kind.bits >= 8:
-        return of_rows(kind.decode(together.view(UNITS[kind.bits])), rows)
+        return kind.decode(of_rows(together.view(UNITS[kind.bits]), rows))
     parts = together[..., None] >> np.arange(0, WORD_BITS, kind.bits, dtype=np.uint32)
-    return of_rows(kind.decode((parts & np.uint32((1 << kind.bits) - 1)).reshape(*together.shape[:2], -1)), rows)
+    return kind.decode(of_rows((parts & np.uint32((1 << kind.bits) - 1)).reshape(*together.shape[:2], -1), rows))
 
 
 def of_sums(registers: Bits, rows: int) -> Bits:
@@ -163,12 +163,18 @@ def fused_registers(a: Bits, b: Bits, c: Bits, how: Accumulation) -> Bits:
     """
     library = compiled()
     assert library is not None
-    least = HALF.least if how.halves else SINGLE.least
-    numbers = (a.shape[1], b.shape[1], a.shape[2], how.fraction, how.kept, how.halves, *how.least, least)
     result = np.empty(c.shape, F32)
-    arrays = [*(np.ascontiguousarray(each, F32) for each in (a, b, c)), result, np.array(numbers, np.int32)]
+    arrays = [np.ascontiguousarray(each, F32) for each in (a, b, c)]
+    arrays += [result, _product(a.shape[1], b.shape[1], a.shape[2], how)]
     library.fused_sums(*(ctypes.c_void_p(each.ctypes.data) for each in arrays), len(a))
     return result
+
+
+@functools.cache
+def _product(rows: int, columns: int, depth: int, how: Accumulation) -> Bits:
+    """Return Product of sums.c."""
+    least = HALF.least if how.halves else SINGLE.least
+    return np.array([rows, columns, depth, how.fraction, how.kept, how.halves, *how.least, least], np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -509,10 +509,10 @@ def f2i(ins: SassInstruction) -> Compute | None:
         bits = np.where(np.isnan(reals), nan, bits)
         return (bits.astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32))[: 2 if size == 64 else 1]
 
-    return calculation([_real(ins)], result, registers=2 if size == 64 else 1)
+    return calculation([real_operand(ins)], result, registers=2 if size == 64 else 1)
 
 
-def _real(ins: SassInstruction) -> Reals:
+def real_operand(ins: SassInstruction) -> Reals:
     """Return a reader of the operand, in the last format named; a 16-bit one in the lower half, or where it says."""
     name, operand = (_formats(ins) or ["F32"])[-1], ins.operands[1]
     if name in ("F32", "F64"):
@@ -524,10 +524,12 @@ def _real(ins: SassInstruction) -> Reals:
 
         return reals
     form, bits, upper = FORMATS[name], raw(operand), "H1" in "".join(operand.suffixes)
+    flushes = form is BRAIN and ins.has("FTZ")
 
     def halves_of_words(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         value = narrowed(bits(m), int(LOWER) << 16 if upper else int(LOWER))
         numbers = unpack_bits(value.bits >> UPPER if upper else value.bits & LOWER, form)
+        numbers = flush_denormals(numbers, form) if flushes else numbers
         numbers = np.abs(numbers) if operand.absolute else numbers
         return -numbers if operand.negated else numbers, (value,)
 
@@ -555,7 +557,7 @@ def f2f(ins: SassInstruction) -> Compute | None:
         word = pack_bits(flush_denormals(total) if ins.has("FTZ") and name == "F32" else total, form)
         return (np.where(np.isnan(exact), _shortened(exact, form), word) if "F64" in names else word,)
 
-    return calculation([_real(ins)], result, registers=2 if name == "F64" else 1)
+    return calculation([real_operand(ins)], result, registers=2 if name == "F64" else 1)
 
 
 def _shortened(nan: Bits, form: Format) -> Bits:

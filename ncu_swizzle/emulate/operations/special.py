@@ -14,7 +14,6 @@ from ncu_swizzle.emulate.code import (
     LOCAL_WINDOW,
     PARAMETER_WINDOW,
     SHARED_WINDOW,
-    Operand,
     SassInstruction,
 )
 from ncu_swizzle.emulate.dependence import block_axis, same_at_multiples
@@ -22,7 +21,7 @@ from ncu_swizzle.emulate.machine import LANES, Machine, coordinates
 from ncu_swizzle.emulate.operands import Compute, apply, constant_bank, operation, raw
 from ncu_swizzle.emulate.operations.approximations import FUNCTIONS
 from ncu_swizzle.emulate.operations.exchange import first_lane
-from ncu_swizzle.emulate.operations.floats import calculation, single
+from ncu_swizzle.emulate.operations.floats import calculation, real_operand, single
 from ncu_swizzle.emulate.operations.rounding import (
     BRAIN,
     F32,
@@ -31,9 +30,8 @@ from ncu_swizzle.emulate.operations.rounding import (
     Format,
     pack_bits,
     round_to_format,
-    unpack_bits,
 )
-from ncu_swizzle.emulate.values import Bits, Value, computed, constant, narrowed, sign_extended, truth, unknown
+from ncu_swizzle.emulate.values import Bits, Value, computed, constant, sign_extended, truth, unknown
 
 INFINITE = {HALF: 0x7C00, BRAIN: 0x7F80}
 
@@ -43,7 +41,7 @@ def mufu(ins: SassInstruction) -> Compute | None:
     """What `approximations` has: of a float, of the upper half of a double; 2^x and tanh of a half."""
     function, operand = FUNCTIONS.get(ins.modifiers[0]), ins.operands[1]
     if ins.modifiers[0] in ("EX2", "TANH") and ins.modifiers[1:] in (("F16",), ("BF16",)):
-        return _of_half(ins.modifiers[0], operand, HALF if ins.has("F16") else BRAIN)
+        return _of_half(ins, HALF if ins.has("F16") else BRAIN)
     if function is None or len(ins.modifiers) > 1:
         return None
     if ins.has("RCP64H", "RSQ64H") and operand.kind == FLOAT:  # an immediate is the double whose upper half is meant
@@ -52,23 +50,15 @@ def mufu(ins: SassInstruction) -> Compute | None:
     return calculation([single(operand)], lambda numbers: (function(numbers.view(np.uint32)),))
 
 
-def _of_half(name: str, operand: Operand, form: Format) -> Compute | None:
-    """Return a function of a half or bfloat16: that of a float, cut off; the word's upper half is not known."""
-    if operand.negated or operand.absolute:
-        return None
-    read, shift = raw(operand), np.uint32(16 * ("H1" in operand.suffixes))
+def _of_half(ins: SassInstruction, form: Format) -> Compute:
+    """Return a function of a half or bfloat16: that of a float, cut off."""
 
-    def compute(m: Machine) -> tuple[Value]:
-        value = narrowed(read(m), 0xFFFF << int(shift))
-        with np.errstate(all="ignore"):
-            numbers = unpack_bits(value.bits >> shift & np.uint32(0xFFFF), form).astype(F32)
-            exact = FUNCTIONS[name](numbers.view(np.uint32)).view(F32)
-            word = pack_bits(round_to_format(exact.astype(F64), form, "RZ"), form)
-            bits = np.where(exact >= 2.0 ** (form.most + 1), np.uint32(INFINITE[form]), word)
-        sure = np.where(value.known, np.uint32(0xFFFF), np.uint32(0))
-        return (Value(bits, False, m.now, sure=np.broadcast_to(sure, bits.shape).copy()),)
+    def halves(numbers: Bits) -> tuple[Bits]:
+        exact = FUNCTIONS[ins.modifiers[0]](numbers.astype(F32).view(np.uint32)).view(F32)
+        word = pack_bits(round_to_format(exact.astype(F64), form, "RZ"), form)
+        return (np.where(exact >= 2.0 ** (form.most + 1), np.uint32(INFINITE[form]), word),)
 
-    return compute
+    return calculation([real_operand(ins)], halves)
 
 
 # ---------------------------------------------------------------------------------------------- special registers
