@@ -211,7 +211,7 @@ def maps(name: str) -> tuple[BankMap, ...]:
 
 def bank_maps(shown: tuple[BankMap, ...], styled: bool = False) -> Iterator[Writer]:
     title = str(shown[0].access and shown[0].access.name)
-    yield "terminal", lambda: printed(model_terminal.show, shown[0], styled)
+    yield "terminal", lambda: printed(model_terminal.show_map, shown[0], styled)
     yield "html", lambda: report.render_banks(shown, title)
     yield "svg", lambda: report.render_banks_svg(shown, title)
 
