@@ -196,8 +196,12 @@ def excess_claim(aimed: Mapping[str, int | None], old: Excess, new: Excess) -> C
         if before is not None and left >= before:
             return claim(state=ClaimState.FAILED, reason=f"{name} still has {left:,} excessive wavefronts")
     changes = (
-        f"{name} from {old.moved[name] or 0:,} to {left or 0:,} excessive wavefronts"
+        f"{name} from {_count(old.moved[name])} to {_count(left)} excessive wavefronts"
         for name, left in new.moved.items()
     )  # fmt: skip
-    taken = "unknown" if new.wavefronts is None else f"{new.wavefronts:,} for {old.wavefronts:,}"
+    taken = "unknown" if new.wavefronts is None else f"{new.wavefronts:,} for {_count(old.wavefronts)}"
     return claim(state=ClaimState.HELD, reason=f"{', '.join(changes)}; wavefronts of all accesses: {taken}")
+
+
+def _count(wavefronts: int | None) -> str:
+    return "an unknown number" if wavefronts is None else f"{wavefronts:,}"

@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.engines.emulation import EmulationSettings, executable
 from ncu_swizzle.fix import trial
-from ncu_swizzle.fix.claims import About, Claim, ClaimState, Proof, excess_of, spans_of
+from ncu_swizzle.fix.claims import About, Claim, ClaimState, Excess, Proof, excess_claim, excess_of, spans_of
 from ncu_swizzle.fix.trial import FixJob
 from ncu_swizzle.kernels.family import Target
 from ncu_swizzle.kernels.options import CatalogOptions
@@ -82,3 +82,13 @@ def test_a_patch_that_leaves_all_conflicts_is_refused(settings: EmulationSetting
     half = target.source.read_text(encoding="utf-8").replace("tile[32][32]", "tile[32][64]")
     claim = failed(tried(target, half, settings), About.EXCESS)
     assert "tile still has" in claim.reason
+
+
+def test_excess_that_is_not_known_is_said_to_be_unknown() -> None:
+    old = Excess(moved={"tile": 992, "other": None}, wavefronts=None)
+    claim = excess_claim({"tile": 992}, old, Excess(moved={"tile": 0, "other": None}, wavefronts=64))
+    assert claim.state == ClaimState.HELD
+    assert "tile from 992 to 0" in claim.reason
+    assert claim.reason.count("an unknown number") == 3
+    claim = excess_claim({"tile": 992}, old, Excess(moved={"tile": None}, wavefronts=None))
+    assert claim.state == ClaimState.UNKNOWN
