@@ -241,7 +241,7 @@ def test_blocks_that_do_the_same_take_few_runs_and_make_the_requests_of_one(
     assert loads.addresses.shape == (8, 32)  # one per warp
     assert (loads.addresses[:, 1:] - loads.addresses[:, :-1] == 128).all()  # a column of a tile 32 floats wide
     assert loads.active.all()
-    assert loads.times.tolist() == [1] * 8
+    assert len(set(loads.times.tolist())) == 1  # blocks to check ran beside it
 
 
 # ----------------------------------------------------------------------------------------- which blocks stand for which
@@ -337,5 +337,6 @@ def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pyte
     monkeypatch.setattr(blocks, "ALONE_STEPS", 1)
     monkeypatch.setattr(blocks, "run_batch", lambda setting, some: batches.append(len(some)) or run(setting, some))
     together = emulate(source, launch)
-    assert batches[:2] == [1, 40]  # the first one is given up
+    assert batches[1] == 40  # the first one, and those to check beside it, are given up
+    assert batches[0] <= 1 + blocks.CHECKED
     assert together.rows == one_by_one.rows == emulate(source, launch, exhaustive=True).rows

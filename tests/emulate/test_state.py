@@ -216,7 +216,8 @@ def test_progress_is_told_by_block_and_within_one(monkeypatch: pytest.MonkeyPatc
     launch = Launch(grid=(7, 1, 1), block=(64, 1, 1))
     told: list[tuple[int, int, int]] = []
     emulate(code("EXIT"), launch, on_progress=lambda *done: told.append(done))
-    assert told[-1] == (7, 7, 2)
+    assert told[-1][:2] == (7, 7)
+    assert told[-1][2] >= 2
     monkeypatch.setattr(requests, "TOLD_EVERY_S", 0)
     told.clear()
     loop = ("MOV R0, RZ", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x5, PT", "@P0 BRA 0x10", "EXIT")
