@@ -64,6 +64,9 @@ OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
+USUAL_SIZE = 1024  # in hints
+
+
 class _NoSize(ValueError):
     def __init__(self, size: str) -> None:
         super().__init__(f"there is no size {size!r}")
@@ -90,7 +93,7 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
 
 def undefined(error: BadCatalog) -> str:
     """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
-    return Hint("define it: ", Typed(f"--problem {error.size}=1024")) if error.size else error.hint
+    return Hint("define it: ", Typed(f"--problem {error.size}={USUAL_SIZE}")) if error.size else error.hint
 
 
 def _why(error: Exception) -> str:

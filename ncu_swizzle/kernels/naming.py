@@ -219,6 +219,11 @@ def _project_family(spec: KernelSpec, project: Project) -> Family:
         if isinstance(located, LaunchLacking):
             init = Typed(f"{init_command(spec.source)} --config new.toml")
             located.hint = Hint(init, " writes what is known of it")
+        if size := getattr(error.__cause__, "size", ""):
+            scalar = next((at for arg in spec.launch.args if (at := re.fullmatch(rf"{size}=\w+:(\d+)", arg))), None)
+            sizes = {**spec.sizes, size: int(scalar[1]) if scalar else limits.USUAL_SIZE}
+            table = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+            located.hint = Hint("define it there: ", f"problem = {{ {table} }}")
         raise located from error
 
 

@@ -365,3 +365,15 @@ def test_includes_that_never_end_are_followed_to_an_end(tmp_path: Path) -> None:
     (tmp_path / "b.cu").write_text('#include "large.cuh"\n')
     with pytest.raises(BadFile, match="larger than 64 MiB"):
         list(limits.texts([tmp_path / "b.cu"], []))
+
+
+def test_a_size_that_a_project_lacks_is_defined_as_the_hint_says(tmp_path: Path) -> None:
+    (tmp_path / "my.cu").write_text("__global__ void fn(float* x, int n) {}", encoding="utf-8")
+    file = tmp_path / "ncu-swizzle.toml"
+    entry = '[kernel.fn]\nsource = "my.cu"\ngrid = 1\nblock = 32\nargs = ["x=float32[n]:out", "n=int32:256"]\n'
+    file.write_text(entry, encoding="utf-8")
+    with pytest.raises(UsageError, match="there is no size 'n'") as lacking:
+        naming.with_project(project.project_in(file))
+    file.write_text(entry + lacking.value.hint.partition(": ")[2], encoding="utf-8")
+    family = next(each for each in naming.with_project(project.project_in(file)).families if each.name == "fn")
+    assert [(each.name, each.default) for each in family.parameters] == [("n", 256)]
