@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -116,8 +116,8 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
     outcome, reasons, costs = Judged.SAME, "", Costs()
     try:
         for number, (sizes, seed) in enumerate(zip(_sizes(before, rng), seeds.tolist(), strict=True)):
-            old, new = (each.resized(each.target.sized(sizes), settings) for each in versions)
-            inputs = _drawn(old.target, seed, number)
+            old, inputs, first = _reference(versions[0], sizes, (seed, number), settings)
+            new = versions[1].resized(versions[1].target.sized(old.target.problem), settings)
             # Results may depend neither on where buffers lie, each bit of addresses takes both values in the first two,
             # nor on the order of blocks, or of lanes that change one word atomically.
             moved = int(seeds[0]) ^ (MOST_APART - 1) * (number == 1) ^ seed * (number > 1)
@@ -125,7 +125,7 @@ def judge(before: Target, after: Target, settings: EmulationSettings) -> Judgeme
             how = executed.Manner(apart=moved % MOST_APART * ALIGNMENT, backwards=number % 2 == 1)
             if number:
                 how = replace(how, blocks=rng.permutation(numbered((x, y, z))), timeout_s=executed.CHECK_S / 4)
-            first, second = _reference(old, inputs), _attempt(new, inputs, how)
+            second = _attempt(new, inputs, how)
             done.append(_compare(first, second, outputs, seed))
             if number == 0:  # what a kernel keeps in variables of its own shows when it is launched on something else
                 _compare_again(first, second, _drawn(old.target, seed + 1, number), outputs, seed + 1)
@@ -225,11 +225,32 @@ def _verdicts(target: Target, faults: type[Exception]) -> Iterator[None]:
         raise
     except NcuSwizzleError as error:
         if said := next((said for kind, said in FAULTS.items() if isinstance(error, kind)), ""):
-            raise faults(f"{said}: {error}") from error
+            raise faults(f"{f'{target.name}: ' if faults is _Unclear else ''}{said}: {error}") from error
         raise _Unclear(f"{target.name} cannot be executed: {error}") from error
 
 
-def _reference(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
+def _reference(
+    version: ReadyTarget, sizes: Mapping[str, int], drawn: tuple[int, int], settings: EmulationSettings
+) -> tuple[ReadyTarget, dict[str, np.ndarray], ExecutedTarget]:
+    """Execute the first version on inputs of a seed and a case; return it, they, and what it leaves, all of it known.
+
+    If it does not run at the drawn sizes, as with a grid that is a number, it does at the described ones, or it cannot
+    be told: then _Unclear is raised.
+    """
+
+    def at(problem: Mapping[str, int]) -> tuple[ReadyTarget, dict[str, np.ndarray], ExecutedTarget]:
+        sized = version.resized(version.target.sized(problem), settings)
+        inputs = _drawn(sized.target, *drawn)
+        return sized, inputs, _all_known(sized, inputs)
+
+    described = executed.checked_size(version.target).problem
+    if sizes != described:
+        with suppress(_Unclear):
+            return at(sizes)
+    return at(described)
+
+
+def _all_known(version: ReadyTarget, inputs: Mapping[str, np.ndarray]) -> ExecutedTarget:
     """Execute the first version, which must run and be known. Raises _Unclear."""
     with _verdicts(version.target, _Unclear):
         ran = executed.executed(version, inputs)

@@ -62,6 +62,17 @@ def test_the_same_kernels_get_the_same_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_where_the_first_kernel_does_not_run_the_described_size_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "DESCRIBED", results.DESCRIBED.replace("n // 32, n // 32", "8, 8"))
+    one = results.judged(tmp_path, results.source("$WORK"))
+    assert one.outcome is Judged.SAME, one.reasons
+    assert len(one.cases) == 4
+    assert all(case.problem["n"] >= 256 for case in one.cases)  # of fewer, so many blocks leave the buffers
+
+
+@pytest.mark.long
 def test_a_kernel_without_work_cannot_be_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(results.PARTS, "WORK", "out[a * n + b] = 1;")
     found = results.judged(tmp_path, results.source("$WORK"))
