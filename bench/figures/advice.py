@@ -124,7 +124,10 @@ def layout_cases(rng: random.Random, count: int) -> Iterator[Case]:
         for at, each in enumerate(made):
             names = STORES if each.width not in LOADS or rng.random() < 0.5 else LOADS
             requests[16 * at] = AccessRequests(
-                op=names[each.width], addresses=start + element * each.indices, active=each.active, times=each.times
+                op=names[each.width],
+                places=(start + element * each.indices).astype(np.int32),
+                active=each.active,
+                times=each.times,
             )
         array = SharedArray(name="tile", symbol="tile", start=start, size=rows * pitch * element, align=16)
         for tile in observed_tiles(requests, lambda offset: f"{offset}", arrays=(array,)):

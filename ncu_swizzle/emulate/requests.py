@@ -208,12 +208,12 @@ class AccessCounts:
 
 def distinct_requests(op: str, requests: Sequence[WarpRequests]) -> tuple[AccessRequests, Ints]:
     """Return each distinct request once, and the index of its distinct request for every request."""
-    addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
+    places = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int32)
     active = np.concatenate([r.selected for r in requests])
     times = np.concatenate([np.full(len(r.selected), r.count * r.repeats, np.int64) for r in requests])
     sources = [r.source for r in requests if r.source is not None]
     source = np.concatenate(sources) if sources else None
-    return AccessRequests(op=op, addresses=addresses, active=active, times=times, source=source).distinct()
+    return AccessRequests(op=op, places=places, active=active, times=times, source=source).distinct()
 
 
 def count_accesses(op: str, requests: Sequence[WarpRequests], blocks: int) -> AccessCounts:
@@ -236,8 +236,8 @@ def count_accesses(op: str, requests: Sequence[WarpRequests], blocks: int) -> Ac
 
 def count_each(op: str, requests: WarpRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts, and whether they are known, of each distinct request, (N,) each."""
-    addresses = np.broadcast_to(requests.addresses, requests.selected.shape).astype(np.int64)
-    times = np.ones(len(addresses), np.int64)
+    places = np.broadcast_to(requests.addresses, requests.selected.shape).astype(np.int32)
+    times = np.ones(len(places), np.int64)
     return count_wavefronts(
-        AccessRequests(op=op, addresses=addresses, active=requests.selected, times=times, source=requests.source)
+        AccessRequests(op=op, places=places, active=requests.selected, times=times, source=requests.source)
     )

@@ -422,7 +422,7 @@ def load(name: str) -> Counts | None:
 
 def save(name: str, counts: Counts) -> None:
     """Cache counts, unless they take too much room."""
-    size = sum(r.addresses.nbytes + r.active.nbytes + r.times.nbytes for r in counts.requests.values())
+    size = sum(r.places.nbytes + r.active.nbytes + r.times.nbytes for r in counts.requests.values())
     if size > MOST_PACKED_BYTES:
         return
     content = pack(counts)

@@ -97,7 +97,7 @@ class SavedRequests:
         active = (lanes >> np.arange(LANES) & 1).astype(bool)
         return AccessRequests(
             op=self.op,
-            addresses=addresses,
+            places=addresses.astype(np.int32),
             active=active,
             times=times[:, 0],
             source=source if self.copy else None,

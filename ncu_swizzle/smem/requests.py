@@ -18,6 +18,7 @@ from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX, Bools, Ints
 
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
 CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # wavefronts are cached for batches up to this size, and this many
+Places = NDArray[np.int32]
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 49, np.uint64)  # that hash addresses, lanes and sources
 
 
@@ -26,11 +27,16 @@ class AccessRequests:
     """The distinct requests of one instruction, and how often each is made."""
 
     op: str  # of smem.operations
-    addresses: Ints  # (N, 32) byte addresses in shared memory
+    places: Places  # (N, 32) byte addresses in shared memory
     active: Bools  # (N, 32)
     times: Ints  # (N,)
     source: Ints | None = None  # (N, 32) global addresses that cp.async reads
     complete: bool = True  # whether these are all; of too many, the most frequent are kept
+
+    @property
+    def addresses(self) -> Ints:
+        """The byte addresses in shared memory, (N, 32)."""
+        return self.places.astype(np.int64)
 
     @property
     def used(self) -> Bools:
@@ -45,7 +51,7 @@ class AccessRequests:
         As bytes, rows have an order that depends only on their contents.
         """
         rows = np.zeros((len(self.times), 17 if self.source is None else 49), np.uint64)
-        rows[:, :16] = np.ascontiguousarray(self.addresses.astype(np.uint32)).view(np.uint64)  # below 2^24
+        rows[:, :16] = np.ascontiguousarray(self.places).view(np.uint64)  # below 2^24
         rows.view(np.uint8)[:, 128:132] = np.packbits(self.active, axis=1)
         if self.source is not None:
             rows[:, 17:] = self.source.view(np.uint64)
@@ -97,12 +103,15 @@ class AccessRequests:
         source = None
         if self.source is not None and other.source is not None:
             source = np.concatenate([self.source, other.source[new]])
-        addresses = np.concatenate([self.addresses, other.addresses[new]])
+        places = np.concatenate([self.places, other.places[new]])
         active = np.concatenate([self.active, other.active[new]])
         times = np.concatenate([times, other.times[new]])
-        return AccessRequests(
-            op=self.op, addresses=addresses, active=active, times=times, source=source, complete=complete
-        ).most_frequent()
+        both = AccessRequests(op=self.op, places=places, active=active, times=times, source=source, complete=complete)
+        vars(both).update(
+            _rows=np.concatenate([self._rows, other._rows[new]]),
+            _hashed=np.concatenate([self._hashed, other._hashed[new]]),
+        )
+        return both.most_frequent()
 
     def _where(self, other: AccessRequests) -> tuple[Ints, Bools]:
         """Return the position of each of the other's M requests here, and whether it is here at all, (M,) each."""
@@ -134,9 +143,7 @@ class AccessRequests:
     def chosen(self, rows: Ints | slice) -> AccessRequests:
         """Return some of the requests."""
         source = None if self.source is None else self.source[rows]
-        return replace(
-            self, addresses=self.addresses[rows], active=self.active[rows], times=self.times[rows], source=source
-        )
+        return replace(self, places=self.places[rows], active=self.active[rows], times=self.times[rows], source=source)
 
 
 def merged_requests(one: AccessRequests | None, other: AccessRequests | None) -> AccessRequests | None:
@@ -146,8 +153,8 @@ def merged_requests(one: AccessRequests | None, other: AccessRequests | None) ->
 
 def count_wavefronts(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
-    lowest = int(requests.addresses.min(initial=1 << 40, where=requests.active)) & -LINE
-    relative = np.where(requests.active, requests.addresses - lowest, 0)  # shifted by lines, they take as many
+    lowest = int(requests.places.min(initial=1 << 30, where=requests.active)) & -LINE
+    relative = np.where(requests.active, requests.places - lowest, 0)  # shifted by lines, they take as many
     source = None if requests.source is None else requests.source.tobytes()
     counted = _counted if len(relative) <= CACHED_ROWS else _counted.__wrapped__
     return counted(requests.op, relative.tobytes(), requests.active.tobytes(), source)
@@ -155,9 +162,9 @@ def count_wavefronts(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
 
 @functools.lru_cache(CACHED_REQUESTS)
 def _counted(op: str, addresses_: bytes, active_: bytes, source_: bytes | None) -> tuple[Ints, Ints, Bools]:
-    """Return actual and ideal wavefronts, and whether they are known, of requests as bytes of int64 and bool."""
+    """Return actual and ideal wavefronts, and whether they are known, of requests as bytes of int32 and bool."""
     operation = operations.find(op)
-    addresses = np.frombuffer(addresses_, np.int64).reshape(-1, 32)
+    addresses = np.frombuffer(addresses_, np.int32).reshape(-1, 32)
     active = np.frombuffer(active_, bool).reshape(-1, 32)
     source = None if source_ is None else np.frombuffer(source_, np.int64).reshape(-1, 32)
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)

@@ -57,7 +57,7 @@ def some_requests(rng: np.random.Generator, count: int) -> AccessRequests:
     active = np.ones((count, 32), bool)
     active[:, 31] = rng.random(count) < 0.5
     return AccessRequests(
-        op="ld.shared.b32", addresses=addresses, active=active, times=np.ones(count, np.int64)
+        op="ld.shared.b32", places=addresses.astype(np.int32), active=active, times=np.ones(count, np.int64)
     ).distinct()[0]
 
 
@@ -95,7 +95,11 @@ def test_of_too_many_requests_those_that_are_kept_count_on(monkeypatch: pytest.M
 def requested(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
     rows = np.atleast_2d(addresses)
     return AccessRequests(
-        op=op, addresses=rows, active=np.ones(rows.shape, bool), times=np.ones(len(rows), np.int64), source=source
+        op=op,
+        places=rows.astype(np.int32),
+        active=np.ones(rows.shape, bool),
+        times=np.ones(len(rows), np.int64),
+        source=source,
     )
 
 

@@ -218,7 +218,7 @@ def requests(count: int, source: bool = False) -> AccessRequests:
     chance = np.random.default_rng(5)
     return AccessRequests(
         op="cp.async.cg.16" if source else "ld.shared.b32",
-        addresses=chance.integers(0, 1 << 14, (count, 32)) * 16,
+        places=chance.integers(0, 1 << 14, (count, 32), np.int32) * 16,
         active=chance.integers(0, 2, (count, 32)).astype(bool),
         times=chance.integers(1, 1 << 40, count),
         source=chance.integers(-1, 1 << 38, (count, 32)) if source else None,  # -1 of lanes that write zeros
