@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ncu_swizzle.fix.cuda import CudaFile, Node
 from ncu_swizzle.fix.edits import Edit, line_end
+from ncu_swizzle.smem.operations import Ints
 from ncu_swizzle.smem.swizzle import Padding, RowXor, XorMatrix
 
 
@@ -19,6 +20,28 @@ class Shorter(Padding):
 
     def cuda(self, offset: str) -> str:
         return f"{offset} - {offset} / {self.every} * {-self.by}"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Rows of another length, and an XOR of their numbers into the columns."""
+
+    rows: Padding
+    xor: RowXor
+
+    @property
+    def granule(self) -> int:
+        return min(self.rows.granule, self.xor.granule)
+
+    @property
+    def operations(self) -> int:
+        return self.xor.operations
+
+    def __call__(self, offsets: Ints) -> Ints:
+        return self.xor(self.rows(offsets))
+
+    def cuda(self, offset: str) -> str:
+        return self.xor.cuda(f"({self.rows.cuda(offset)})")
 
 
 # Expressions as a person would write them.

@@ -12,7 +12,7 @@ import numpy as np
 from ncu_swizzle.base.errors import UsageError
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.engines.emulation import Emulated
-from ncu_swizzle.fix.accessors import Shorter
+from ncu_swizzle.fix.accessors import Both, Shorter
 from ncu_swizzle.fix.claims import excess_of
 from ncu_swizzle.fix.frames import Root, SourceTile
 from ncu_swizzle.reports.counts import known_sum
@@ -170,7 +170,7 @@ class Shape:
 class Ranked:
     """A mapping with its cost, and what it leaves of the excess, over all requests."""
 
-    transform: RowXor | XorMatrix | Padding | Swapped
+    transform: RowXor | XorMatrix | Padding | Swapped | Both
     shape: Shape
     candidate: Candidate
     narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
@@ -181,8 +181,10 @@ class Ranked:
             return f"{self.transform} on {unit(self.shape.element_bytes)}"
         if isinstance(self.transform, Swapped):
             return str(self.transform)
-        rows = self.transform
-        return f"rows of {rows.every + rows.by} instead of {rows.every} {unit(self.shape.element_bytes)}"
+        both = self.transform if isinstance(self.transform, Both) else None
+        rows, xor = (both.rows, f", with {both.xor}") if both else (self.transform, "")
+        assert isinstance(rows, Padding)
+        return f"rows of {rows.every + rows.by} instead of {rows.every} {unit(self.shape.element_bytes)}{xor}"
 
     @property
     def cost(self) -> tuple[int, ...]:
@@ -217,7 +219,8 @@ def ranked(
         plain = judges[0].candidate(judges[0].plain)
         mappings += _searched(seen, shape, judges, only)
         if only is not MappingKind.SWIZZLE:
-            mappings += _shorter(judges[0], shape)
+            clean = any(mapping.candidate.clean for mapping in mappings)
+            mappings += _other_rows(judges[0], shape, xors=only is None and not clean)
     if plain is None:
         return [], None
     named = named_by(advice)
@@ -278,17 +281,32 @@ def _longer(shape: Shape, granule: int) -> Iterator[Padding]:
     return (Padding(shape.columns, by) for by in range(granule, most + 1, granule))
 
 
-def _shorter(judge: Judge, shape: Shape) -> Iterator[Ranked]:
-    """Yield mappings to shorter rows: padding that the source has is taken out, if nothing accesses it."""
+def _other_rows(judge: Judge, shape: Shape, *, xors: bool) -> Iterator[Ranked]:
+    """Yield mappings to shorter rows: padding that the source has is taken out, if nothing accesses it.
+
+    With `xors`, also the clean XORs of the first other length that has some, shorter lengths first.
+    """
     columns, rows = shape.columns, judge.plain.shape[0]
     plain = replace(judge.plain, layout=Layout((rows, judge.used), (columns, 1)))
     of_used = Judge(plain, judge.accesses, judge.limits, judge.granule)
-    for length in range(judge.used, columns):
-        transform = Shorter(columns, length - columns)
+
+    def found(transform: Padding | Both) -> Ranked | None:
         candidate = of_used.candidate(replace(plain, transform=transform))
-        if length % judge.granule == 0 and judge.used > 1 and of_used.allowed(candidate):
-            counted = replace(candidate, extra_bytes=rows * transform.by * shape.element_bytes)
-            yield Ranked(transform=transform, shape=shape, candidate=counted)
+        if not of_used.allowed(candidate):
+            return None
+        by = (transform.rows if isinstance(transform, Both) else transform).by
+        counted = replace(candidate, extra_bytes=rows * by * shape.element_bytes)
+        return Ranked(transform=transform, shape=shape, candidate=counted)
+
+    lengths = (length for length in range(judge.used, columns) if length % judge.granule == 0 and judge.used > 1)
+    shorter = [Shorter(columns, length - columns) for length in lengths]
+    yield from filter(None, map(found, shorter))
+    for length in (*shorter, *_longer(shape, judge.granule)) if xors else ():
+        of_length = row_xors(columns + length.by, rows, judge.granule, shape.element_bytes, shape.rows)
+        both = (Both(length, xor) for xor in of_length if of_used.consider(Both(length, xor)))
+        if clean := [*filter(None, map(found, both))]:
+            yield from clean
+            return
 
 
 def _as_named(seen: TileSeen, limits: Constraints, named: Candidate, narrow: int) -> Iterator[Ranked]:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from ncu_swizzle.cubin.lines import Location
 from ncu_swizzle.cycles.simulated import saved_by
 from ncu_swizzle.fix import candidates, trial
+from ncu_swizzle.fix.accessors import Both
 from ncu_swizzle.fix.candidates import Ranked, TileSeen
 from ncu_swizzle.fix.claims import About, Proof, excess_of, spans_of
 from ncu_swizzle.fix.cuda import Unfit
@@ -52,6 +53,10 @@ def _edits(draft: Draft, mapping: Ranked, way: str) -> list[Edit]:
     transform, flat = mapping.transform, way == FLAT
     if isinstance(transform, Swapped):
         return swapped(draft)
+    if isinstance(transform, Both):
+        rows = PaddingEdits(draft=draft, padding=transform.rows).edits()
+        xor = XorEdits(draft=draft, xor=transform.xor, now=transform.rows.every, vectors=way == VECTORS).edits()
+        return [*rows, *xor] if way != FLAT and xor else []
     if isinstance(transform, XorMatrix):
         return MatrixEdits(draft=draft, matrix=transform).edits()
     if isinstance(transform, RowXor):

@@ -27,18 +27,20 @@ class XorEdits:
     """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
 
     `vectors` XORs what counts whole granules: ``((x * 4) ^ bits) + k``, or ``((x & ~3) ^ bits) + (x & 3)`` if no term
-    does. The compiler sees that granules stay whole, and keeps its vectors.
+    does. The compiler sees that granules stay whole, and keeps its vectors. `now` are the elements of a row as the
+    source has it, if other edits change that.
     """
 
     draft: Draft
     xor: RowXor
+    now: int = 0
     flat: bool = False
     vectors: bool = False
 
     def __post_init__(self) -> None:
         self.accessors = Accessors(self.draft.file)
         self.sums = False  # whether what is XORed is part of a sum
-        self.columns = self.xor.columns
+        self.columns = self.now or self.xor.columns
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use at which the mapping cannot be written."""
@@ -83,7 +85,7 @@ class XorEdits:
             (term,) = others
             if not term.variable and not term.negative and term.constant < self.columns:
                 return []  # an element of the first row
-        if not self._readable(step.frame, home):
+        if self.now or not self._readable(step.frame, home):
             raise access.node.unfit(f"{step.node.quoted()}{NO_SPLIT}")
         name = (self.accessors.address if step.unit == BYTES else self.accessors.flat)(
             self._counted(access, step), step.node
@@ -213,9 +215,11 @@ class XorEdits:
 
     def _row_number(self, term: Summand, count: int) -> str:
         """Return what a term adds to the row's number: its variable factors, times `count` rows."""
+        if count == term.constant and all(factor.node.inside(term.node) for factor in term.variable):
+            return " ".join(term.node.text.split())  # as it is written: 16 * b
         texts = [" ".join(factor.node.text.split()) for factor in term.variable]
-        if not texts:  # rows by the name that they have
-            return " ".join(term.node.text.split()) if count == term.constant else str(count)
+        if not texts:
+            return str(count)
         product = " * ".join(text if len(texts) == 1 and count == 1 else atom(text) for text in texts)
         return product if count == 1 else f"{product} * {count}"
 

@@ -95,9 +95,9 @@ def python(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[
 def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``ncu-swizzle list`` after a statement that breaks it."""
     code = (
-        "import sys; from ncu_swizzle.kernels import descriptions; import ncu_swizzle.commands.tools\n"
+        "import sys; from ncu_swizzle.kernels import naming; import ncu_swizzle.commands.tools\n"
         f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
-        "descriptions.catalogue = fails\n"
+        "naming.catalogue = fails\n"
         "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
         "from ncu_swizzle.__main__ import main; sys.exit(main())"
     )
@@ -107,7 +107,7 @@ def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedPro
 MOMENTS = {
     "as modules load": "sys.meta_path.insert(0, Now)",
     "as commands are declared": "import typer.main; typer.main.get_command = now",
-    "as the command runs": "from ncu_swizzle.kernels import descriptions; descriptions.catalogue = now",
+    "as the command runs": "from ncu_swizzle.kernels import naming; naming.catalogue = now",
     "at the end": "import atexit; atexit.register(now)",
 }
 
